@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.nn import functional as TF
 
 import trtdsl as td
 import trtdsl.functional as F
@@ -215,3 +216,49 @@ def test_at_large_sizes_float32_stands_for_exact_arithmetic():
     assert any("four digits at N = 64" in line for line in report.unproven)
     wrong = td.check(td.network(inputs=inputs, reference=Sudden)(lambda x: x + 1), sizes="quick")
     assert [case.dims for case in wrong.cases if not case.passed] == [{"N": 64}]
+
+
+def meant(reference, network, *shapes):
+    """The greatest difference in exact arithmetic, and whether the report says that digits are missing."""
+
+    class Reference(torch.nn.Module):
+        def forward(self, x, y=None):
+            return reference(*(each for each in (x, y) if each is not None))
+
+    inputs = {name: td.Input(shape) for name, shape in zip("xy", shapes, strict=False)}
+    report = td.check(td.network(inputs=inputs, reference=Reference)(network)).raise_for_mismatch()
+    greatest = max(output.meaning for case in report.cases for output in case.outputs)
+    return greatest, any("digits" in line for line in report.unproven)
+
+
+@pytest.mark.parametrize(
+    ("reference", "network"),
+    [
+        (lambda x: TF.softshrink(x, 0.3), lambda x: F.softshrink(x, 0.3)),
+        (lambda x: TF.interpolate(x, (3, 5), mode="bicubic", antialias=True),
+         lambda x: F.interpolate(x, (3, 5), mode="bicubic", antialias=True)),
+        (lambda x: x * x.new_tensor([0.1]), lambda x: x * 0.1),
+    ],
+)  # fmt: skip
+def test_numbers_keep_what_float32_does_not_have(reference, network):
+    greatest, few = meant(reference, network, (1, 2, 4, 9))
+    assert greatest < 1e-12 and not few
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: torch.Tensor([0.1]), lambda: torch.from_numpy(torch.tensor([0.1]).numpy())], ids=["class", "numpy"]
+)
+def test_constants_of_a_reference_that_cannot_be_seen_may_have_been_rounded(make):
+    greatest, few = meant(lambda x: x * make(), lambda x: x * 0.1, (3, 4))
+    assert 1e-9 < greatest < 1e-7 and few
+
+
+def test_coordinates_near_the_middle_are_as_exact_as_those_from_minus_one():
+    """A row of small values beside greater ones, with weights that are what is left of 1."""
+    how = {"mode": "bicubic", "padding_mode": "reflection", "align_corners": True}
+    meant(
+        lambda x, y: TF.grid_sample(x, y.tanh(), **how),
+        lambda x, y: F.grid_sample(x, y.tanh(), **how),
+        (2, 4, 7, 9),
+        (2, 5, 3, 2),
+    )

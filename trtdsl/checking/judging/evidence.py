@@ -113,7 +113,7 @@ class Evidence:
         if bool((over > 1).any()) and self.exact.rounded_constants and self.moved is not None:
             coarse = excess(mine, truth, room + 10 * SENSITIVE * self._sensitivity(name, truth, 2.0**-24))
             if not bool((coarse > 1).any()):
-                self.exact.rounded["constants that were rounded before the network had them"] = None
+                self.exact.rounded["constants that were rounded before they could be seen"] = None
                 over = coarse
         if bool((over > 1).any()):
             found = described(name, mine, truth, truth, over > 1, float(over.max()), "meaning")

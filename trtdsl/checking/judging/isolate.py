@@ -55,8 +55,11 @@ class Reference:
             torch.autocast("cpu", self.precision, enabled=self.precision is not None),
         ):
             if self.not_exact is None and by != "own":
+                for tensor in (*feeds.values(), *module.parameters(), *module.buffers()):
+                    if tensor.is_floating_point():
+                        exact.of(tensor)
                 for exact.alone in (True, False) if by == "meaning" else (False,):
-                    exact.seen = self.seen if noise is None else None
+                    exact.seen, exact.complete = self.seen if noise is None else None, True
                     try:
                         with exact, nullcontext() if noise is None else exact.noisy(*noise):
                             return called(module, feeds)
@@ -64,7 +67,7 @@ class Reference:
                         text = str(error).splitlines()[0] if str(error) else ""
                         failed = f"{type(error).__name__}: {text}".strip(": ")
                     finally:
-                        exact.alone, exact.seen = False, None
+                        exact.alone, exact.complete, exact.seen = False, False, None
             returned = called(module, feeds)
             self.not_exact = self.not_exact or failed
             return returned

@@ -22,7 +22,7 @@ STEPS = {"floor", "ceil", "round", "trunc", "sign", "sgn", "frac", "remainder", 
 REMAINDERS = {"frac", "remainder", "fmod"}
 NEAREST = {"upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"}
 NEAREST |= {"_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d"}
-MADE = {"tensor", "as_tensor", "asarray", "scalar_tensor"}
+MADE = {"tensor", "as_tensor", "asarray", "scalar_tensor", "new_tensor"}
 OUTSIDE = {"numpy", "__array__", "__dlpack__", "__deepcopy__", "__reduce_ex__", "data_ptr", "storage", "apply_", "map_"}
 """Functions of a tensor that read its memory without an operation."""
 CACHED = 1 << 17  # numbers in float64, half of what a core keeps near
@@ -94,7 +94,9 @@ class Exact:
         self.rounded: dict[str, None] = {}
         """The operators that have no float64 kernel, and ran rounded."""
         self.rounded_constants = False
-        """Whether the network has constants that may have been rounded before it had them."""
+        """Whether there are constants that may have been rounded before they could be seen."""
+        self.complete = False
+        """Whether all tensors have an exact value that are neither constants nor made while this is entered."""
         self.numbers: dict[float, float] = {}
         """Numbers that torch rounds to float32 in the call that is running, and their exact ones."""
         self.noise: torch.Generator | None = None
@@ -114,6 +116,7 @@ class Exact:
             if value is not None and value.numel() == tensor.numel():
                 value = value.reshape(tensor.shape).clone()
             else:
+                self.rounded_constants |= self.complete and tensor.dtype in _WIDE and "_empty" not in vars(tensor)
                 value = tensor.detach().resolve_conj().resolve_neg().to(_wide(tensor.dtype) or torch.float64, copy=True)
         self.keep(tensor, value)
         return value
@@ -265,7 +268,9 @@ class Exact:
                 return self._random(plain)
             return self._joined(plain, self._of_integers(func, args, kwargs, plain), name)
         if name.startswith(("empty", "new_empty")):
-            return func(*args, **kwargs)
+            made = func(*args, **kwargs)
+            vars(made)["_empty"] = True
+            return made
         if name == "_local_scalar_dense":
             return func(self.of(args[0])) if self.decide else func(*args)
         if not self.decide and name in ORDERING and not any(map(self.has, _tensors((args, kwargs)))):
@@ -309,6 +314,8 @@ class Exact:
             return _gathered(func, args, kwargs, *wide)
         if self.noise is not None and name.startswith("_scaled_dot"):  # whose scores nobody else sees
             wide = tuple(_each(value, self._shaken) for value in wide[0]), wide[1]
+        if self.noise is not None and name.startswith("grid_sampler"):  # whose coordinates begin at -1
+            wide = (wide[0][0], self._shaken(wide[0][1] + 1) - 1, *wide[0][2:]), wide[1]
         if name.rstrip("_") == "nan_to_num":  # whose greatest number is that of the dtype
             wide = (wide[0][0], *_finite(args[0].dtype, *args[1:], **kwargs)), {}
         exact = INSTEAD.get(name, func)(*wide[0], **wide[1])
@@ -626,7 +633,7 @@ def _modes() -> Any:
                 self.exact.keep(args[0], self.exact.of(args[1]))  # before the memory is that of both
             result = func(*args, **kwargs)
             if name in MADE and isinstance(result, torch.Tensor) and _is_narrow(result):
-                self._keep(result, *args, **kwargs)
+                self._keep(result, *args[name == "new_tensor" :], **kwargs)
             return result
 
         def _keep(self, result: torch.Tensor, data: Any = None, *rest: Any, **how: Any) -> None:

@@ -47,7 +47,7 @@ def antialias_matrix(network: Network, length: SizeLike, target: SizeLike, mode:
 
     if isinstance(length, int) and isinstance(target, int):
         i, j = torch.arange(target, dtype=torch.float64).unsqueeze(1), torch.arange(length, dtype=torch.float64)
-        return _banded(network, weights(i, j, ratio))
+        return _banded(network, weights(i, j, torch.tensor(ratio)))
     i, j = _indices(network, length, target, torch.float32)
     return weights(i, j, ratio)
 
