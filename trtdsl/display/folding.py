@@ -145,23 +145,33 @@ def modules_of(network: Network, nodes: Sequence[Node]) -> list[str]:
     """The module that each layer is part of. Layers are in an order in which they could run.
 
     A layer without weights has the scope of its first operand, wherever it stands: where nothing of the module is made
-    of its result, it is part of what is around the module.
+    of its result, it is part of what is around the module, as is what follows it. Activations and the like stay.
     """
     from ..layers.region import category_of  # all layers: not for the command line's help
 
     calls = [id(network.calls.get(node.name, node)) for node in nodes]
     moving = {call for call, node in zip(calls, nodes, strict=True) if category_of(node.type) not in STAYS}
     behind: dict[str, set[str]] = {}  # by tensor, the modules that compute with it, or with what is made of it
-    found = []
-    for node, call in zip(reversed(nodes), reversed(calls), strict=True):
-        own, scope = set().union(*(behind.get(name, set()) for name in node.makes)), node.name.rpartition(".")[0]
-        used = {each for each in _outward(scope) if belongs(network, node.name, each)}
-        if call in moving:
-            scope = next((each for each in _outward(scope) if each in own or each in used), "")
+    within = []
+    for node in reversed(nodes):
+        own = set[str]().union(*(behind.get(name, set()) for name in node.makes))
+        own |= {each for each in _outward(node.name.rpartition(".")[0]) if belongs(network, node.name, each)}
         for name in node.needs:
-            behind[name] = behind.get(name, set()) | own | used
+            behind[name] = behind.get(name, set()) | own
+        within.append(own)
+    found = []
+    left: dict[str, set[str]] = {}  # by tensor, the modules that it has come out of
+    for node, call, own in zip(nodes, calls, reversed(within), strict=True):
+        scope = node.name.rpartition(".")[0]
+        out = set[str]().union(*(left.get(name, set()) for name in node.needs)) - own
+        if call in moving or scope in out:
+            inner = [*_outward(scope)]
+            scope = next((each for each in inner if each in own), "")
+            out.update(inner[: inner.index(scope)] if scope else inner)
+        for name in node.makes:
+            left[name] = out
         found.append(scope)
-    return found[::-1]
+    return found
 
 
 def _outward(scope: str) -> Iterator[str]:

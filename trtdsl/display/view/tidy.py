@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ...definition.network import Network
-from ...layers.region import category_of
-from ..folding import STAYS, belongs
+from ..folding import belongs
 from .layers import Layer
 
 Kind = Literal["network", "module", "part", "loop", "conditional", "branch", "call", "layer", "input", "output"]
@@ -75,8 +74,6 @@ class Edge:
 
 def tidy(root: Item, network: Network, edges: Sequence[tuple[Item, Item]]) -> None:
     """Arranges the boxes. ``edges`` are those between the boxes that hold no others, without those back in a loop."""
-    _keep_modules(root, network)
-    _let_out(root, network, edges)
     _split_repeats(root, edges, network)
     _split_cycles(root, edges, network)
     _keep_modules(root, network)
@@ -109,38 +106,6 @@ def _keep_modules(box: Item, network: Network) -> None:
 
 def _uses(layers: Iterable[Layer], scope: str, network: Network) -> bool:
     return any(belongs(network, layer.node.name, scope) for layer in layers)
-
-
-def _let_out(box: Item, network: Network, edges: Sequence[tuple[Item, Item]]) -> None:
-    """Puts what follows a module's last weight, and is no activation or the like, beside the module."""
-    makers = _neighbours(edges, False)
-
-    def visit(item: Item) -> None:
-        for child in list(item.children):
-            visit(child)
-        if item.kind != "module" or item.parent is None:
-            return
-        inside = set(item.leaves())
-        needed: set[Item] = set()  # what the module's weights are used for, and what that is made of
-        waiting = [leaf for leaf in inside if _uses(leaf.layers, item.scope, network)]
-        while waiting:
-            leaf = waiting.pop()
-            if leaf not in needed:
-                needed.add(leaf)
-                waiting += [other for other in makers.get(leaf, ()) if other in inside]
-        gone: set[Item] = set()
-        for leaf in sorted(inside - needed, key=lambda leaf: leaf.order):
-            behind = any(other in gone for other in makers.get(leaf, ()))
-            if behind or any(category_of(layer.node.type) not in STAYS for layer in leaf.layers):
-                gone.add(leaf)
-        place = item.parent.children.index(item)
-        out = [child for child in item.children if all(leaf in gone for leaf in child.leaves())]
-        item.children = [child for child in item.children if child not in out]
-        for child in out:
-            child.parent = item.parent
-        item.parent.children[place + 1 : place + 1] = out
-
-    visit(box)
 
 
 def _split_repeats(box: Item, edges: Sequence[tuple[Item, Item]], network: Network) -> None:

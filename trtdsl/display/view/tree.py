@@ -12,6 +12,7 @@ from ...definition.network import Network
 from ...definition.operation import Operation
 from ...definition.tensor import common_parent
 from ...layers.region import REGIONS, Region
+from ..folding import modules_of
 from .layers import Facts, Layer
 from .tidy import Edge, Item, tidy
 
@@ -89,6 +90,8 @@ class Tree:
         """The author's calls in the order of the definition, each with its layers that stand in one place."""
         groups: dict[tuple[object, ...], list[Layer]] = {}
         indices = _indices(self.network)
+        nodes = [layer.node for layer in self.facts.layers]
+        modules = {node.name: module for node, module in zip(nodes, modules_of(self.network, nodes), strict=True)}
         for layer in self.facts.layers:
             node = layer.node
             call = self.network.calls.get(node.name)
@@ -102,7 +105,7 @@ class Tree:
             call = self.network.calls.get(main.node.name)
             type, named = main.node.type, _called(main, call, indices)
             label = REGIONS[type].boundary[type] if type in REGIONS else named
-            scope = _scope_of(self.network, main.node.name, call)
+            scope = _scope_of(self.network, main.node.name, call) if type in REGIONS else modules[main.node.name]
             found.append(Item("call", label, scope=scope, layers=layers))
         return found
 
