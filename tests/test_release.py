@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -65,6 +66,17 @@ def test_the_files_of_a_release(release):
         source = {name.partition("/")[2] for name in archive.getnames()}
     assert {"networks/stgcn.py", "cpp/CMakeLists.txt", "docs/engines.md", "CHANGELOG.md", "LICENSE"} <= source
     assert not [name for name in source if name.endswith((".engine", ".pyc")) or ".venv" in name]
+
+
+def test_the_description_links_to_nothing_that_an_index_has_not(release):
+    wheel = zipfile.ZipFile(*release.glob("*.whl"))
+    (metadata,) = (name for name in wheel.namelist() if name.endswith("METADATA"))
+    text = wheel.read(metadata).decode()
+    assert not re.search(r"\]\((?!https?:)|<!--", text)
+    with tarfile.open(*release.glob("*.tar.gz")) as archive:
+        source = {name.partition("/")[2] for name in archive.getnames()}
+    named = set(re.findall(r"`(docs/[^`…]+)`", text))
+    assert "docs/checking.md" in named and named <= source
 
 
 def test_an_empty_environment_builds_a_network_outside_the_repository(release, tmp_path):

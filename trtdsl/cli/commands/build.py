@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+from dataclasses import Field, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -38,73 +40,48 @@ OutputFile = Annotated[
 ]
 Jobs = Annotated[int, of_build("-j", "--jobs", metavar="N", help="How many networks at a time.")]
 
-# Options of the builder
-
-ComputeCapabilities = Annotated[
-    list[str] | None,
-    of_builder("--compute-capability", metavar="X.Y", help="GPUs to build for (TensorRT-RTX); may be repeated."),
-]
-TF32 = Annotated[bool, of_builder("--tf32/--no-tf32", help="Allow TF32 in float32 products on the GPU.")]
-OptimizationLevel = Annotated[
-    int | None, of_builder("--optimization-level", metavar="0-5", help="How long to search (TensorRT).")
-]
-Workspace = Annotated[
-    int | None, of_builder("--workspace", metavar="MIB", help="The most scratch memory a layer may use.")
-]
-TimingCache = Annotated[
-    Path | None, of_builder("--timing-cache", metavar="FILE", help="Measured kernels, kept (TensorRT).")
-]
-HardwareCompatibility = Annotated[
-    str | None,
-    of_builder("--hardware-compatibility", metavar="LEVEL", help="ampere+ or same-compute-capability (TensorRT)."),
-]
-VersionCompatible = Annotated[bool, of_builder("--version-compatible", help="For later versions too (TensorRT).")]
-Sparsity = Annotated[bool, of_builder("--sparsity", help="Use sparse weights (TensorRT).")]
-AuxStreams = Annotated[
-    int | None, of_builder("--aux-streams", metavar="N", help="Streams besides the caller's (TensorRT).")
-]
-Tiling = Annotated[str | None, of_builder("--tiling", metavar="LEVEL", help="none, fast, moderate or full (TensorRT).")]
-ProfilingVerbosity = Annotated[
-    str | None, of_builder("--profiling-verbosity", metavar="LEVEL", help="none, names or detailed.")
-]
-WeightStreaming = Annotated[bool, of_builder("--weight-streaming", help="Let weights stay on the host.")]
-Refit = Annotated[bool, of_builder("--refit", help="The engine takes new weights later.")]
-StripWeights = Annotated[bool, of_builder("--strip-weights", help="Write the engine without its weights.")]
+BUILDER = {
+    "compute_capabilities": ("X.Y", "GPUs to build for (TensorRT-RTX); may be repeated."),
+    "tf32": ("", "Allow TF32 in float32 products on the GPU."),
+    "optimization_level": ("0-5", "How long to search (TensorRT)."),
+    "workspace": ("MIB", "The most scratch memory a layer may use."),
+    "timing_cache": ("FILE", "Measured kernels, kept (TensorRT)."),
+    "hardware_compatibility": ("LEVEL", "ampere+ or same-compute-capability (TensorRT)."),
+    "version_compatible": ("", "For later versions too (TensorRT)."),
+    "sparsity": ("", "Use sparse weights (TensorRT)."),
+    "aux_streams": ("N", "Streams besides the caller's (TensorRT)."),
+    "tiling": ("LEVEL", "none, fast, moderate or full (TensorRT)."),
+    "profiling_verbosity": ("LEVEL", "none, names or detailed."),
+    "weight_streaming": ("", "Let weights stay on the host."),
+    "refit": ("", "The engine takes new weights later."),
+    "strip_weights": ("", "Write the engine without its weights."),
+}
+"""The options of BuildConfig: what stands for a value, and the help."""
 
 
-def build_config(
-    compute_capability: ComputeCapabilities = None,
-    tf32: TF32 = True,
-    optimization_level: OptimizationLevel = None,
-    workspace: Workspace = None,
-    timing_cache: TimingCache = None,
-    hardware_compatibility: HardwareCompatibility = None,
-    version_compatible: VersionCompatible = False,
-    sparsity: Sparsity = False,
-    aux_streams: AuxStreams = None,
-    tiling: Tiling = None,
-    profiling_verbosity: ProfilingVerbosity = None,
-    weight_streaming: WeightStreaming = False,
-    refit: Refit = False,
-    strip_weights: StripWeights = False,
-) -> td.BuildConfig:
+def build_config(**given: Any) -> td.BuildConfig:
     """The builder's options as :class:`~trtdsl.BuildConfig` has them."""
-    return td.BuildConfig(
-        tf32=tf32,
-        compute_capabilities=tuple(compute_capability or ()),
-        optimization_level=optimization_level,
-        workspace=None if workspace is None else workspace << 20,
-        timing_cache=timing_cache,
-        hardware_compatibility=hardware_compatibility,  # pyright: ignore[reportArgumentType] (checked there)
-        version_compatible=version_compatible,
-        sparsity=sparsity,
-        aux_streams=aux_streams,
-        tiling=tiling,  # pyright: ignore[reportArgumentType]
-        profiling_verbosity=profiling_verbosity,  # pyright: ignore[reportArgumentType]
-        weight_streaming=weight_streaming,
-        refit=refit,
-        strip_weights=strip_weights,
+    given["compute_capabilities"] = tuple(given["compute_capabilities"] or ())
+    given["workspace"] = given["workspace"] and given["workspace"] << 20
+    return td.BuildConfig(**given)
+
+
+def _builder_option(field: Field[Any], hint: Any) -> inspect.Parameter:
+    """A field of BuildConfig as an option."""
+    metavar, text = BUILDER[field.name]
+    name = "--" + field.name.replace("_", "-").replace("capabilities", "capability")
+    flag = f"{name}/--no-{field.name}" if field.default is True else name
+    kind = {tuple[str, ...]: list[str] | None}.get(
+        hint, hint if hint in (bool, int | None, Path | None) else str | None
     )
+    annotation = Annotated[kind, of_builder(flag, metavar=metavar or None, help=text)]
+    default = field.default or None if kind is not bool else field.default
+    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+_HINTS = get_type_hints(td.BuildConfig)
+_FIELDS = {field.name: _builder_option(field, _HINTS[field.name]) for field in fields(td.BuildConfig)}
+build_config.__signature__ = inspect.Signature([_FIELDS[name] for name in BUILDER])  # type: ignore[attr-defined]
 
 
 @app.command()
