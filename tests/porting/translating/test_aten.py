@@ -170,3 +170,22 @@ class Scripted(nn.Module):
 
 def test_scripted_functions_port():
     td.check(td.from_module(Scripted(), {"a": X[0], "b": Y[0]})).raise_for_mismatch()
+
+
+def flattened(x):
+    shape = x.shape
+    return torch.sin(x.reshape(shape[0], -1)).reshape(shape)
+
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    SCRIPTED = torch.jit.script(flattened)
+
+
+class Flattened(nn.Module):
+    def forward(self, x):
+        return SCRIPTED(x) + 1
+
+
+def test_scripted_functions_keep_sizes():
+    td.check(td.from_module(Flattened(), ["N,3,T"], dims={"N": (1, 2, 3), "T": (2, 5, 9)})).raise_for_mismatch()

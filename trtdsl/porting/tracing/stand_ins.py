@@ -203,6 +203,11 @@ def _remembering(function: Any) -> Callable[..., Any]:
 CACHED = type(functools.cache(len))
 
 
+def source_of(held: Any) -> Callable[..., Any] | None:
+    """The Python function that a scripted one was made from: in C++ sizes are numbers. None for anything else."""
+    return getattr(held, "_torchdynamo_inline", None) if isinstance(held, torch.jit.ScriptFunction) else None
+
+
 def _spaces() -> Iterator[tuple[str, dict[str, Any]]]:
     """The names in each module that is loaded. An attribute that is asked for may load another: none is."""
     for name, module in list(sys.modules.items()):
@@ -225,8 +230,8 @@ def packages_of(module: torch.nn.Module) -> set[str]:
 def pythons_functions(packages: Collection[str], types_in: Collection[str] = ()) -> Iterator[None]:
     """A context in which Python's own functions support traced numbers in the code of these packages.
 
-    They are ``int``, ``min``, ``max``, ``range``, ``len`` and others, ``math`` and what comes from it, and functions
-    with a cache, which keep nothing. Files in ``types_in`` keep their ``int`` and ``float``.
+    They are ``int``, ``min``, ``max``, ``range``, ``len`` and others, ``math`` and what comes from it, functions with a
+    cache, which keep nothing, and scripted functions, which run as Python's. Files in ``types_in`` keep their ``int`` and ``float``.
     """
     functions = {id(getattr(module, name)): new for module, names in STAND_INS.items() for name, new in names.items()}
     functions |= {id(module): _StandIn(module) for module in STAND_INS}
@@ -236,7 +241,7 @@ def pythons_functions(packages: Collection[str], types_in: Collection[str] = ())
     def replaced(held: Any) -> Any:
         if type(held) is CACHED and hasattr(held, "__wrapped__"):
             return caches.setdefault(id(held), _remembering(held))
-        return functions.get(id(held))
+        return functions.get(id(held)) or source_of(held)
 
     for name, space in _spaces():
         path = str(space.get("__file__") or "<frozen")

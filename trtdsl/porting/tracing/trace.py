@@ -27,7 +27,7 @@ from .guards import GUARDS, Guard, Record
 from .modes import modes, modes_below, numbers_of, tensors_of
 from .names import RANDOM, drawn, narrowed
 from .recorder import Recorder
-from .stand_ins import named_for_a_type, package_of, packages_of, pythons_functions, without_sizes
+from .stand_ins import named_for_a_type, package_of, packages_of, pythons_functions, source_of, without_sizes
 
 
 @dataclass(eq=False)
@@ -283,8 +283,8 @@ def live_operations(trace: Trace) -> dict[Op, None]:
 def copied(module: torch.nn.Module, *, parameters: bool = True) -> torch.nn.Module:
     """A copy of the module, so that nothing that a run keeps, in buffers too, is in the next run.
 
-    Without ``parameters`` it has the same ones. Scripted functions, which cannot be copied, it has in any case; what
-    old forms of ``weight_norm`` and pruning have computed of parameters, it has as a tensor of its own.
+    Without ``parameters`` it has the same ones, and the Python functions that scripted ones were made from: these
+    cannot be copied, and the copy has them otherwise. What old forms of ``weight_norm`` and pruning have computed of parameters, it has as a tensor of its own.
     """
     from torch.utils._python_dispatch import _disable_current_modes
 
@@ -292,7 +292,7 @@ def copied(module: torch.nn.Module, *, parameters: bool = True) -> torch.nn.Modu
     for part in module.modules():
         for held in vars(part).values():
             if isinstance(held, torch.jit.ScriptFunction):
-                memo[id(held)] = held
+                memo[id(held)] = held if parameters else source_of(held) or held
             elif isinstance(held, torch.Tensor) and not held.is_leaf:
                 memo[id(held)] = held.detach().clone()
     with _disable_current_modes():  # a check may lift what it computes with; what is copied stays what it is
