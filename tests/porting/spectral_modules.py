@@ -35,3 +35,12 @@ class Mixing(nn.Module):
 
     def forward(self, x):
         return torch.fft.fft(torch.fft.fft(x, dim=-1), dim=-2).real
+
+
+class Vocoder(nn.Module):
+    """A complex spectrum of magnitudes and angles, and the signal that it is of."""
+
+    def forward(self, x):
+        size, angle = x.chunk(2, dim=1)
+        spectrum = torch.exp(size) * (torch.cos(angle) + 1j * torch.sin(angle))
+        return torch.fft.irfft(spectrum, 16, dim=1) + torch.abs(torch.exp(1j * size)).sum(1, keepdim=True)

@@ -13,6 +13,7 @@ MODULES = Path(__file__).parent / "spectral_modules.py"
         ("Rotary", "N,S,8", {"N": (1, 2, 3), "S": (2, 5, 9)}),
         ("Power", "N,T", {"N": (1, 2, 3), "T": (64, 100, 200)}),
         ("Mixing", "N,8,16", {"N": (1, 2, 3)}),
+        ("Vocoder", "N,18,T", {"N": (1, 2, 3), "T": (2, 5, 9)}),
     ],
 )
 def test_a_port_equals_its_module(port, name, shape, dims):

@@ -28,6 +28,9 @@ NUMPYS_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input"
 """numpy's names of arguments that torch's own functions take for theirs, as ``torch.sum(x, axis=1)`` does."""
 
 COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
+PAIRS: dict[type, Callable[[str, Sequence[Any], Mapping[str, Any]], Any]] = {}
+"""What a function gives of a value that is a pair of Tensors, by its type; NotImplemented where it takes it itself."""
+
 _UNCHANGED = (Tensor, int, str, float, type(None))  # types that never become constants
 
 
@@ -180,6 +183,10 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
                 takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
             if not takes_any and not names.issuperset(kwargs):
                 kwargs = _as_torch_names(function, names, kwargs)  # type: ignore[assignment]
+        if follows and (of_pairs := next((PAIRS[type(each)] for each in args[:2] if type(each) in PAIRS), None)):
+            result = of_pairs(label, args, kwargs)
+            if result is not NotImplemented:
+                return result
         network = args[0].network if args and isinstance(args[0], Tensor) else find_network(args, kwargs)
         if network is None:
             try:

@@ -47,6 +47,12 @@ def both(network, reference, *tensors, dims=None, tolerance=1e-5):
         lambda z, w, lib: lib.polar(z.abs(), w.angle()),
         lambda z, w, lib: lib.complex(z.imag, w.real),
         lambda z, w, lib: z * lib.view_as_real(w).sum(-1),
+        lambda z, w, lib: z.real * w + w.imag - z,
+        lambda z, w, lib: z.real / (w + 3),
+        lambda z, w, lib: z.real + 1j * w.imag,
+        lambda z, w, lib: lib.exp(lib.mul(w.imag, -1j)),
+        lambda z, w, lib: lib.reshape(lib.add(z.real, w), (5, -1)),
+        lambda z, w, lib: lib.abs(lib.pow(z, 2)) - lib.sum(z.imag, 0),
     ],
 )
 def test_complex_arithmetic(act):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...core.html import folded
+from ...definition.operation import PAIRS
 from ...sizes.shape import Shape, shape_text
 from ..common import DefinitionError, L, Network, ShapeError, Tensor, UnsupportedError, operation, torch
 from ..indexing.index import getitem
@@ -21,13 +22,17 @@ OF_BOTH_PARTS = {
     *("permute", "repeat", "reshape", "roll", "select", "split", "squeeze", "sum", "swapaxes", "t", "transpose"),
     *("unbind", "unflatten", "unsqueeze", "view"),
 }
+OPERATORS = {name: name for name in ("add", "sub", "mul", "matmul", "pow")} | dict.fromkeys(
+    ("div", "true_divide"), "truediv"
+)
 
 
 class ComplexTensor:
     """A complex value: ``real`` and ``imag`` are Tensors of one shape.
 
     It has the operators ``+ - * / @ **`` (with whole powers), indexing, and the methods of Tensor that move elements or
-    add them up. A network's outputs are real: give :func:`view_as_real`, ``.real``, ``.imag`` or :func:`abs`.
+    add them up, and functions of these names take it: ``F.mul(x, z)``, ``F.exp(1j * x)``. A network's outputs are real:
+    give :func:`view_as_real`, ``.real``, ``.imag`` or :func:`abs`.
 
     >>> z = F.view_as_complex(net.input("x", ("N", 3, 2)))
     >>> (z * z.conj()).real.shape
@@ -135,6 +140,8 @@ class ComplexTensor:
     __radd__ = __add__
     __rmul__ = __mul__
 
+    neg = __neg__
+
     def conj(self) -> ComplexTensor:
         """The conjugate: IUnaryLayer NEG of the imaginary part."""
         return ComplexTensor(self.real, neg(self.imag))
@@ -163,6 +170,22 @@ def _is_real(other: Any) -> bool:
     if isinstance(other, torch.Tensor):
         return not other.is_complex()
     return isinstance(other, (int, float, Tensor))
+
+
+def _of_pairs(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """What a function of torch's gives of complex values: their operator's result, or their method's."""
+    if name in OPERATORS and len(args) == 2 and not kwargs:
+        network = next(each.network for each in args if isinstance(each, (Tensor, ComplexTensor)))
+        a, b = (each if _is_real(each) else _as_complex(each, network) for each in args)
+        if isinstance(a, ComplexTensor):
+            return getattr(a, f"__{OPERATORS[name]}__")(b)
+        return getattr(b, f"__r{OPERATORS[name]}__")(a)
+    if name in OF_BOTH_PARTS or name in ("abs", "exp", "neg"):
+        return getattr(args[0], name)(*args[1:], **kwargs)
+    return NotImplemented
+
+
+PAIRS.update(dict.fromkeys((ComplexTensor, builtins.complex), _of_pairs))
 
 
 def complex_constant(network: Network, data: torch.Tensor, weight_names: tuple[str, ...] = ()) -> ComplexTensor:

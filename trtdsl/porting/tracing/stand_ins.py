@@ -231,7 +231,8 @@ def pythons_functions(packages: Collection[str], types_in: Collection[str] = ())
     """A context in which Python's own functions support traced numbers in the code of these packages.
 
     They are ``int``, ``min``, ``max``, ``range``, ``len`` and others, ``math`` and what comes from it, functions with a
-    cache, which keep nothing, and scripted functions, which run as Python's. Files in ``types_in`` keep their ``int`` and ``float``.
+    cache, which keep nothing, and scripted functions, which run as Python's. Files in ``types_in`` keep their ``int``
+    and ``float``.
     """
     functions = {id(getattr(module, name)): new for module, names in STAND_INS.items() for name, new in names.items()}
     functions |= {id(module): _StandIn(module) for module in STAND_INS}

@@ -284,7 +284,8 @@ def copied(module: torch.nn.Module, *, parameters: bool = True) -> torch.nn.Modu
     """A copy of the module, so that nothing that a run keeps, in buffers too, is in the next run.
 
     Without ``parameters`` it has the same ones, and the Python functions that scripted ones were made from: these
-    cannot be copied, and the copy has them otherwise. What old forms of ``weight_norm`` and pruning have computed of parameters, it has as a tensor of its own.
+    cannot be copied, and the copy has them otherwise. What old forms of ``weight_norm`` and pruning have computed of
+    parameters, it has as a tensor of its own.
     """
     from torch.utils._python_dispatch import _disable_current_modes
 
