@@ -314,7 +314,17 @@ class HeldTwice(nn.Module):
         return x @ self.all["w"]
 
 
-USUAL = [Raising, DrawnForTraining, Norms, NumbersOfNumpy, OfTypes, Normed, FrozenPart, HeldTwice]
+class PartHeldTwice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(8)
+        self.trained = nn.ModuleList([self.norm])
+
+    def forward(self, x):
+        return self.norm(x)
+
+
+USUAL = [PartHeldTwice, Raising, DrawnForTraining, Norms, NumbersOfNumpy, OfTypes, Normed, FrozenPart, HeldTwice]
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")

@@ -31,8 +31,12 @@ def drawn_weights(spec: NetworkSpec, weights: Weights, generator: torch.Generato
             factor = torch.rand(value.shape, generator=generator) + 0.5
             made = factor * number if number else torch.randn(value.shape, generator=generator)
             drawn[first] = made.to(value.dtype)
-        drawn[name] = drawn[first]
-    return {name: drawn[name] if name in drawn else weights.get(name) for name in weights.shapes} if drawn else {}
+    if not drawn:
+        return {}
+    return {
+        name: drawn[first] if (first := firsts.get(name, name)) in drawn else weights.get(name)
+        for name in weights.shapes
+    }
 
 
 def _is_neutral(value: torch.Tensor) -> bool:
