@@ -112,8 +112,9 @@ def _unbuilt(node: Node) -> str | None:
 def _attention_input(node: Node) -> Evaluate:
     """The whole attention. The scores, the mask and the normalization are computed in float32 and rounded once.
 
-    Query head h attends to key head ``h // (H / G)``. A row whose positions are all masked gives NaN. Assumed: with
-    lengths, a causal mask is anchored at the lengths; packed tokens beyond the last length are 0.
+    Query head h attends to key head ``h // (H / G)``. A mask adds minus infinity: a masked score that is infinite or
+    NaN gives NaN, and so does a row whose positions are all masked. Assumed: with lengths, a causal mask is anchored at
+    the lengths; packed tokens beyond the last length are 0.
     """
     layer, dtype = node.layer.attention, node.dtype
     if layer.norm_op.name == "NONE":
@@ -177,10 +178,10 @@ def _attention_input(node: Node) -> Evaluate:
 
 def _weights(scores: torch.Tensor, allowed: torch.Tensor | None, added: torch.Tensor | None) -> torch.Tensor:
     """What each position contributes: 0 for those that are not allowed, NaN where none is."""
+    if allowed is not None:
+        added = torch.zeros(allowed.shape).masked_fill(~allowed, float("-inf"))
     if added is not None:
         scores = scores + added
-    if allowed is not None:
-        scores = scores.masked_fill(~allowed, float("-inf"))
     if not scores.shape[-1]:
         return scores
     powers = scores.sub_(scores.amax(-1, keepdim=True)).exp_()

@@ -57,8 +57,8 @@ mistakes(
 
 @evaluates("GRID_SAMPLE", category="sampling", flops=_flops)
 def _grid_sample(node: Node) -> Evaluate:
-    """A coordinate that is NaN counts as -1. One that is infinite gives NaN in CUBIC, and in LINEAR with FILL. Assumed:
-    an image without pixels reads as 0.
+    """A coordinate that is NaN counts as -1. One that is infinite gives NaN in CUBIC, and in LINEAR with FILL. NEAREST
+    rounds a point before REFLECT brings it inside. Assumed: an image without pixels reads as 0.
     """
     layer, dtype = node.layer, node.dtype
     mode, outside, align = layer.interpolation_mode.name, layer.sample_mode.name, layer.align_corners
@@ -69,8 +69,8 @@ def _grid_sample(node: Node) -> Evaluate:
             return torch.zeros((*x.shape[:2], *grid.shape[1:-1]), dtype=dtype)
         taps = []
         for axis, size in enumerate(sizes):
-            point = grid[..., len(sizes) - 1 - axis].float().nan_to_num(-1.0, torch.inf, -torch.inf)
-            point = (point + 1) / 2 * (size - 1) if align else ((point + 1) * size - 1) / 2
+            point = grid[..., len(sizes) - 1 - axis].float().nan_to_num(-1.0, torch.inf, -torch.inf) + 1
+            point = point * (0.5 * (size - 1)) if align else point * (0.5 * size) - 0.5
             taps.append(_taps(point, size, mode, outside, align))
         batch = torch.arange(x.shape[0]).reshape((-1,) + (1,) * (grid.ndim - 2))
         last = x.movedim(1, -1).float()
@@ -99,9 +99,9 @@ def _taps(point: torch.Tensor, size: int, mode: str, outside: str, align: bool) 
             _tap(_bring_inside(base + offset, size, outside, align), _cubic(point - base - offset), size)
             for offset in (-1, 0, 1, 2)
         ]
+    if mode == "NEAREST":  # half to even, before and after what REFLECT does to halves
+        return [_tap(torch.round(_bring_inside(torch.round(point), size, outside, align)), one, size)]
     point = _bring_inside(point, size, outside, align)
-    if mode == "NEAREST":
-        return [_tap(torch.round(point), one, size)]  # half to even
     base = torch.floor(point)
     return [_tap(base, base + 1 - point, size), _tap(base + 1, point - base, size)]
 
@@ -115,12 +115,11 @@ def _bring_inside(point: torch.Tensor, size: int, outside: str, align: bool) -> 
     if outside == "FILL":
         return point
     if outside == "REFLECT":
-        low, span = (0.0, float(size - 1)) if align else (-0.5, float(size))
+        low, span = (0.0, size - 1) if align else (-0.5, size)
         if span == 0:
             return torch.zeros_like(point)
-        distance = (point - low).abs()
-        rest, flips = torch.fmod(distance, span), torch.floor(distance / span)
-        point = torch.where(flips % 2 == 0, rest, span - rest) + low
+        distance = torch.fmod((point - low).abs(), 2 * span)
+        point = torch.where(distance > span, 2 * span + low - distance, distance + low)
     return point.nan_to_num(0.0, posinf=float(size)).clamp(0, size - 1)
 
 

@@ -11,8 +11,8 @@ from .evaluation import Evaluate, Node, Shapes, evaluates
 from .shape import size_tensor
 
 WITH_BATCH = (
-    "nearest resizing of the first dimension together with others, the second one unchanged, is built with the first "
-    "one's index as it is: resize the first dimension by a layer of its own"
+    "nearest resizing of the last two dimensions together with one before the third from the end, which stays, is "
+    "built with that one's index as it is: resize it by a layer of its own"
 )
 
 
@@ -86,8 +86,9 @@ def _scaled_sizes(shape: Sequence[SizeLike], scales: Sequence[float]) -> tuple[S
 
 
 def _loses_batch(shape: Sequence[SizeLike], sizes: Sequence[SizeLike]) -> bool:
+    """Whether TensorRT-RTX builds an index that is not resized: docs/traps/builder-resize.md."""
     changed = [before != after for before, after in zip(shape, sizes, strict=True)]
-    return len(changed) > 3 and changed[0] and not changed[1] and any(changed[2:])
+    return len(changed) in (4, 5) and any(changed[:-3]) and not changed[-3] and any(changed[-2:])
 
 
 def _flops(node: Node, shapes: Shapes) -> int:

@@ -25,6 +25,7 @@ def slice(
     ``start``, ``size`` and ``stride`` (1 by default, may be negative) have one value per dimension of ``x``; values
     that are dynamic become shape tensors. ``mode`` (``trt.SampleMode``) says what stands outside of ``x``:
     STRICT_BOUNDS (nothing may), FILL (``fill``, a scalar, or 0), CLAMP (the edge), WRAP, REFLECT (without the edge).
+    Without dimensions it is ``x`` itself, which TensorRT builds wrongly for the last three modes.
 
     Raises ShapeError when the number of values differs from the rank.
 
@@ -34,6 +35,8 @@ def slice(
     stride = tuple(stride) if stride is not None else (1,) * x.ndim
     if not len(start) == len(size) == len(stride) == x.ndim:
         raise ShapeError(f"slice needs start, size and stride for {x.ndim} dimensions: {start}, {size}, {stride}")
+    if not x.ndim:
+        return x
     if (image := lifted([x])) is not None:
         (source,), back = image
         begin, extent, steps = ((*box[:2], one, *box[2:]) for box, one in ((start, 0), (size, 1), (stride, 1)))

@@ -8,7 +8,6 @@ unknown.
 
 from __future__ import annotations
 
-import math
 import re
 import struct
 from collections import Counter
@@ -96,6 +95,11 @@ class Scalars:
             return dimension
         value = self.values.get(dimension)
         return None if value is None else int(value)
+
+    def sizes(self, dimensions: Sequence[Dimension]) -> tuple[int, ...] | None:
+        """The values of several sizes; None where one is not known."""
+        found = [self.size(dimension) for dimension in dimensions]
+        return None if None in found else tuple(size for size in found if size is not None)
 
     def on_host(self, name: str) -> bool:
         """Whether a tensor is in the host's memory."""
@@ -364,8 +368,3 @@ def _heavier(
         end = max(second, max((labels.get(name, 0) for name in record.texts("target")), default=0))
     moved = [sum(map(weight, range(*span))) for span in ((first, second), (second, end))]
     return first if moved[0] >= moved[1] else second
-
-
-def count(sizes: Sequence[int]) -> int:
-    """Elements of a shape."""
-    return math.prod(sizes)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from math import prod
 from typing import Literal
 
 from .grammar import Record
-from .host_sizes import Scalars, count
+from .host_sizes import Scalars
 from .plan import ProgramText
 
 Kind = Literal[
@@ -49,16 +49,7 @@ QUIET = frozenset({"label", "shape_call", "signal", "wait", "jmp", "cjmp", "asse
 SEPARATOR = "\x1f"  # between the metadata of the layers of one launch
 PART = re.compile(r"[A-Z][a-z0-9]*")
 
-
-@dataclass(frozen=True)
-class Shape:
-    """The facts about an operand that are needed to count operations."""
-
-    sizes: tuple[int, ...]
-
-    @property
-    def elements(self) -> int:
-        return count(self.sizes)
+Shape = tuple[int, ...]
 
 
 def parts(name: str) -> list[str]:
@@ -129,33 +120,32 @@ def flops_of(
     if kind in ("product", "convolution"):
         return _flops_of_product(statement, record, reads, writes)
     if kind == "attention":
-        if len(reads) < 2 or not writes or len(reads[0].sizes) < 2:
+        if len(reads) < 2 or not writes or len(reads[0]) < 2:
             return None
-        first, second = reads[:2]
+        queries, keys = reads[:2]
         if record.text("name").startswith("_gemv_mha"):  # one query for each head; its keys stand first
-            first, second = second, first
-        queries, keys = first.sizes, second.sizes
-        length = count(keys) // max(count(keys[:-2]), 1) // max(queries[-1], 1)  # of the keys, in either order
-        return 4 * count(queries) * length
+            queries, keys = keys, queries
+        length = prod(keys) // max(prod(keys[:-2]), 1) // max(queries[-1], 1)  # of the keys, in either order
+        return 4 * prod(queries) * length
     if kind in ("rearranging", "transfer", "communication", "cast"):
         return 0
     name = record.text("name")
     made_of = parts(name) if name.startswith("__myl_") else [statement]
-    largest = max((shape.elements for shape in (*reads, *writes)), default=0)
+    largest = max(map(prod, (*reads, *writes)), default=0)
     return largest * sum(part not in FREE for part in made_of)
 
 
 def _flops_of_product(statement: str, record: Record, reads: Sequence[Shape], writes: Sequence[Shape]) -> int | None:
     if len(reads) < 2 or not writes:
         return None
-    first, second, result = reads[0].sizes, reads[1].sizes, writes[0]
+    (first, second), result = reads[:2], prod(writes[0])
     if statement == "fully_connected":
         if len(first) < 2:
             return None
-        return 2 * result.elements * first[-2 if record.text("trA") == "true" else -1]
+        return 2 * result * first[-2 if record.text("trA") == "true" else -1]
     if statement == "deconvolution":
-        return 2 * reads[0].elements * count(second[1:])
-    return 2 * result.elements * count(second[1:])
+        return 2 * prod(first) * prod(second[1:])
+    return 2 * result * prod(second[1:])
 
 
 def _flops_of_body(record: Record, program: ProgramText, scalars: Scalars, writes: Sequence[Shape]) -> int | None:
@@ -178,14 +168,11 @@ def _flops_of_body(record: Record, program: ProgramText, scalars: Scalars, write
                 return None
             total += flops
         elif statement not in ("concat", "cast"):
-            total += written[0].elements
+            total += prod(written[0])
     return total
 
 
 def shape_of(name: str, program: ProgramText, scalars: Scalars) -> Shape | None:
     """The sizes of a tensor; None where one is not known."""
     tensor = program.tensors.get(name)
-    if tensor is None:
-        return None
-    sizes = [scalars.size(dimension) for dimension in tensor.dims]
-    return None if None in sizes else Shape(tuple(size for size in sizes if size is not None))
+    return None if tensor is None else scalars.sizes(tensor.dims)

@@ -159,9 +159,9 @@ class _Reader:
         """The shapes of the network's inputs; without ``shapes``, of all inputs of the program on the device."""
         found = {}
         for name in filter(self._on_device, self.text.names("inputs")):
-            sizes = [self.scalars.size(size) for size in self.text.tensors[name].dims]
-            if None not in sizes and (not shapes or plain(name) in shapes):
-                found[plain(name)] = tuple(size for size in sizes if size is not None)
+            sizes = self.scalars.sizes(self.text.tensors[name].dims)
+            if sizes is not None and (not shapes or plain(name) in shapes):
+                found[plain(name)] = sizes
         return found
 
     def _copy_values(self) -> None:
@@ -354,10 +354,9 @@ class _Reader:
         if name in self.tensors:
             return self.tensors[name]
         descriptor = self.text.tensors[name]
-        sizes = [self.scalars.size(dimension) for dimension in descriptor.dims]
-        if None in sizes:
+        shape = self.scalars.sizes(descriptor.dims)
+        if shape is None:
             raise UsageError(_missing(self.text, self.scalars, descriptor))
-        shape = tuple(size for size in sizes if size is not None)
         strides = [self.scalars.size(stride) for stride in descriptor.strides]
         self._check_place(descriptor, shape, strides)
         distinct = math.prod(size for size, stride in zip(shape, strides, strict=True) if stride != 0)
@@ -428,7 +427,7 @@ def _missing(text: ProgramText, scalars: Scalars, tensor: Descriptor) -> str:
     unknown = [
         plain(name)
         for name in text.names("inputs")
-        if name in text.tensors and any(scalars.size(size) is None for size in text.tensors[name].dims)
+        if name in text.tensors and scalars.sizes(text.tensors[name].dims) is None
     ]
     if unknown:
         return f"the shapes of the inputs {', '.join(dict.fromkeys(unknown))} are needed: they have dynamic dimensions"

@@ -26,7 +26,7 @@ from trtdsl.core.errors import (
 )
 from trtdsl.engine.compiling.compiler import compile_engine
 from trtdsl.engine.compiling.config import BuildConfig
-from trtdsl.engine.running.evaluate import evaluator_of
+from trtdsl.engine.running.evaluate import evaluator_of, evaluator_of_plan
 from trtdsl.programs.evaluation import built_here, kernels
 from trtdsl.programs.evaluation.library import cast
 from trtdsl.programs.plan import MARK, START
@@ -237,6 +237,13 @@ def test_a_query_that_sees_no_key_is_refused():
         td.evaluate_engine(net, feeds)
 
 
+def test_attention_of_several_queries_over_one_key_is_refused():
+    """Which threads hold the one weight is in NVIDIA's header."""
+    net = network(lambda q, k: L.attention(q, k, k), (1, 1, 2, 3), (1, 1, 1, 3))
+    with pytest.raises(UnevaluatedProgramError, match="launch 0, .*: rows of fewer elements than results"):
+        td.evaluate_engine(net, feeds_of(random(1, 1, 2, 3), random(1, 1, 1, 3)))
+
+
 @pytest.mark.parametrize("precision", [None, "fp16", "bf16"])
 def test_the_spatial_transformer_equals_the_interpreter(precision):
     net = td.load_spec(str(NETWORKS / "stn.py")).define(precision=precision)
@@ -397,6 +404,82 @@ def test_a_tensor_that_reaches_outside_of_its_memory_is_named(victim):
 def test_a_damaged_program_is_caught(victim, change):
     data, feeds, expected = victim
     assert caught(edited(data, change), feeds, expected)
+
+
+def replaced(pattern, replacement, which=0):
+    """Changes one place in the program's text."""
+
+    def change(text):
+        match = list(re.finditer(pattern, text))[which]
+        return text[: match.start()] + match.expand(replacement) + text[match.end() :]
+
+    return lambda data: edited(data, change)
+
+
+def computed_otherwise(before, after, which):
+    """Changes one operation of a kernel's source."""
+    before, after = (f"= __myln_{name}___myln_float___myln_float(".encode() for name in (before, after))
+
+    def change(data):
+        place = [match.start() for match in re.finditer(re.escape(before), data)][which]
+        return data[:place] + after + data[place + len(before) :]
+
+    return change
+
+
+def negated(place):
+    """Changes the sign of a number among the constants, by its distance from the end."""
+
+    def change(data):
+        changed = bytearray(data)
+        changed[len(data) - 4 - place + 3] ^= 0x80
+        return bytes(changed)
+
+    return change
+
+
+DAMAGES = {
+    "stn": {
+        "a window of another size": replaced(r"sizes=\{ 2 2 \}", "sizes={ 1 2 }"),
+        "a view that begins later": replaced(r'const_offset=0( dims=\{ "[^"]+" 320 \})', r"const_offset=4\1"),
+        "two launches the other way around": replaced(r"(\n  corrltn=[^\n]*)(\n  maxpool=[^\n]*)", r"\2\1", 1),
+        "a dilation": replaced(r"dilation=\{ 1 1 \}", "dilation={ 1 2 }", 4),
+        "a sum for a product in a kernel": computed_otherwise("mul", "add", 0),
+    },
+    "mamba": {
+        "a product less": replaced(r"\n  fully_connected=[^\n]*", "", 2),
+        "two kernels the other way around": replaced(r"(\n  function=[^\n]*)(\n  f[^\n]*)", r"\2\1", 3),
+        "half of a product": replaced(r"(fully_connected=[^\n]* alpha=)3F8", r"\g<1>3F0", 3),
+        "a weight of the other sign": negated(20_000),
+        "an absolute value for an exponential": computed_otherwise("exp", "abs", -1),
+    },
+    "mobilefacenet": {
+        "another tensor that is added": replaced(r'("\w*arg__bb1_)38(" "\w*" \} s[^\n]*accu=true)', r"\g<1>35\2"),
+        "a sum with twice an operand": replaced(r"beta=3F800000", "beta=40000000"),
+        "the bias of another convolution": replaced(r'__mye3721dconst" \}', '__mye3751dconst" }'),
+        "the weights of another convolution": replaced(r'("layers.2.layers.2.layers.add.1_37" "__mye37)1', r"\g<1>4"),
+        "a rounded root in a kernel": computed_otherwise("sqrt", "ceil", -1),
+    },
+}
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", DAMAGES)
+def test_damages_of_engines_of_the_gallery_are_caught(name):
+    spec = td.load_spec(str(NETWORKS / f"{name}.py"))
+    net = spec.define()
+    data = compile_engine(net, BuildConfig(tf32=False)).data
+    sizes = {"stn": {"N": 8}, "mamba": {"N": 1, "T": 8}, "mobilefacenet": {"N": 1}}[name]
+    feeds = td.sample_feeds(spec, sizes, torch.Generator().manual_seed(0))
+    expected = td.interpret(net, feeds)
+    torch.testing.assert_close(evaluator_of_plan(data, net)(feeds), expected, rtol=1e-3, atol=1e-4)
+    for damage, change in DAMAGES[name].items():
+        try:
+            got = evaluator_of_plan(change(data), net)(feeds)
+        except (ProgramFaultError, ProgramDamagedError):
+            continue
+        same = all(torch.allclose(got[key], value, rtol=1e-3, atol=1e-4) for key, value in expected.items())
+        assert not same, damage
 
 
 def test_a_kernel_that_writes_outside_of_its_tensors_is_named(victim):

@@ -85,6 +85,14 @@ case(
     [[[[[7.0, 3.0]]]]],
     attention(),
 )
+# The masked score of the first query is infinite: less infinity it is NaN.
+case(
+    "ATTENTION_INPUT",
+    "masked-infinity",
+    [[[[[3e38], [1.0]]]], [[[[10.0], [0.0]]]], [[[[4.0], [8.0]]]], [[[[False, True]] * 2]]],
+    [[[[[np.nan], [8.0]]]]],
+    attention(mask=True),
+)
 SHORT = np.broadcast_to(np.arange(5) < np.array([3, 5]).reshape(2, 1, 1, 1), (2, 1, 1, 5))
 case(
     "ATTENTION_INPUT",

@@ -280,4 +280,13 @@ IMAGE = [[[[1.0, 2.0], [3.0, 4.0]]]]
 CORNERS = [[[[-1.0, -1.0], [1.0, -1.0], [0.0, 0.0], [1.0, 1.0]]]]
 case("GRID_SAMPLE", "corners", [IMAGE, CORNERS], [[[[[1.0, 2.0, 2.5, 4.0]]]]], grid_sample(align=True))
 case("GRID_SAMPLE", "edges-fill", [IMAGE, CORNERS], [[[[[0.25, 0.5, 2.5, 1.0]]]]], grid_sample())
+# Halfway beyond the edge: points -2.5 and -1.5 are pixel -2, which reflects to pixel 1; 4.5 is pixel 4, that is 3.
+BEYOND = [[[[-2.0, 0.0], [-1.5, 0.0], [1.5, 0.0]]]]
+case(
+    "GRID_SAMPLE",
+    "nearest-reflected",
+    [[[[[1.0, 2.0, 3.0, 4.0]]]], BEYOND],
+    [[[[[2.0, 2.0, 4.0]]]]],
+    grid_sample(mode="NEAREST", outside="REFLECT"),
+)
 case("GRID_SAMPLE", "edges-clamp", [IMAGE, CORNERS], [[[[[1.0, 2.0, 2.5, 4.0]]]]], grid_sample(outside="CLAMP"))

@@ -91,7 +91,7 @@ def concatenation(t: Trial) -> Any:
 
 @recipe("SLICE")
 def slice(t: Trial) -> Any:
-    shape, dtype = t.shape(), t.pick(MOVED)
+    shape, dtype = t.shape(1), t.pick(MOVED)  # without dimensions: docs/traps/builder-slice.md
     mode = t.pick(("STRICT_BOUNDS", "STRICT_BOUNDS", "WRAP", "CLAMP", "FILL", "REFLECT"))
     rows = []
     for length in shape:

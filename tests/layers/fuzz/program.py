@@ -372,7 +372,7 @@ def run_all(groups: Iterable[Sequence[Member]]) -> Iterator[tuple[Member, str]]:
             yield from ((own, outcome) for own, outcome in zip(group, map(refused.get, map(id, group))) if outcome)
             built = [own for own in group if id(own) not in refused]
             # Where each half is built and the whole is not, the halves are.
-            yield from run_all([built] if refused and built else _halves(built))
+            yield from run_all([built] if refused else _halves(built)) if built else ()
         elif not isinstance(plan, bytes):
             yield group[0], plan
         else:

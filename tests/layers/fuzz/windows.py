@@ -79,8 +79,8 @@ def resize(t: Trial) -> Any:
     layer.selector_for_single_pixel = trt.ResizeSelector.UPPER
     layer.exclude_outside = mode == "CUBIC" and t.maybe(0.3)
     resized = {"NEAREST": len(shape), "LINEAR": 3, "CUBIC": 2}[mode]
-    # The first dimension together with others is refused: docs/traps/builder-resize.md.
-    kept = max(len(shape) - resized, 1 if len(shape) > 3 else 0)
+    # Of rank 4 and 5, what stands before the last three is refused beside these: docs/traps/builder-resize.md.
+    kept = max(len(shape) - (min(resized, 3) if len(shape) in (4, 5) else resized), 0)
     if t.maybe(0.3):
         layer.scales = [1.0] * kept + [t.pick((0.5, 1.0, 2.0, 1.5, 0.7)) for _ in shape[kept:]]
     else:

@@ -420,11 +420,10 @@ def _layout(body: ProgramText, scalars: Scalars, name: str) -> tuple[tuple[int, 
     tensor = body.tensors.get(name)
     if tensor is None:
         raise ProgramDamagedError(f"the plan's program has no tensor {name[:40]!r}")
-    sizes = [[scalars.size(size) for size in group] for group in (tensor.dims, tensor.strides)]
-    if None in sizes[0] + sizes[1]:
+    shape, strides = scalars.sizes(tensor.dims), scalars.sizes(tensor.strides)
+    if shape is None or strides is None:
         raise UnevaluatedProgramError(f"{plain(name)} has a size that is not known")
-    shape, strides = ([size for size in group if size is not None] for group in sizes)
-    return tuple(shape), tuple(strides)
+    return shape, strides
 
 
 def _made(body: ProgramText, scalars: Scalars, name: str, result: torch.Tensor | None) -> torch.Tensor:

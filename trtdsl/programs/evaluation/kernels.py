@@ -31,6 +31,8 @@ SECONDS = 600  # of computing that a process of kernels may take
 FEWEST = 8  # kernels for each run of the compiler, which takes a fifth of a second before the first
 COMPILING = 300  # seconds of computing for one run of the compiler
 COMPILERS_MEMORY = 4 << 30  # bytes
+KEPT = "[(index - threadIdx.x)"
+"""How a kernel names what a thread keeps, of the elements of a row that it read, for the results that it writes."""
 
 
 @cache
@@ -146,6 +148,7 @@ def _translation_unit(group: Sequence[Kernel]) -> Iterable[str]:
     for number, kernel in enumerate(group):
         yield f"namespace kernel_{number} {{"
         yield "#undef __FMHA_UTILS__"  # around what each kernel of attention defines itself
+        yield f"constexpr bool KEEPS = {str(KEPT in kernel.body).lower()};"
         yield from (f'#include "{header}"' for header in kernel.headers if header.endswith(".inc"))
         yield kernel.body
         yield "}"
@@ -188,7 +191,7 @@ class Server:
             told = self.process.stderr.read().decode("utf-8", "replace").strip()
             code = self.process.wait()
             if code == 3:
-                raise UnevaluatedProgramError(f"{what}: {told}")
+                raise UnevaluatedProgramError(f"{what.removesuffix(',')}: {told}")
             raise ProgramFaultError(f"{what} {ENDS.get(-code, f'ended with {code}')}{': ' + told if told else ''}")
 
     def close(self) -> None:

@@ -267,9 +267,18 @@ def _average_pool(settings: Settings, inputs: Tensors, outputs: Tensors) -> list
     axes = tuple(range(-count, 0))
     total = windows.sum(axes)
     if settings.flag("inclusive"):
+        _check_divisor(settings, x.shape[2:], outputs[0].shape[2:])
         return [total / float(torch.tensor(windows.shape[-count:]).prod())]
     inside, _ = _windows(settings, torch.ones_like(x[:1, :1]), outputs[0], 0.0)
     return [total / inside.sum(axes)]
+
+
+def _check_divisor(settings: Settings, lengths: Sequence[int], counts: Sequence[int]) -> None:
+    """Raises where windows that count the padding reach behind it: a size that is rounded up has such."""
+    sizes, stride = settings.numbers("sizes"), settings.numbers("strides")
+    ends = map(sum, zip(lengths, *_padding(settings, lengths, sizes, stride), strict=True))
+    if any((count - 1) * step + size > end for count, step, size, end in zip(counts, stride, sizes, ends, strict=True)):
+        raise UnevaluatedProgramError("avgpool divides windows that reach behind the padding by what is not known")
 
 
 def _no_scales(settings: Settings) -> None:

@@ -112,8 +112,8 @@ class Memory:
 
     def _size(self, tensor: Descriptor) -> int:
         """The bytes of a tensor of the caller's; 0 for one whose sizes are not known."""
-        sizes = [self.scalars.size(size) for size in tensor.dims]
-        return 0 if None in sizes else math.prod(size or 0 for size in sizes) * BITS[tensor.dtype] // 8
+        sizes = self.scalars.sizes(tensor.dims)
+        return 0 if sizes is None else math.prod(sizes) * BITS[tensor.dtype] // 8
 
     # -- tensors -------------------------------------------------------------------------------------------------------
 

@@ -111,14 +111,13 @@ static void attend(const Parameters& given) {
             float most = -INFINITY, total = 0;
             for (key = 0; key < given.skv; ++key) {
                 float& score = scores[key];
-                score = -INFINITY;
-                if (!given.mask_pred(query, key)) continue;
                 score = scale * dot(one_query, row(given.k_ptr, given.k_stride_in_bytes, shared, key, given.skv), given.d);
                 if constexpr (Kernel::Callback::HAS_EPILOGUE) {
                     typename Kernel::Callback own;
                     own.load_inputs(given, 0, 0);
                     score = own.epilogue_impl(score, 0, 0);
                 }
+                if (!given.mask_pred(query, key)) score -= INFINITY;  // NaN where it is infinite, as a mask that is added
                 if (score != score) refuse("what attention makes of NaN is not known");
                 most = std::max(most, score);
             }

@@ -67,6 +67,7 @@ static auto element(const In& in, int member, int lane) {
     else return in;
 }
 
+static const char* const FEWER = "rows of fewer elements than results: what the other threads keep is not known";
 alignas(16) static char exchange[MOST_THREADS][128], result[MOST_THREADS][128];
 
 // The threads of a group, of which this one is number ``lane``, reduce one row and write its results.
