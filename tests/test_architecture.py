@@ -60,6 +60,7 @@ ORDERS = {
         "proof",
         "saved",
         "losses",
+        "recording",
         "buildable",
         "witness",
         "check",
@@ -264,6 +265,7 @@ THROUGH = {
     "display/view/layers.py": "display/view/test_tree.py",
     "display/view/model.py": "display/view/test_tree.py",
     "display/view/tidy.py": "display/view/test_tree.py",
+    "building/precision_search.py": "building/test_find_precision.py",
     "programs/launches.py": "programs/test_reading.py",
     "programs/host_sizes.py": "programs/test_reading.py",
 }

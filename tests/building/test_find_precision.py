@@ -11,7 +11,6 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.building.precision_search import Recording
 from trtdsl.definition.tuning.precisions import Precisions
 
 made = torch.Generator().manual_seed(0)
@@ -44,19 +43,6 @@ def norm(x):
     y = (x @ WEIGHTS[0]) * 120
     y = y / F.sqrt((y * y).sum(-1, keepdim=True) / 64 + 1e-3)
     return {"y": F.gelu(y @ WEIGHTS[1]) @ WEIGHTS[2]}
-
-
-def test_calls_that_share_a_tensor_have_one_dtype_and_products_begin_another():
-    network = convolutions.define(precision=Precisions({}), exact=True)
-    feeds = [{"x": torch.ones(2, 3, 64, 64)}]
-    recording = Recording(network, feeds, lambda phase, done, total: None)
-    groups = [[call.site.key.function for call in group.calls] for group in recording.groups()]
-    assert groups[0] == ["conv2d", "relu"]
-    assert ["conv2d", "add", "relu"] in groups
-    large = [call for call in recording.calls.values() if not call.fits("float16")]
-    assert {call.site.key.function for call in large} >= {"conv2d", "mul", "add", "relu", "div"}
-    alone = recording.noise(recording.groups()[0], "float16", 1)
-    assert 0 < alone["logits"] < 1e-4 and recording.own.decibels()["logits"] > 100
 
 
 def is_ruined(spec, feeds):

@@ -13,9 +13,10 @@ from typing import Any
 
 from ..checking.buildable import refuse_obstacles
 from ..checking.judging.quality import SQNR, Outputs, Quality, as_budget, decibels
+from ..checking.recording import Assignment, Group, Recording
 from ..checking.saved import given_feeds, sizes_of
 from ..core.backend import Backend, get_backend
-from ..core.cancel import cancellable
+from ..core.cancel import cancellable, untold
 from ..core.dtypes import dtype_name
 from ..core.errors import FeedError, Location, UsageError
 from ..core.files import PRECISION, check_writable, write_atomically
@@ -23,7 +24,7 @@ from ..core.lazy import torch
 from ..core.version import __version__
 from ..definition.network import Network
 from ..definition.precision import as_precision
-from ..definition.spec.opened import NetworkLike, WrittenSpec, as_spec
+from ..definition.spec.opened import NetworkLike
 from ..definition.spec.spec import NetworkSpec
 from ..definition.tuning.choices import SiteKey
 from ..definition.tuning.file import Tuned, Tuning, Variant, default_file, dump
@@ -35,8 +36,8 @@ from ..interpreter.feeds import make_feeds
 from ..programs.devices import DEFAULT, find_device, floor_of
 from ..programs.program import Program
 from ..sizes.profile import Range
-from .precision_search import Assignment, Found, Group, Recording, Search
-from .search import Figures
+from .precision_search import Found, Search
+from .search import Figures, searched
 
 SECONDS = 120.0
 SAMPLES = 32
@@ -144,13 +145,7 @@ def find_precision(
     [(('sigmoid', 'mul'), ('float16',))]
     """
     began = time.perf_counter()
-    spec, tell = as_spec(source), progress or (lambda phase, done, total: None)
-    if isinstance(spec, WrittenSpec):
-        raise UsageError(
-            f"the network {spec.name!r} is written already: give the spec or the file that it is made from"
-        )
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
-        raise UsageError(f"a search takes more than 0 seconds, not {seconds!r}")
+    spec, tell = searched(source, seconds, "give"), progress or untold
     device, low = find_device(device).name, _allowed(allow)
     file = Path(output) if output is not None else default_file(spec.name, spec.weights, spec.file, suffix=SUFFIX)
     target = check_writable(file, PRECISION, spec.reads(weights))

@@ -12,9 +12,10 @@ from typing import Any
 from ..checking.buildable import refuse_obstacles
 from ..core.cancel import Progress
 from ..core.dtypes import dtype_name
-from ..core.errors import CancelledError, TrtdslError
+from ..core.errors import CancelledError, TrtdslError, UsageError
 from ..core.lazy import torch
 from ..definition.network import Network
+from ..definition.spec.opened import NetworkLike, WrittenSpec, as_spec
 from ..definition.spec.spec import NetworkSpec
 from ..definition.tuning.choices import Choices, Site, SiteKey
 from ..definition.tuning.file import Variant
@@ -115,6 +116,17 @@ LEVELS: tuple[Callable[[Site], tuple[Any, ...]], ...] = (
     lambda site: (site.key,),
 )
 """What calls have in common that are tried together, from the most to the fewest."""
+
+
+def searched(source: NetworkLike, seconds: float, what: str) -> NetworkSpec:
+    """The spec of a network that is to be defined again and again. UsageError for one that is written already, and for
+    no time."""
+    spec = as_spec(source)
+    if isinstance(spec, WrittenSpec):
+        raise UsageError(f"the network {spec.name!r} is written already: {what} the spec or the file that makes it")
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
+        raise UsageError(f"a search takes more than 0 seconds, not {seconds!r}")
+    return spec
 
 
 class Search:

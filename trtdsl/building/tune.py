@@ -15,14 +15,14 @@ from ..core.cancel import Progress, cancellable, untold
 from ..core.errors import CancelledError, UsageError
 from ..core.files import TUNING, Output, check_writable, remove, write_atomically
 from ..core.version import __version__
-from ..definition.spec.opened import NetworkLike, WrittenSpec, as_spec
+from ..definition.spec.opened import NetworkLike
 from ..definition.tuning.file import Case, Tuned, Tuning, Variant, default_file, dump, read_tuning
 from ..definition.weights import Source
 from ..engine.compiling.config import BuildConfig
 from ..functional.lowerings import LOWERINGS
 from ..programs.devices import DEFAULT, find_device
 from ..sizes.profile import Profile, Range
-from .search import Change, Figures, Search
+from .search import Change, Figures, Search, searched
 
 SECONDS = 60.0
 
@@ -94,13 +94,7 @@ def tune(
     which is written already, and for an ``output`` that cannot be written or that is another file than a tuning.
     """
     began = time.perf_counter()
-    spec = as_spec(source)
-    if isinstance(spec, WrittenSpec):
-        raise UsageError(
-            f"the network {spec.name!r} is written already: tune the spec or the file that it is made from"
-        )
-    if not isinstance(seconds, (int, float)) or not seconds > 0:
-        raise UsageError(f"a tuning takes more than 0 seconds, not {seconds!r}")
+    spec = searched(source, seconds, "tune")
     begin = _start(start or {})
     file = Path(output) if output is not None else default_file(spec.name, spec.weights, spec.file)
     reads = [(what, path) for what, path in spec.reads(weights) if what != "tuning"]

@@ -1,0 +1,197 @@
+"""What a network computes on the author's data: exact outputs, the range of each call, calls that share tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..core.dtypes import as_dtype
+from ..core.lazy import torch
+from ..definition.network import Network
+from ..definition.precision import FLOAT32, LOW
+from ..definition.tuning.choices import Site, SiteKey
+from ..interpreter.calibration import Seen
+from ..interpreter.interpret import Interpreter
+from ..layers.evaluation import Evaluate, Node, Shapes, kind
+from ..programs.devices import Device
+from .judging.quality import Quality
+
+MARGIN = 2.0
+"""How far values on the author's data stay below the greatest of a dtype: other data has greater ones."""
+PRODUCTS = LOW - {"prelu"}
+QUANTIZED = ("CONVOLUTION", "MATRIX_MULTIPLY", "ELEMENTWISE")
+Feeds = Mapping[str, "torch.Tensor"]
+Tell = Callable[[str, int, int], None]
+Assignment = dict[SiteKey, str]
+
+
+@dataclass
+class Call:
+    """What was recorded of one call of the author's."""
+
+    site: Site
+    sources: Collection[SiteKey | None]
+    """The calls whose results it takes; None for inputs of the network."""
+    greatest: float = 0.0
+    """Of its operands, results and what it computes in between."""
+    elements: dict[str, int] = field(default_factory=dict)
+    """Of its tensors that are not constant, by name."""
+    work: int = 0
+    """Floating-point operations of its product."""
+    made: int = 0
+    """Elements of its product."""
+    operands: tuple[str, ...] = ()
+    """The tensors that it would take in int8."""
+
+    @property
+    def is_product(self) -> bool:
+        """Whether it multiplies with a weight that may be int8."""
+        return "int8" in self.site.ways and self.site.key.function in PRODUCTS
+
+    def fits(self, dtype: str) -> bool:
+        """Whether its values stay within a dtype's range; in int8, within that of the float16 around it."""
+        if dtype == "int8" and not (self.is_product and self.operands):
+            return False
+        return self.greatest * MARGIN <= torch.finfo(as_dtype("float16" if dtype == "int8" else dtype)).max
+
+    def gain(self, device: Device, scale: float) -> float:
+        """Seconds that its product wins in int8 over float16: it is faster, and needs a launch behind it that scales,
+        and quantizes for the next one."""
+        taken, made = (scale * n for n in (sum(self.elements[name] for name in self.operands), self.made))
+
+        def seconds(moved: float, rate: float) -> float:
+            return max(moved / device.bandwidth, self.work * scale / rate, device.overhead)
+
+        narrow = seconds(taken + 2 * made, device.int8) + seconds(3 * made, math.inf)
+        return seconds(2 * taken + 2 * made, device.half) - narrow
+
+
+@dataclass
+class Group:
+    """Calls that share tensors that nothing else takes: they have one dtype."""
+
+    calls: list[Call]
+    noise: dict[str, dict[str, float]] = field(default_factory=dict)
+    """By dtype and output: the noise that this group alone makes, as a part of the signal."""
+
+    @property
+    def bytes(self) -> int:
+        """Of its tensors in float32."""
+        return 4 * sum({name: n for call in self.calls for name, n in call.elements.items()}.values())
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the author leaves its dtype to the search."""
+        return not any(call.site.given for call in self.calls)
+
+    def saves(self, dtype: str) -> float:
+        """Bytes that it saves in a dtype; one of int8 has float16 around its product."""
+        return self.bytes * (1 - as_dtype("float16" if dtype == "int8" else dtype).itemsize / 4)
+
+    def gain(self, device: Device, scale: float) -> float:
+        """Seconds that its products win in int8 over float16."""
+        return sum(call.gain(device, scale) for call in self.calls if call.is_product)
+
+
+class Recording:
+    """A network in float32, evaluated on the author's data: exact outputs, each call's range, groups of calls."""
+
+    def __init__(self, network: Network, feeds: Sequence[Feeds], tell: Tell):
+        assert network.policy is not None and network.policy.calls is not None
+        self.network, self.feeds = network, feeds
+        sources = network.policy.sources
+        self.calls = {site.key: Call(site, sources[site.key]) for site in network.policy.calls.sites}
+        self.sites = {name: call.site for name, call in network.calls.items() if call.site is not None}
+        """The call of each layer."""
+        self.seen: dict[str, Seen] = {}
+        """The values of the tensors that calls take that may be in int8."""
+        self._scales: dict[tuple[str, str], float] = {}
+        self.interpreter = Interpreter(network, wrap=self._wrap)
+        self.own = Quality()
+        """Of the network in float32."""
+        exact = network.exact_values()
+        with exact:
+            precise = Interpreter(network)
+        self.truth: list[dict[str, torch.Tensor]] = []
+        for index, each in enumerate(feeds):
+            tell("evaluating in float64 and float32", index, len(feeds))
+            exact.alone = True
+            with exact:
+                found = precise({name: feed.clone() for name, feed in each.items()})
+            self.truth.append({name: exact.of(x) for name, x in found.items() if x.is_floating_point()})
+            self.own.add(self.interpreter(each), self.truth[-1])
+
+    def _wrap(self, node: Node, evaluate: Evaluate) -> Evaluate:
+        key = self.sites.get(node.name)
+        if key is None or key not in self.calls:
+            return evaluate
+        call, makes = self.calls[key], node.makes
+        needs = [None if tensor is None else tensor.name for tensor in node.inputs]
+        varying = bool(node.inputs)
+
+        def watched(*operands: Any) -> Any:
+            results = evaluate(*operands)
+            made = results if isinstance(results, (tuple, list)) else (results,)
+            for name, x in (*zip(needs, operands, strict=False), *zip(makes, made, strict=True)):
+                if isinstance(x, torch.Tensor) and x.is_floating_point() and x.numel() and name is not None:
+                    greatest = torch.where(torch.isinf(x), 0.0, x).abs().max()  # an infinity is a mask's
+                    call.greatest = max(call.greatest, float(greatest.nan_to_num(0.0)))
+                    if varying:
+                        call.elements[name] = max(call.elements.get(name, 0), x.numel())
+            if "int8" in call.site.ways and node.type in QUANTIZED:
+                self._watch(call, node, operands, made)
+            return results
+
+        return watched
+
+    def _watch(self, call: Call, node: Node, operands: Sequence[Any], made: Sequence[Any]) -> None:
+        """Notes what a call in int8 would take."""
+        taken = [(name, x) for name, x in zip(node.needs, operands, strict=False) if name in call.elements]
+        shapes = Shapes([tuple(x.shape) for x in operands], [tuple(x.shape) for x in made])
+        if call.is_product:
+            if node.type == "ELEMENTWISE" or (node.type == "CONVOLUTION" and node.layer.num_groups > 1):
+                return  # what is behind the product; grouped ones stay in float16
+            taken, call.made = taken[:1], made[0].numel()
+            call.work = max(call.work, kind(node).flops(node, shapes))
+        elif any(self.sites.get(self.interpreter.makers.get(name, "")) == call.site.key for name, _ in taken):
+            return  # a part of it
+        call.operands = tuple(name for name, _ in taken)
+        for name, x in taken:
+            self.seen.setdefault(name, Seen()).add(x)
+
+    def groups(self) -> list[Group]:
+        """The calls in groups: one joins the call whose result it alone takes, unless it is a product, or one of the
+        two has values that the other's dtype would not hold."""
+        users: dict[SiteKey, list[Call]] = {}
+        for call in self.calls.values():
+            for source in call.sources:
+                if source is not None:
+                    users.setdefault(source, []).append(call)
+        group = {key: Group([call]) for key, call in self.calls.items()}
+        for key, taking in users.items():
+            first, second = self.calls[key], taking[0]
+            alike = first.fits("float16") == second.fits("float16") and first.site.given == second.site.given
+            if len(taking) > 1 or not alike or second.site.key.function in PRODUCTS:
+                continue
+            one, other = group[key], group[second.site.key]
+            if one is not other:
+                one.calls += other.calls
+                group |= {call.site.key: one for call in other.calls}
+        return list({id(each): each for each in group.values()}.values())
+
+    def scale(self, name: str, method: str) -> float:
+        """That of a tensor in int8."""
+        if (name, method) not in self._scales:
+            self._scales[name, method] = self.seen[name].scale(method)
+        return self._scales[name, method]
+
+    def as_autocast(self, low: str) -> Assignment:
+        """The dtypes that autocast's lists give the calls."""
+        found: Assignment = {}
+        for key, call in self.calls.items():  # in the author's order: sources come first
+            name = key.function
+            wide = any(source is None or found.get(source) == "float32" for source in call.sources)
+            found[key] = low if name in LOW else "float32" if name in FLOAT32 or wide else low
+        return found
