@@ -414,6 +414,9 @@ RECORDS = {record.name: record for family in FAMILIES.values() for record in fam
 
 # Functions that are tested elsewhere, in files of their own.
 ELSEWHERE = {
+    "fake_quantize_per_channel_affine",
+    "fake_quantize_per_tensor_affine",
+    "fused_moving_avg_obs_fake_quant",
     "affine_grid",
     "angle",
     "associative_scan",

@@ -87,6 +87,11 @@ from trtdsl.functional.pointwise.logic import masked_fill as masked_fill
 from trtdsl.functional.pointwise.logic import where as where
 from trtdsl.functional.pointwise.powers import pow as pow
 from trtdsl.functional.pointwise.quantization import dequantize as dequantize
+from trtdsl.functional.pointwise.quantization import (
+    fake_quantize_per_channel_affine as fake_quantize_per_channel_affine,
+)
+from trtdsl.functional.pointwise.quantization import fake_quantize_per_tensor_affine as fake_quantize_per_tensor_affine
+from trtdsl.functional.pointwise.quantization import fused_moving_avg_obs_fake_quant as fused_moving_avg_obs_fake_quant
 from trtdsl.functional.pointwise.quantization import quantize as quantize
 from trtdsl.functional.pointwise.rounding import frac as frac
 from trtdsl.functional.pointwise.rounding import round as round
@@ -423,6 +428,8 @@ __all__ = [
     "expand_as",
     "expm1",
     "eye",
+    "fake_quantize_per_channel_affine",
+    "fake_quantize_per_tensor_affine",
     "feature_alpha_dropout",
     "fft",
     "fft2",
@@ -444,6 +451,7 @@ __all__ = [
     "full",
     "full_like",
     "fuse_conv_bn_weights",
+    "fused_moving_avg_obs_fake_quant",
     "gather",
     "gaussian_nll_loss",
     "ge",

@@ -18,7 +18,8 @@ def unary(x: Tensor, op: str) -> Tensor:
     """
     kind = member(x.network.trt.UnaryOperation, op, "unary operation")
     dtype = torch.bool if op.upper() in ("ISINF", "ISNAN") else x.dtype
-    return add_layer(adds("add_unary", kind), x, shape=x.shape, dtype=dtype, order="kept")
+    what = "unary", op.upper()
+    return add_layer(adds("add_unary", kind), x, shape=x.shape, dtype=dtype, order="kept", what=what)
 
 
 def _sign(x: torch.Tensor) -> torch.Tensor:

@@ -38,6 +38,36 @@ def test_int8_per_channel(axis):
     assert_close(got, expected)
 
 
+@pytest.mark.parametrize(
+    ("zero", "low", "high"), [(0, -128, 127), (128, 0, 255), (3, -7, 8), (0, 0, 127), (0, 0, 255), (-40, -128, 127)]
+)
+def test_fake_quantization_is_torchs_between_any_bounds(zero, low, high):
+    x, w = randn(4, 33) * 3, randn(5, 33)
+    expected = torch.fake_quantize_per_tensor_affine(x, 0.05, zero, low, high)
+    assert_close(evaluate(lambda x: F.fake_quantize_per_tensor_affine(x, 0.05, zero, low, high), x), expected)
+    scale, zeros = w.abs().amax(1) / 127.5, torch.full((5,), zero, dtype=torch.int32)
+    expected = x @ torch.fake_quantize_per_channel_affine(w, scale, zeros, 0, low, high).mT
+
+    def product(x):
+        kernel = F.fake_quantize_per_channel_affine(x.network.constant(w), scale, zeros, 0, low, high)
+        return F.linear(x, kernel)
+
+    assert_close(evaluate(product, x), expected)
+    expected = torch.fake_quantize_per_channel_affine(x[:, :5], scale, zeros, 1, low, high)
+    got = evaluate(lambda x: F.fake_quantize_per_channel_affine(x, scale, zeros, 1, low, high), x[:, :5])
+    assert_close(got, expected)
+
+
+def test_a_fake_quantization_with_computed_scales_is_refused():
+    net = td.Network()
+    x, scale = net.input("x", (2, 3)), net.input("scale", ())
+    with pytest.raises(td.UnsupportedError, match="are constants, not computed"):
+        F.fake_quantize_per_tensor_affine(x, scale, 0, -128, 127)
+    one = torch.ones(1)
+    with pytest.raises(td.UnsupportedError, match="disable_observer"):
+        F.fused_moving_avg_obs_fake_quant(x, one, one, one, one, one, one, 0.01, -128, 127, 0)
+
+
 def test_fp8():
     x = randn(4, 64) * 100
     expected = (x / 2.0).clamp(-448, 448).to(torch.float8_e4m3fn).float() * 2.0

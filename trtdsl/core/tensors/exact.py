@@ -318,6 +318,8 @@ class Exact:
             wide = (wide[0][0], self._shaken(wide[0][1] + 1) - 1, *wide[0][2:]), wide[1]
         if name.rstrip("_") == "nan_to_num":  # whose greatest number is that of the dtype
             wide = (wide[0][0], *_finite(args[0].dtype, *args[1:], **kwargs)), {}
+        if INSTEAD.get(name) in (_faked, _observed) and isinstance(args[0], torch.nn.Parameter):
+            wide[1]["weight"] = args[0]
         exact = INSTEAD.get(name, func)(*wide[0], **wide[1])
         if self.noise is not None and name.rstrip("_") not in MOVING:
             for value in _tensors(exact):
@@ -480,14 +482,27 @@ def _attended(q: Any, k: Any, v: Any, dropout: float = 0.0, causal: bool = False
     return torch.where(torch.isnan(weights), 0.0, weights) @ v, scores.amax(-1)  # which only gradients need
 
 
-def _faked(x: Any, scale: Any, zero: Any, *rest: int) -> Any:
-    """Fake quantization per tensor, or along an axis; torch keeps the scale in float32."""
+def _faked(x: Any, scale: Any, zero: Any, *rest: Any, weight: Any = None) -> Any:
+    """Fake quantization per tensor, or along an axis; torch keeps the scale in float32.
+
+    A ``weight`` is rounded as torch rounds it: its greatest value is mostly a tie, which the last digit decides.
+    """
     *axis, low, high = rest
-    if axis:
-        shape = [-1 if place == axis[0] else 1 for place in range(x.ndim)]
-        scale, zero = scale.reshape(shape), zero.reshape(shape)
-    steps = torch.round(x / scale) + zero
-    return (steps.clamp(low, high) - zero) * scale, (steps >= low) & (steps <= high)
+    enabled = bool(axis.pop()) if axis and isinstance(axis[0], torch.Tensor) else True
+    shape = [-1 if axis and place == axis[0] else 1 for place in range(x.ndim)]
+    scale, zero = (each.reshape(shape) if isinstance(each, torch.Tensor) else each for each in (scale, zero))
+    exact = x / scale if weight is None else weight * (1 / torch.as_tensor(scale, dtype=weight.dtype))
+    steps = torch.round(exact).to(x.dtype) + zero
+    inside = (steps >= low) & (steps <= high)
+    return ((steps.clamp(low, high) - zero) * scale, inside) if enabled else (x.clone(), torch.ones_like(inside))
+
+
+def _observed(x: Any, on: Any, faked: Any, low: Any, high: Any, scale: Any, zero: Any, *rest: Any, **more: Any) -> Any:
+    """The same of a module whose observer is off."""
+    _, least, most, axis, each, *_ = (*rest, False)
+    if bool(on):
+        raise RuntimeError("scales that change")
+    return _faked(x, scale, zero, *([axis] if each else [faked]), least, most, **more)
 
 
 def _sorted(x: Any, dim: int = -1, descending: bool = False, stable: Any = None) -> Any:
@@ -538,6 +553,8 @@ INSTEAD = {
     "_scaled_dot_product_flash_attention_for_cpu": _attended,
     "fake_quantize_per_tensor_affine_cachemask": _faked,
     "fake_quantize_per_channel_affine_cachemask": _faked,
+    "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": _faked,
+    "_fused_moving_avg_obs_fq_helper": _observed,
 }
 """What computes the exact values of operators that round in float64, or leave it open what they give."""
 

@@ -305,8 +305,13 @@ class NetworkSpec:
         """
         make = self.reference_class()
         with authors_errors(self.function, "the reference cannot be made: "):
-            with contextlib.nullcontext() if values else without_values():
-                module = make()
+            try:
+                with contextlib.nullcontext() if values else without_values():
+                    module = make()
+            except Exception:
+                if values:
+                    raise
+                module = make()  # one that computes with its parameters while it is made, as a calibration does
             if not isinstance(module, torch.nn.Module):
                 raise UsageError(f"{self.name}: the reference makes a {type(module).__name__}, not a torch.nn.Module")
             check_forward(module)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...definition.graph import Graph
+from .handwritten_rounding import handwritten_rounding
 from .handwritten_silu import handwritten_silu
 
-PASSES: tuple[Callable[[Graph], None], ...] = (handwritten_silu,)
+PASSES: tuple[Callable[[Graph], None], ...] = (handwritten_rounding, handwritten_silu)

@@ -5,7 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.tensors.exact import beside
-from ..common import L, ShapeError, Tensor, UnsupportedError, as_dtype, dtype_name, operation, shape_text, torch
+from ...definition.graph import Later, Layer
+from ...definition.tensor import weight_names_of
+from ..common import (
+    L,
+    Network,
+    ShapeError,
+    Tensor,
+    UnsupportedError,
+    as_dtype,
+    dtype_name,
+    operation,
+    shape_text,
+    torch,
+)
+from ..operands import as_tensor
+from .arithmetic import clamp
 
 NARROW = ("int8", "float8_e4m3fn", "int4")
 
@@ -65,6 +80,129 @@ def dequantize(
     return L.dequantize(input, scale, wide, axis=axis, block_shape=blocks)
 
 
+@operation
+def fake_quantize_per_tensor_affine(
+    input: Tensor, scale: Tensor | float, zero_point: Tensor | int, quant_min: int, quant_max: int
+) -> Tensor:
+    """``input`` rounded to whole numbers of ``scale`` between two bounds: IQuantizeLayer, IDequantizeLayer.
+
+    What a module that is trained for quantization computes; a product between two of them runs in int8. The values are
+    ``scale * clamp(round(input / scale), quant_min - zero_point, quant_max - zero_point)``, half to even. TensorRT has
+    no zero point, and int8: where these bounds are narrower ``input`` is clamped first, and where they are wider the
+    same is computed in floating point. A constant is rounded here; a weight of such values becomes int8 where its
+    product takes another such tensor.
+
+    Raises UnsupportedError for a scale or a zero point that is computed.
+
+    >>> net = td.Network()
+    >>> F.fake_quantize_per_tensor_affine(net.input("x", (2, 8)), 0.5, 0, -128, 127).dtype
+    torch.float32
+    """
+    return _faked(input, scale, zero_point, None, quant_min, quant_max)
+
+
+@operation
+def fake_quantize_per_channel_affine(
+    input: Tensor,
+    scale: Tensor | torch.Tensor,
+    zero_point: Tensor | torch.Tensor,
+    axis: int,
+    quant_min: int,
+    quant_max: int,
+) -> Tensor:
+    """:func:`fake_quantize_per_tensor_affine` with a scale and a zero point for each index of ``axis``.
+
+    What is not constant is computed in floating point: IElementWiseLayer, IUnaryLayer ROUND.
+
+    >>> net = td.Network()
+    >>> x, steps = net.input("x", (2, 8)), torch.tensor([0.5, 0.25])
+    >>> F.fake_quantize_per_channel_affine(x, steps, torch.zeros(2), 0, -128, 127).dtype
+    torch.float32
+    """
+    return _faked(input, scale, zero_point, axis % input.ndim, quant_min, quant_max)
+
+
+@operation
+def fused_moving_avg_obs_fake_quant(
+    input: Tensor,
+    observer_on: Tensor,
+    fake_quant_on: Tensor,
+    running_min: Tensor,
+    running_max: Tensor,
+    scale: Tensor,
+    zero_point: Tensor,
+    averaging_const: float,
+    quant_min: int,
+    quant_max: int,
+    ch_axis: int,
+    per_row_fake_quant: bool = False,
+    symmetric_quant: bool = False,
+) -> Tensor:
+    """:func:`fake_quantize_per_tensor_affine`, or per channel with ``per_row_fake_quant``, as torch's modules for
+    quantization call it, whose observer is off.
+
+    Raises UnsupportedError for an observer that is on: it finds other scales with each run.
+
+    >>> x, on, off = td.Network().input("x", (2, 8)), torch.ones(1), torch.zeros(1)
+    >>> F.fused_moving_avg_obs_fake_quant(x, off, on, off, off, 0.5 * on, off, 0.01, -128, 127, 0).dtype
+    torch.float32
+    """
+    given = [as_tensor(each, input.network) for each in (observer_on, fake_quant_on, running_min, running_max)]
+    on, faked, *_ = given
+    if not on.is_constant or not faked.is_constant or bool((on.data != 0).any()):
+        raise UnsupportedError(
+            "its observer is on: turn it off by module.apply(torch.ao.quantization.disable_observer)"
+        )
+    if bool((faked.data == 0).all()):
+        return input
+    axis = ch_axis % input.ndim if per_row_fake_quant else None
+    return _faked(input, scale, zero_point, axis, quant_min, quant_max, *given)
+
+
+def _faked(input: Tensor, scale: Any, zero_point: Any, axis: int | None, low: int, high: int, *read: Tensor) -> Tensor:
+    network, wide = input.network, input.dtype
+    scale, zero = as_tensor(scale, network), as_tensor(zero_point, network)
+    if not (scale.is_constant and zero.is_constant):
+        raise UnsupportedError("the scale and the zero point of a fake quantization are constants, not computed")
+    scale = network.plain_constant(scale.data, weight_names_of((scale, zero, *read)))
+    shape = tuple(-1 if dim == axis else 1 for dim in range(input.ndim))
+    least, most = ((bound - zero.data.double()).reshape(shape) for bound in (low, high))
+    computed = axis is not None and not input.is_constant
+    if computed or bool((least < -128).any()) or bool((most > 127).any()):
+        step = scale.data.reshape(shape)  # torch multiplies by the reciprocal
+        step, inverse = (network.plain_constant(each, scale.weight_names) for each in (step, step.reciprocal()))
+        steps = L.unary(L.elementwise(input, L.cast(inverse, wide), "PROD"), "ROUND")
+        return L.elementwise(clamp(steps, *_bounds(network, least, most, wide)), L.cast(step, wide), "PROD")
+    if input.is_constant:
+        values, steps = input.data.float(), scale.data.float().reshape(shape)
+        codes = (values * steps.reciprocal()).round().clamp(least, most)
+
+        def exact(x: torch.Tensor, step: torch.Tensor) -> torch.Tensor:
+            step = step.reshape(shape)
+            own = torch.equal(x, values.double())  # of ties, which greatest values mostly are, torch's rounding decides
+            return (codes.double() if own else (x / step).round().clamp(least, most)) * step
+
+        made = beside((codes * steps).to(wide), exact, input.data, scale.data)
+        return network.plain_constant(made, weight_names_of((input, scale)))
+    return fake_quantized(input, L.shuffle(scale, reshape=()), float(least), float(most))
+
+
+def fake_quantized(x: Tensor, scale: Tensor, low: float, high: float) -> Tensor:
+    """``x`` rounded to whole numbers of a constant ``scale``, from ``low`` to ``high`` of them, which int8 has."""
+    if low > -128 or high < 127:
+        step = float(scale.data)
+        x = clamp(x, low * step, high * step)
+    step = L.cast(scale, x.dtype)
+    return L.dequantize(L.quantize(x, step), step, x.dtype)
+
+
+def _bounds(network: Network, least: torch.Tensor, most: torch.Tensor, dtype: torch.dtype) -> list[Any]:
+    """Numbers where there is one of each, and constants otherwise."""
+    if least.numel() == 1:
+        return [float(least), float(most)]
+    return [network.plain_constant(each.to(dtype), ()) for each in (least, most)]
+
+
 def rounded(x: Tensor, scale: float) -> Tensor:
     """``x`` as int8 has it, in its own dtype: IQuantizeLayer, IDequantizeLayer.
 
@@ -74,21 +212,44 @@ def rounded(x: Tensor, scale: float) -> Tensor:
     return L.dequantize(L.quantize(x, step, meant=True), step, x.dtype)
 
 
-def weight_in_int8(kernel: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    """A constant weight as int8 has it with one scale, and the factor of each index of ``axis`` behind its product.
+def weight_in_int8(input: Tensor, kernel: Tensor, axis: int) -> tuple[Tensor, Tensor] | None:
+    """The constant weight of a product in int8 with one scale, and the factor of each index of ``axis`` behind it.
 
-    Builders write float32 behind a product whose weight has a scale for each channel, and the weight's own dtype behind
-    one with a single float32 scale.
+    Where the author's call computes in int8, and where ``input`` was rounded to int8 and the weight has such values, as
+    that of a module trained for it does; None where it stays as it is. Builders write float32 behind a product whose
+    weight has a scale for each channel, and the weight's own dtype behind one with a single float32 scale.
     """
+    network = kernel.network
+    asked = network.current_operation is not None and network.current_operation.quantized
+    if not asked and not (kernel.is_constant and kernel.data.numel() and is_rounded(input)):
+        return None
     others = [dim for dim in range(kernel.ndim) if dim != axis]
+    shape = [-1 if dim == axis else 1 for dim in range(kernel.ndim)]
     values = kernel.data.float()
     steps = (values.abs().amax(others) / 127).clamp(min=torch.finfo(torch.float32).tiny)
-    broad = steps.reshape([-1 if dim == axis else 1 for dim in range(kernel.ndim)])
+    if not asked:
+        room = min(128 * torch.finfo(kernel.dtype).eps, 0.1)
+        ways = [steps, steps * (127 / 128)]  # the greatest value is 127, or -128
+        codes = [values / each.reshape(shape) for each in ways]
+        fits = [((each - each.round()).abs() <= room).all(others) for each in codes]
+        if not bool((fits[0] | fits[1]).all()):
+            return None
+        steps = torch.where(fits[0], *ways)
+    broad = steps.reshape(shape)
     codes = beside((values / broad).round().to(torch.int8), torch.div, kernel.data, broad)
     most = steps.max()
-    factors, network = steps / most, kernel.network
     narrow = Tensor(network, kernel.shape, torch.int8, data=codes, weight_names=kernel.weight_names)
-    return L.dequantize(narrow, network.plain_constant(most, ()), kernel.dtype), network.plain_constant(factors, ())
+    factors = steps / most
+    wide = L.dequantize(narrow, network.plain_constant(most, ()), kernel.dtype)
+    return wide, network.plain_constant(factors, ())
+
+
+def is_rounded(x: Tensor) -> bool:
+    """Whether a value comes from int8."""
+    node = x.node
+    if isinstance(node, Later) and x.network.graph.is_emitting:
+        node = node.resolved().node
+    return isinstance(node, Layer) and node.what == ("dequantize",)
 
 
 def _narrow(dtype: Any) -> torch.dtype:

@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ...definition.network import Network
 from ...definition.operation import Operation
 from ...definition.tensor import Tensor, weight_names_of
 from ...layers.shuffle import Shuffle, behind_shuffles
@@ -211,8 +210,7 @@ def deferred(
     ``facts`` are those of :class:`Weighted`.
     """
     operation = input.network.current_operation
-    if is_in_int8(input.network):
-        add = functools.partial(in_int8, add, **facts)
+    add = functools.partial(weighted, add, input, **facts)
     constant = kernel.data is not None and (bias is None or bias.data is not None)
     if input.data is not None or not constant or input.dtype != kernel.dtype or operation is None:
         return add(kernel, bias)
@@ -220,13 +218,9 @@ def deferred(
     return Product(operation, source, order).tensor(shape, input.dtype, "a product")
 
 
-def is_in_int8(network: Network) -> bool:
-    """Whether the author's call that is lowered has a weight that becomes int8."""
-    return network.current_operation is not None and network.current_operation.quantized
-
-
-def in_int8(
+def weighted(
     add: Callable[[Tensor, Tensor | None], Tensor],
+    input: Tensor,
     kernel: Tensor,
     bias: Tensor | None,
     *,
@@ -234,11 +228,13 @@ def in_int8(
     channel: int,
     pointwise: bool = False,
 ) -> Tensor:
-    """A product with its weight in int8, then the scale of each channel and the bias."""
-    narrow, factors = weight_in_int8(kernel, axis)
-    result = add(narrow, None)
-    wide = [-1 if dim == channel % result.ndim else 1 for dim in range(result.ndim)]
-    shape = tuple(factors.shape[0] if size < 0 else size for size in wide)
+    """A product; where its weight is in int8, then the scale of each channel and the bias."""
+    narrow = weight_in_int8(input, kernel, axis)
+    if narrow is None:
+        return add(kernel, bias)
+    wide, factors = narrow
+    result = add(wide, None)
+    shape = tuple(factors.shape[0] if dim == channel % result.ndim else 1 for dim in range(result.ndim))
     result = L.elementwise(result, L.shuffle(L.cast(factors, result.dtype), reshape=shape), "PROD")
     if bias is None:
         return result

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...layers.shuffle import joined_shuffle
 from ..common import L, ShapeError, Tensor, UnsupportedError, bounds, is_static, operation, product, shape_text, torch
 from ..operands import align, binary, promote
-from .folding import deferred, in_int8, is_in_int8
+from .folding import deferred, weighted
 
 SMALL = 2**20  # elements of a weight that may be copied
 
@@ -34,7 +34,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     def add(b: Tensor, _: Tensor | None = None) -> Tensor:
         return L.matrix_multiply(a, L.unsqueeze(b, range(missing)) if missing > 0 else b, op_a, op_b)
 
-    return in_int8(add, b, None, axis=1, channel=-1) if is_in_int8(b.network) else add(b)
+    return weighted(add, a, b, None, axis=1, channel=-1)
 
 
 def _by_sums(a: Tensor, b: Tensor) -> Tensor:
