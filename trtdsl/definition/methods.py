@@ -133,50 +133,28 @@ class ConversionMethods:
 
 # -- numpy -----------------------------------------------------------------------------------------------------------
 
-# Of what numpy calls for `array + tensor`, our name.
+# What numpy calls for `array + tensor`: torch has these names, too, but for two.
 OPERATORS = {
-    "add": "add",
-    "subtract": "sub",
-    "multiply": "mul",
-    "divide": "div",
-    "true_divide": "div",
-    "floor_divide": "floor_divide",
-    "remainder": "remainder",
-    "power": "pow",
-    "matmul": "matmul",
-    "equal": "eq",
-    "not_equal": "ne",
-    "less": "lt",
-    "less_equal": "le",
-    "greater": "gt",
-    "greater_equal": "ge",
-    "bitwise_and": "bitwise_and",
-    "bitwise_or": "bitwise_or",
-    "bitwise_xor": "bitwise_xor",
+    *("add", "subtract", "multiply", "divide", "true_divide", "floor_divide", "remainder", "power", "matmul", "equal"),
+    *("not_equal", "less", "less_equal", "greater", "greater_equal", "bitwise_and", "bitwise_or", "bitwise_xor"),
 }
-# Of numpy's other functions, what torch calls them where it is not the same.
+# Of numpy's functions, what torch calls them where it is not the same.
 NAMESAKES = {
     "concatenate": "cat",
-    "absolute": "abs",
     "conjugate": "conj",
     "expand_dims": "unsqueeze",
-    "negative": "neg",
     "power": "pow",
     "split": "chunk",
     "array_split": "tensor_split",
     "repeat": "repeat_interleave",
     "take": "index_select",
     "matrix_transpose": "transpose",
-    "reciprocal": "reciprocal",
     "invert": "bitwise_not",
     "append": "cat",
+    "equal": "eq",
     "max": "amax",
     "min": "amin",
-    "amax": "amax",
-    "amin": "amin",
     "rint": "round",
-    "pad": "pad",
-    "broadcast_to": "broadcast_to",
 }
 
 
@@ -186,9 +164,9 @@ class NumpyCalls:
     __slots__ = ()
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Tensor:
-        name = ufunc.__name__
+        name: str = ufunc.__name__
         if method == "__call__" and name in OPERATORS and not kwargs:
-            return getattr(F, OPERATORS[name])(*inputs)
+            return getattr(F, NAMESAKES.get(name, name))(*inputs)
         raise DefinitionError(_instead(name if method == "__call__" else f"{name}.{method}"))
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:

@@ -11,15 +11,15 @@ from .absent import absent as __getattr__  # noqa: F401
 # The files that offer functions, by room; written by tools/make_contents.py. The stub has each with its parameters.
 FILES = {
     ".": "einsum losses",
-    ".detection.": "boxes regions suppression",
+    ".detection.": "boxes regions",
     ".indexing.": "assign bags gather index search",
-    ".pointwise.": "activation arithmetic conversion elementary logic powers quantization rounding",
+    ".pointwise.": "activation arithmetic conversion elementary logic quantization rounding",
     ".products.": "attention distances fusion linalg matmul multi_head products",
-    ".reducing.": "cumulative normalization order reduction sort statistics",
-    ".sampling.": "affine_grid grid_sample interpolate",
+    ".reducing.": "cumulative normalization reduction sort statistics",
+    ".sampling.": "grid_sample interpolate",
     ".scanning.": "recurrent scan selective",
-    ".shaping.": "arrange create join pixel_shuffle reshape tables",
-    ".spectral.": "complex_tensor fourier short_time",
+    ".shaping.": "arrange create join reshape tables",
+    ".spectral.": "complex_tensor fourier",
     ".windows.": "adaptive convolution pooling",
 }
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from trtdsl.definition.methods import Dims
 from trtdsl.definition.tensor import Tensor
+from trtdsl.functional.detection.boxes import batched_nms as batched_nms
 from trtdsl.functional.detection.boxes import box_area as box_area
 from trtdsl.functional.detection.boxes import box_convert as box_convert
 from trtdsl.functional.detection.boxes import box_iou as box_iou
+from trtdsl.functional.detection.boxes import nms as nms
 from trtdsl.functional.detection.regions import deform_conv2d as deform_conv2d
 from trtdsl.functional.detection.regions import roi_align as roi_align
-from trtdsl.functional.detection.suppression import batched_nms as batched_nms
-from trtdsl.functional.detection.suppression import nms as nms
 from trtdsl.functional.einsum import einops_einsum as einops_einsum
 from trtdsl.functional.einsum import einsum as einsum
 from trtdsl.functional.indexing.assign import setitem as setitem
@@ -72,6 +72,7 @@ from trtdsl.functional.pointwise.arithmetic import heaviside as heaviside
 from trtdsl.functional.pointwise.arithmetic import hypot as hypot
 from trtdsl.functional.pointwise.arithmetic import lerp as lerp
 from trtdsl.functional.pointwise.arithmetic import mul as mul
+from trtdsl.functional.pointwise.arithmetic import pow as pow
 from trtdsl.functional.pointwise.arithmetic import rsub as rsub
 from trtdsl.functional.pointwise.arithmetic import sub as sub
 from trtdsl.functional.pointwise.conversion import clone as clone
@@ -85,7 +86,6 @@ from trtdsl.functional.pointwise.logic import isfinite as isfinite
 from trtdsl.functional.pointwise.logic import logical_not as logical_not
 from trtdsl.functional.pointwise.logic import masked_fill as masked_fill
 from trtdsl.functional.pointwise.logic import where as where
-from trtdsl.functional.pointwise.powers import pow as pow
 from trtdsl.functional.pointwise.quantization import dequantize as dequantize
 from trtdsl.functional.pointwise.quantization import (
     fake_quantize_per_channel_affine as fake_quantize_per_channel_affine,
@@ -144,10 +144,6 @@ from trtdsl.functional.reducing.normalization import layer_norm as layer_norm
 from trtdsl.functional.reducing.normalization import local_response_norm as local_response_norm
 from trtdsl.functional.reducing.normalization import normalize as normalize
 from trtdsl.functional.reducing.normalization import rms_norm as rms_norm
-from trtdsl.functional.reducing.order import corrcoef as corrcoef
-from trtdsl.functional.reducing.order import cov as cov
-from trtdsl.functional.reducing.order import quantile as quantile
-from trtdsl.functional.reducing.order import renorm as renorm
 from trtdsl.functional.reducing.reduction import aminmax as aminmax
 from trtdsl.functional.reducing.reduction import count_nonzero as count_nonzero
 from trtdsl.functional.reducing.reduction import equal as equal
@@ -164,11 +160,15 @@ from trtdsl.functional.reducing.sort import msort as msort
 from trtdsl.functional.reducing.sort import one_hot as one_hot
 from trtdsl.functional.reducing.sort import sort as sort
 from trtdsl.functional.reducing.sort import topk as topk
+from trtdsl.functional.reducing.statistics import corrcoef as corrcoef
+from trtdsl.functional.reducing.statistics import cov as cov
 from trtdsl.functional.reducing.statistics import dist as dist
 from trtdsl.functional.reducing.statistics import logsumexp as logsumexp
 from trtdsl.functional.reducing.statistics import norm as norm
+from trtdsl.functional.reducing.statistics import quantile as quantile
+from trtdsl.functional.reducing.statistics import renorm as renorm
 from trtdsl.functional.reducing.statistics import vector_norm as vector_norm
-from trtdsl.functional.sampling.affine_grid import affine_grid as affine_grid
+from trtdsl.functional.sampling.grid_sample import affine_grid as affine_grid
 from trtdsl.functional.sampling.grid_sample import bilinear_sample as bilinear_sample
 from trtdsl.functional.sampling.grid_sample import grid_sample as grid_sample
 from trtdsl.functional.sampling.interpolate import Targets
@@ -188,6 +188,8 @@ from trtdsl.functional.shaping.arrange import diagonal as diagonal
 from trtdsl.functional.shaping.arrange import flip as flip
 from trtdsl.functional.shaping.arrange import fold as fold
 from trtdsl.functional.shaping.arrange import pad as pad
+from trtdsl.functional.shaping.arrange import pixel_shuffle as pixel_shuffle
+from trtdsl.functional.shaping.arrange import pixel_unshuffle as pixel_unshuffle
 from trtdsl.functional.shaping.arrange import roll as roll
 from trtdsl.functional.shaping.arrange import rot90 as rot90
 from trtdsl.functional.shaping.arrange import trace as trace
@@ -208,8 +210,6 @@ from trtdsl.functional.shaping.join import split_with_sizes as split_with_sizes
 from trtdsl.functional.shaping.join import stack as stack
 from trtdsl.functional.shaping.join import tensor_split as tensor_split
 from trtdsl.functional.shaping.join import unbind as unbind
-from trtdsl.functional.shaping.pixel_shuffle import pixel_shuffle as pixel_shuffle
-from trtdsl.functional.shaping.pixel_shuffle import pixel_unshuffle as pixel_unshuffle
 from trtdsl.functional.shaping.reshape import broadcast_tensors as broadcast_tensors
 from trtdsl.functional.shaping.reshape import broadcast_to as broadcast_to
 from trtdsl.functional.shaping.reshape import expand as expand
@@ -241,8 +241,8 @@ from trtdsl.functional.spectral.complex_tensor import polar as polar
 from trtdsl.functional.spectral.complex_tensor import real as real
 from trtdsl.functional.spectral.complex_tensor import view_as_complex as view_as_complex
 from trtdsl.functional.spectral.complex_tensor import view_as_real as view_as_real
-from trtdsl.functional.spectral.short_time import istft as istft
-from trtdsl.functional.spectral.short_time import stft as stft
+from trtdsl.functional.spectral.fourier import istft as istft
+from trtdsl.functional.spectral.fourier import stft as stft
 from trtdsl.functional.windows.convolution import Sizes
 from trtdsl.functional.windows.extent import Window
 from trtdsl.functional.windows.pooling import avg_pool1d as avg_pool1d

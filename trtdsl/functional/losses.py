@@ -12,9 +12,9 @@ from .family import family, finished
 from .operands import binary, choose, on_axis, promote
 from .pointwise.activation import log_softmax, logsigmoid
 from .pointwise.arithmetic import add, clamp, div, mul, sub, xlogy
+from .pointwise.arithmetic import pow as power
 from .pointwise.elementary import abs, exp, log, log1p, square
 from .pointwise.logic import gt, le, lt, where
-from .pointwise.powers import pow as power
 from .products.distances import pairwise_distance
 from .reducing.reduction import mean, sum
 from .shaping.create import counted, full_like

@@ -23,7 +23,6 @@ def all_reduce(x: Tensor, num_ranks: int, op: str = "SUM") -> Tensor:
 
     Raises UnsupportedError for another ``op``, and for less than one rank.
 
-    >>> net = td.Network()
     >>> all_reduce(net.input("x", (2, 3)), 2).shape
     (2, 3)
     """
@@ -36,7 +35,6 @@ def all_gather(x: Tensor, num_ranks: int) -> Tensor:
 
     With ``num_ranks=1`` it is ``x`` itself, and no layer. Raises UnsupportedError for less than one rank.
 
-    >>> net = td.Network()
     >>> all_gather(net.input("x", (2, 3)), 4).shape
     (8, 3)
     """
@@ -50,7 +48,6 @@ def reduce_scatter(x: Tensor, num_ranks: int, op: str = "SUM") -> Tensor:
     With ``num_ranks=1`` it is ``x`` itself, and no layer. Raises ShapeError where the ranks do not divide the first
     dimension, UnsupportedError for another ``op`` than :func:`all_reduce` has.
 
-    >>> net = td.Network()
     >>> reduce_scatter(net.input("x", (8, 3)), 4).shape
     (2, 3)
     """
@@ -62,7 +59,6 @@ def shard(w: Tensor, dim: int, rank: int, ranks: int) -> Tensor:
 
     Raises ShapeError where the ranks do not divide that dimension.
 
-    >>> net = td.Network()
     >>> td.shard(net.constant(torch.arange(6).view(3, 2)), 1, rank=1, ranks=2).data
     tensor([[1],
             [3],

@@ -1,9 +1,15 @@
-"""Boxes: their formats, areas and overlaps."""
+"""Boxes: their formats, areas and overlaps, and non-maximum suppression."""
 
 from __future__ import annotations
 
-from ..common import DefinitionError, L, ShapeError, Tensor, operation, shape_text
-from ..operands import binary, floating
+import math
+
+from ..common import DefinitionError, L, ShapeError, Tensor, operation, shape_text, torch
+from ..indexing.gather import nonzero
+from ..operands import binary, choose, floating, stretch
+from ..reducing.reduction import top
+from ..reducing.sort import argsort
+from ..shaping.create import counted, filled
 from ..shaping.join import cat
 
 FORMATS = ("xyxy", "xywh", "cxcywh")
@@ -79,3 +85,119 @@ def box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
     width, height = (binary(binary(high, low, "SUB"), 0.0, "MAX", high.dtype) for low, high in ((x1, x2), (y1, y2)))
     inter = binary(width, height, "PROD")
     return binary(inter, binary(binary(_area(first), _area(second), "SUM"), inter, "SUB"), "DIV")
+
+
+# -- suppression -------------------------------------------------------------------------------------------------------
+
+
+@operation
+def nms(boxes: Tensor, scores: Tensor, iou_threshold: float, *, max_outputs: int | None = None) -> Tensor:
+    """Indices of the boxes that no better one overlaps by more than ``iou_threshold``, the best first, as int64.
+
+    ``boxes`` (n, 4) are corners, ``scores`` (n,); of equal scores the first is the better. How many are left depends on
+    data, which needs a GPU to build. With ``max_outputs`` the result is of that size, -1 behind the last, builds
+    anywhere, and takes batches: boxes (…, n, 4), scores (…, n), result (…, max_outputs). torchvision.ops.nms
+
+    A box is kept where no kept better one overlaps it: an ILoop starts from all and repeats that until nothing changes,
+    as often as chains of overlaps are long. IElementWiseLayers over the pairs (n, n), IReduceLayer SUM; ITopKLayer,
+    without ``max_outputs`` behind INonZeroLayer.
+
+    >>> F.nms(net.input("boxes", ("N", 50, 4)), net.input("scores", ("N", 50)), 0.5, max_outputs=10).shape
+    (N, 10)
+    """
+    return _suppressed(boxes, scores, None, iou_threshold, max_outputs, "nms")
+
+
+@operation
+def batched_nms(
+    boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float, *, max_outputs: int | None = None
+) -> Tensor:
+    """:func:`nms` in which only boxes with the same class ``idxs`` (…, n) suppress one another.
+
+    As :func:`nms`, with one IElementWiseLayer EQUAL more. torchvision.ops.batched_nms
+
+    >>> boxes, scores, classes = net.input("b", (50, 4)), net.input("s", (50,)), net.input("c", (50,), "int64")
+    >>> F.batched_nms(boxes, scores, classes, 0.5, max_outputs=10).shape
+    (10,)
+    """
+    return _suppressed(boxes, scores, idxs, iou_threshold, max_outputs, "batched_nms")
+
+
+def _suppressed(
+    boxes: Tensor, scores: Tensor, classes: Tensor | None, threshold: float, max_outputs: int | None, name: str
+) -> Tensor:
+    if boxes.ndim != scores.ndim + 1 or scores.ndim < 1 or boxes.shape[-1] != 4:
+        raise ShapeError(
+            f"{name}: boxes (…, n, 4) and scores (…, n), not {shape_text(boxes.shape)} and {shape_text(scores.shape)}"
+        )
+    if max_outputs is not None and max_outputs < 1:
+        raise DefinitionError(f"{name}: max_outputs must be positive, not {max_outputs}")
+    if max_outputs is None and scores.ndim > 1:
+        raise ShapeError(f"{name} of a batch has results of several sizes: give max_outputs")
+    scores = floating(scores)
+    overlap = binary(box_iou(boxes, boxes), threshold, "GREATER")
+    if classes is not None:
+        overlap = L.elementwise(overlap, binary(_column(classes), _row(classes), "EQUAL"), "AND")
+    rivals = L.elementwise(
+        overlap, _better(scores), "AND"
+    )  # (…, n, n): whether the row's box is beaten by the column's
+    kept = _greedy(L.cast(rivals, torch.float32), scores)
+    return _some(scores, kept, max_outputs) if max_outputs is not None else _all(scores, kept)
+
+
+def _column(x: Tensor) -> Tensor:
+    return L.unsqueeze(x, [x.ndim])
+
+
+def _row(x: Tensor) -> Tensor:
+    return L.unsqueeze(x, [x.ndim - 1])
+
+
+def _better(scores: Tensor) -> Tensor:
+    """Whether the column's score is above the row's, or equal and earlier."""
+    places = counted(scores.network, scores.shape[-1])
+    above = binary(_row(scores), _column(scores), "GREATER")
+    tied = binary(_row(scores), _column(scores), "EQUAL")
+    earlier = binary(_row(places), _column(places), "LESS")
+    return L.elementwise(above, binary(tied, earlier, "AND"), "OR")
+
+
+def _greedy(rivals: Tensor, scores: Tensor) -> Tensor:
+    """Which boxes are kept, as 0 and 1 (…, n): those with no rival that is kept.
+
+    After k passes all boxes whose chain of better rivals has at most k links are right. A pass that changes nothing is
+    the last.
+    """
+    network = scores.network
+    loop = L.Loop(network)
+    kept = loop.recurrence(filled(network, scores.shape, 1.0, torch.float32))
+    goes_on = loop.recurrence(network.constant(True))
+    loop.while_(goes_on)
+    beaten = L.reduce(binary(rivals, _row(kept), "PROD"), "SUM", [rivals.ndim - 1])
+    following = L.cast(L.unary(binary(beaten, 0.0, "GREATER"), "NOT"), torch.float32)
+    changed = L.reduce(L.unary(binary(following, kept, "SUB"), "ABS"), "SUM", list(range(kept.ndim)))
+    loop.next(kept, following)
+    loop.next(goes_on, binary(changed, 0.0, "GREATER"))
+    return binary(loop.last_value(kept), 0.5, "GREATER")
+
+
+def _some(scores: Tensor, kept: Tensor, max_outputs: int) -> Tensor:
+    """The best of the kept boxes, -1 where there are fewer."""
+    ranked = choose(kept, scores, -math.inf, scores.dtype)
+    number = scores.shape[-1]
+    take = min(max_outputs, number) if isinstance(number, int) else max_outputs
+    values, places = top(ranked, take, scores.ndim - 1, "MAX")
+    there = binary(values, -math.inf, "GREATER", values.dtype)
+    found = choose(there, places, -1, torch.int64)
+    if take == max_outputs:
+        return found
+    rest = stretch(
+        scores.network.constant(torch.full((1,) * scores.ndim, -1)), (*scores.shape[:-1], max_outputs - take)
+    )
+    return L.concatenation([found, rest], scores.ndim - 1)
+
+
+def _all(scores: Tensor, kept: Tensor) -> Tensor:
+    places = L.squeeze(nonzero(kept), [1])
+    order = argsort(L.gather(scores, places, 0), 0, descending=True)
+    return L.gather(places, order, 0)

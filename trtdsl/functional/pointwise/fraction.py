@@ -8,7 +8,7 @@ from ...core.errors import UsageError
 from ...definition.operation import author_location, find_network
 from ..common import Size, Tensor, torch
 from ..operands import as_tensor
-from . import arithmetic, powers
+from . import arithmetic
 
 SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "floor_divide": "//", "remainder": "%", "pow": "**"}
 
@@ -39,4 +39,4 @@ def fraction(function: str, left: Any, right: Any) -> Tensor:
         operands = (
             as_tensor(x, network, None if whole else torch.float32) if isinstance(x, Size) else x for x in (left, right)
         )
-        return getattr(powers if function == "pow" else arithmetic, function)(*operands)
+        return getattr(arithmetic, function)(*operands)

@@ -13,8 +13,8 @@ from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, o
 from ..lowerings import Choice, way
 from ..operands import as_tensor, binary, choose, scaled
 from ..pointwise.activation import softmax
+from ..pointwise.arithmetic import pow
 from ..pointwise.logic import ne
-from ..pointwise.powers import pow
 from ..reducing.reduction import any as any_of
 from ..shaping.arrange import pad
 from ..shaping.create import indices_of

@@ -11,9 +11,9 @@ from ..family import family
 from ..lowerings import AUTO, LOWERINGS, lowered, reasons, way
 from ..operands import as_tensor, binary, per_axis, scaled
 from ..pointwise.activation import relu
+from ..pointwise.arithmetic import pow
 from ..pointwise.elementary import abs, sign
-from ..pointwise.powers import pow
-from ..reducing.spatial import reduced
+from ..reducing.reduction import reduced
 from .extent import Window, Windows, check_rank, windows_over
 from .maxima import Maximum
 from .slices import by_slices, counts_of, integer_average, lowest_of, with_indices
