@@ -70,7 +70,7 @@ std::optional<std::string> read_runtime_cache(std::filesystem::path const& path,
 void write_runtime_cache(std::filesystem::path const& path, std::string const& version, std::string const& compute_capability, std::string const& data) try {
     auto const head = "{\"bytes\": " + std::to_string(data.size()) + ", \"for\": {\"backend\": " + quoted(version) + ", \"compute_capability\": " +
                       quoted(compute_capability) + "}, \"kind\": " + quoted(kMark) + ", \"sha256\": " + quoted(sha256(data)) + "}\n";
-    write_file(path, {head, data});
+    write_file(path, kCacheFile, {head, data});
 } catch (...) {
     rethrow();
 }

@@ -300,6 +300,9 @@ Engine::Engine(std::filesystem::path const& path, LoadOptions const& options) tr
     if (!when.empty() && when != "lazy" && when != "eager" && when != "none") throw Error("usage", "specialization is one of lazy, eager, none, not '" + when + "'");
     auto const here = have();
     auto file = open_engine(path, here, options);
+#ifdef TRT_MAJOR_RTX
+    check_kind(options.runtime_cache, kCacheFile);
+#endif
     check_driver(options.device);
     auto& state = *state_;
     state.device = options.device, state.version = here.version;

@@ -187,8 +187,26 @@ std::string Input::rest() {
     return read(static_cast<std::size_t>(left_));
 }
 
-void write_file(fs::path const& path, std::initializer_list<std::string_view> parts) {
-    Temporary file(regular(path));
+FileKind const kArrayFile{"an array", "\x93NUMPY", ".npy"}, kCacheFile{"a runtime cache", "{\"bytes\": ", "cache"};
+
+void check_kind(fs::path const& path, FileKind const& kind) {
+    std::error_code error;
+    if (!fs::is_regular_file(path, error)) return;
+    std::string head(16, '\0');
+    std::ifstream file(path, std::ios::binary);
+    head.resize(static_cast<std::size_t>(file.read(head.data(), static_cast<std::streamsize>(head.size())).gcount()));
+    auto const has = [&](std::size_t at, std::string const& text) { return head.size() > at && head.compare(at, text.size(), text) == 0; };
+    if (head.empty() || has(0, kind.head)) return;
+    bool const is_other = has(1, "trt") || has(0, "{") || has(8, "{") || has(0, kArrayFile.head);  // an engine, JSON, weights
+    auto const name = path.filename().string();
+    bool const is_named = name.size() >= kind.suffix.size() && name.compare(name.size() - kind.suffix.size(), std::string::npos, kind.suffix) == 0;
+    if (is_other || !is_named) throw unwritable(path, "the file that is there is not " + kind.label + ", and would be replaced by one: give another name, or remove it");
+}
+
+void write_file(fs::path const& path, FileKind const& kind, std::initializer_list<std::string_view> parts) {
+    auto const target = regular(path);
+    check_kind(target, kind);
+    Temporary file(target);
     file.write(parts);
     file.rename();
 }

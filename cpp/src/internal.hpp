@@ -26,8 +26,17 @@ private:
     std::uint64_t left_ = 0;
 };
 
+// What is written: its name in messages, how such a file begins, and how its name ends.
+struct FileKind {
+    std::string label, head, suffix;
+};
+extern FileKind const kArrayFile, kCacheFile;
+
+// Throws usage where there is a file of another kind, which writing would destroy: as trtdsl/core/files.py.
+void check_kind(std::filesystem::path const& path, FileKind const& kind);
+
 // Writes a file of these parts under a temporary name, and renames it. Throws usage.
-void write_file(std::filesystem::path const& path, std::initializer_list<std::string_view> parts);
+void write_file(std::filesystem::path const& path, FileKind const& kind, std::initializer_list<std::string_view> parts);
 
 class Sha256 {
 public:

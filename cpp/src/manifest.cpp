@@ -184,8 +184,9 @@ std::map<std::string, std::string> read_states(Reader const& reader) {
     auto const named = reader.at("states"), inputs = reader.at("inputs"), outputs = reader.at("outputs");
     for (auto const& [name, json] : named.object()) {
         auto const output = states[name] = named.text(name);
-        auto const wrong = named.wrong(name, "an input that is like its output");
-        if (!inputs.find(name) || !outputs.find(output)) throw wrong;
+        auto const wrong = named.wrong(name, "an input that is like its output, which is no other state's");
+        bool const taken = std::count_if(states.begin(), states.end(), [&](auto const& state) { return state.second == output; }) > 1;
+        if (!inputs.find(name) || !outputs.find(output) || taken) throw wrong;
         for (auto const* key : {"dtype", "shape"})
             if (!(*inputs.at(name).find(key) == *outputs.at(output).find(key))) throw wrong;
     }

@@ -135,7 +135,9 @@ void write_npy(std::filesystem::path const& path, Array const& array) try {
     std::string descr;
     for (auto const& [text, dtype] : kDescr)
         if (dtype == array.dtype) descr = text;
-    if (descr.empty()) throw Error("execution-failed", "numpy has no " + array.dtype);
+    if (descr.empty()) throw Error("feed-dtype", "numpy has no " + array.dtype);
+    if (byte_count(array.shape, array.dtype) != static_cast<std::int64_t>(array.data.size()))
+        throw Error("usage", "an array of shape " + text_of(array.shape) + " has not " + std::to_string(array.data.size()) + " bytes of " + array.dtype);
     std::string shape;
     for (auto size : array.shape) shape += std::to_string(size) + ",";
     std::string header = "{'descr': '" + descr + "', 'fortran_order': False, 'shape': (" + shape + "), }";
@@ -144,7 +146,7 @@ void write_npy(std::filesystem::path const& path, Array const& array) try {
     std::string start("\x93NUMPY\x01\x00", 8);
     start += static_cast<char>(header.size() & 255);
     start += static_cast<char>(header.size() >> 8);
-    write_file(path, {start, header, array.data});
+    write_file(path, kArrayFile, {start, header, array.data});
 } catch (...) {
     rethrow();
 }

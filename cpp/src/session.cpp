@@ -59,6 +59,7 @@ void Session::State::make(std::map<std::string, Shape> const& shapes) {
         auto const& shape = given == shapes.end() ? info.shape : given->second;
         if (given == shapes.end() && std::count(shape.begin(), shape.end(), -1)) throw Error("usage", "the state '" + name + "' has dynamic sizes, " + text_of(shape) + ": give its shape");
         check_feed(info, {info.dtype, shape, nullptr});
+        if (byte_count(shape, info.dtype) < 0) throw Error("feed-shape", "the state '" + name + "' is too large: " + text_of(shape));
         auto& each = held[name];
         each.now = each.next = {info.dtype, shape, each.memory[0].reserve(bytes_of(shape, info.dtype), false, lane->retired())};
         if (result.alias != name) each.next.data = each.memory[1].reserve(bytes_of(shape, info.dtype), false, lane->retired());

@@ -7,7 +7,7 @@ import random
 import resource
 import signal
 import subprocess
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from types import SimpleNamespace
 
 import numpy as np
@@ -24,6 +24,8 @@ from trtdsl.engine.loading.runtime_cache import write_runtime_cache
 
 from ..engine.loading.test_loader import mutate
 from .conftest import write_array
+from .test_judging import CALL
+from .test_running import REFIT, STATES, STATES_FACTS, write
 
 BACKEND = get_backend("tensorrt-rtx")
 
@@ -95,6 +97,46 @@ def test_writing_follows_no_link_that_waits_and_keeps_the_mode(probe, tmp_path):
     assert "not a regular file" in probe("npy", tmp_path / "a.npy", tmp_path / "folder", code=2)
     assert "cannot write" in probe("npy", tmp_path / "a.npy", tmp_path / "none" / "b.npy", code=2)
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kinds"),  # what may replace it
+    [
+        ("a.engine", b"ptrt" + bytes(60), ()),
+        ("a.engine.json", b'{"schema": 3, "network": "a"}', ()),
+        ("a.safetensors", (8).to_bytes(8, "little") + b'{"a":{}}', ()),
+        ("a.cache", b"ftrt" + bytes(60), ()),
+        ("a.npy", b'{"schema": 3, "network": "a"}', ()),
+        ("notes", b"of somebody", ()),
+        ("notes", b"", ("npy", "cache")),
+        ("a.npy", b"half of an array", ("npy",)),
+        ("a.cache", b"half of a cache", ("cache",)),
+        ("notes", b"\x93NUMPY\x01\x00", ("npy",)),
+        ("notes", b'{"bytes": 3, "for": {}, "kind": "trtdsl-runtime-cache"}', ("cache",)),
+    ],
+)
+def test_no_file_of_another_kind_is_replaced(probe, tmp_path, name, content, kinds):
+    """As in Python."""
+    np.save(tmp_path / "source.npy", np.ones(3))
+    made_for = {"backend": "1", "compute_capability": "8.9"}
+    write_runtime_cache(tmp_path / "source.cache", b"kernels", made_for)
+    writers = {
+        "npy": (
+            lambda path, code: probe("npy", tmp_path / "source.npy", path, code=code),
+            lambda path: files.check_writable(path, files.ARRAY, ()),
+        ),
+        "cache": (
+            lambda path, code: probe("cache", tmp_path / "source.cache", path, "1", "8.9", code=code),
+            lambda path: files.check_writable(path, files.RUNTIME_CACHE, ()),
+        ),
+    }
+    for kind, (written, judge) in writers.items():
+        path = tmp_path / name
+        path.write_bytes(content)
+        with nullcontext() if kind in kinds else pytest.raises(td.UsageError):
+            judge(path)
+        said = written(path, 0 if kind in kinds else 2)
+        assert (path.read_bytes() == content, "the file that is there" in said) == (kind not in kinds,) * 2
 
 
 def killed_in_cpp(binaries, source, target):
@@ -449,7 +491,9 @@ def test_every_allocation_of_reading_a_file_may_find_no_memory(probe, engine, tm
 
 @pytest.mark.parametrize("count", [2000, pytest.param(100_000, marks=pytest.mark.heavy)])
 def test_spoiled_files_end_in_errors_of_the_library(sanitized, engine, tmp_path, count):
-    files = [engine, *(tmp_path / name for name in ("a.npy", "b.npy", "a.safetensors", "a.cache"))]
+    facts = {**STATES_FACTS, "precision": "float16", "precisions": {"calls": {"int8": 1}, "sqnr": {"y": None}}}
+    other = write(tmp_path / "b.engine", STATES, **facts, refit={**REFIT, "precisions": [CALL]})
+    files = [engine, other, *(tmp_path / name for name in ("a.npy", "b.npy", "a.safetensors", "a.cache"))]
     np.save(tmp_path / "a.npy", np.arange(24, dtype=np.float32).reshape(2, 3, 4))
     np.save(tmp_path / "b.npy", np.array(1, np.int64))
     weights = {"conv:KERNEL": torch.arange(24.0).reshape(2, 3, 4), "conv:BIAS": torch.ones(4, dtype=torch.float16)}

@@ -122,6 +122,8 @@ def test_versions_libraries_capabilities(run_engine, probe, engine):
     assert "compute-capability" in probe("capability", "12.0", code=5)
 
 
+TWO = {name: {"dtype": "float32", "shape": ["N", 3]} for name in ("x", "k")}  # as y
+ROOM = [{"dims": {}, "inputs": {name: {"min": [1, 3], "opt": [2, 3], "max": [4, 3]} for name in TWO}}]
 CALL = ["net.py", "block", "linear", "linear", 1, "int8", [0.5, 2]]
 
 
@@ -158,6 +160,7 @@ def test_the_same_verdict_as_python_on_spoiled_files(probe, engine, tmp_path):
         {"network": 'quoted "name" \\ \u00e9 \U0001f600'},
         {"backend": {"name": "tensorrt", "version": "10.3.0.26"}},
         {"states": {}}, {"states": {"x": "y"}}, {"states": {"k": "y"}}, {"states": {"z": "y"}}, {"states": {"x": 3}},
+        {"inputs": TWO, "profiles": ROOM, "states": {"x": "y", "k": "y"}},
         {"precision": "float16"}, {"precision": 16}, {"precisions": None}, {"precisions": {}},
         {"precisions": {"calls": {"int8": -1}}}, {"precisions": {"calls": {"int8": 1}, "sqnr": {"y": "good"}}},
         {"refit": {**refit, "precisions": [CALL]}}, {"refit": {**refit, "precisions": [CALL[:-1]]}},

@@ -179,6 +179,9 @@ def test_the_runtime_cache_of_an_engine(running, engine, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["double.cache", "double.engine", "double.engine.json"]
     (tmp_path / "folder").mkdir()
     assert "cannot write" in running(engine, "warm", tmp_path / "folder", code=2)
+    before = engine.read_bytes()
+    assert "is not a runtime cache" in running(engine, "warm", engine, code=2)
+    assert engine.read_bytes() == before
 
 
 def weights_file(path, structure: Any = "5" * 64, **values: Any):

@@ -202,7 +202,8 @@ std::string file_name(std::string const& name, std::string const& suffix = "");
 
 // Throws feed-name where there is no file, feed-dtype for what cannot be fed.
 Array read_npy(std::filesystem::path const& path);
-// Writes the file whole or not at all. Throws usage.
+// Writes the file whole or not at all. Throws feed-dtype for what numpy lacks; usage, also where there is a file of another
+// kind, and for data that is not that of the shape.
 void write_npy(std::filesystem::path const& path, Array const& array);
 
 // Throws weights-mismatch where there is no file, and for a dtype that is not known; weights-damaged for a file that is
@@ -216,7 +217,7 @@ void check_weights(Refit const& refit, WeightsFile const& weights, std::string c
 // for a file that is not there, and calls `warn` with the reason for one that is damaged or made for something else.
 std::optional<std::string> read_runtime_cache(std::filesystem::path const& path, std::string const& version, std::string const& compute_capability,
                                               std::function<void(std::string const& reason)> const& warn);
-// Throws usage.
+// Throws usage, also where there is a file of another kind.
 void write_runtime_cache(std::filesystem::path const& path, std::string const& version, std::string const& compute_capability, std::string const& data);
 
 #ifdef TRTDSL_WITH_TENSORRT

@@ -221,6 +221,8 @@ class Manifest(Struct, frozen=True, kw_only=True, dict=True):
         for name, output in self.states.items():
             if name not in self.inputs or self.outputs.get(output) != self.inputs[name]:
                 raise ValueError(f"states: {name!r} must be an input that is like the output {output!r}")
+        if len(set(self.states.values())) < len(self.states):
+            raise ValueError("states: each must have an output of its own")
         for index, each in enumerate(self.requirements):
             for name, place in each.dims.items():
                 if place.input not in self.inputs or place.axis >= len(self.inputs[place.input].shape):
