@@ -16,7 +16,6 @@ import torch
 
 from trtdsl.core import errors as errors
 from trtdsl.definition.network import Network
-from trtdsl.engine.refit import ROLES
 from trtdsl.interpreter.interpret import Interpreter, dims_of
 from trtdsl.sizes.size import value
 
@@ -564,13 +563,13 @@ class Refitter:
         self._simulated, self._engine = simulated, engine
         self._layers: dict[tuple[str, str], tuple[Any, str]] = {}
         self._given: dict[tuple[str, str], Any] = {}
-        from trtdsl.layers.base import Node
+        from trtdsl.layers.evaluation import Node, weights_of
 
         definition = engine._built.definition
         for index in range(definition.num_layers):
             node = Node(simulated.backend, definition.get_layer(index))
-            for role, attribute in ROLES.get(node.type, {}).items():
-                if getattr(node.layer, attribute).size:
+            for attribute, role in weights_of(node).items():
+                if role and getattr(node.layer, attribute).size:
                     self._layers[node.name, role] = (node.layer, attribute)
 
     def get_all(self) -> tuple[list[str], list[Any]]:
