@@ -1,9 +1,19 @@
 """Llama, Qwen2, Qwen3 and Mistral of Hugging Face with a cache of slots, whose sequences begin where they like."""
 
+from functools import partial
 from pathlib import Path
 
 import torch
 from torch import nn
+
+
+def narrow(module, group, x):
+    """A linear layer whose weight has 4 bits: numbers from -8 to 7, and a scale for each group of them."""
+    groups = module.weight.float().reshape(-1, group)
+    scale = groups.abs().amax(1, keepdim=True) / 7
+    scale = torch.where(scale == 0, 1.0, scale)
+    weight = ((groups / scale).round().clamp(-8, 7) * scale).reshape(module.weight.shape).to(x.dtype)
+    return nn.functional.linear(x, weight, module.bias)
 
 
 class Slots:
@@ -20,12 +30,15 @@ class Slots:
 
 
 class Model(nn.Module):
-    def __init__(self, folder: Path, views):
+    def __init__(self, folder: Path, views, group: int = 0):
         super().__init__()
         from transformers import AutoConfig, AutoModelForCausalLM
 
         config = AutoConfig.from_pretrained(folder)
         whole = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+        for module in whole.modules() if group else ():
+            if isinstance(module, nn.Linear) and module.in_features % group == 0:
+                module.forward = partial(narrow, module, group)
         self.model, self.lm_head, self.views = whole.model, whole.lm_head, views
 
     def forward(self, tokens, starts, lengths, *caches):

@@ -72,6 +72,24 @@ def test_ranks_share_out_whole_heads_and_read_their_part_alone(tmp_path):
     assert held[0] < 0.6 * held[1]
 
 
+def test_weights_of_four_bits(tmp_path):
+    """Against the module with weights that are rounded alike; a token moves less than 0.3 of fp16's bytes."""
+    small = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 1}
+    save_checkpoint("qwen2", tmp_path / "small", **small)
+    settings = {"folder": tmp_path / "small", "capacity": CAPACITY, "prompt": PROMPT, "batch": 2, "int4": True}
+    report = td.check(td.load_spec(str(FILE), settings), sizes="quick")
+    assert report.passed, report
+    wide = {"hidden_size": 1024, "intermediate_size": 2048, "num_hidden_layers": 1, "num_attention_heads": 16}
+    save_checkpoint("llama", tmp_path / "wide", torch.float16, **wide, head_dim=64, num_key_value_heads=4)
+    moved = [
+        td.program(
+            td.load_spec(str(FILE), {**settings, "folder": tmp_path / "wide", "int4": int4}), dims={"N": 1}
+        ).bytes
+        for int4 in (False, True)
+    ]
+    assert moved[1] < 0.3 * moved[0]
+
+
 def test_texts_on_the_command_line(tmp_path, command_line):
     save_checkpoint("llama", tmp_path / "small", eos_token_id=39)
     save_tokenizer(tmp_path / "small")
