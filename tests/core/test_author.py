@@ -18,3 +18,12 @@ def test_parameters_are_not_filled_and_all_else_is():
     assert filled == [True]
     assert not bool((module.weight == 3.0).all())
     assert bool((Watched(2, 2).weight == 3.0).all())
+
+
+def test_modules_are_not_filled_by_what_a_library_puts_into_torch_nn_init(monkeypatch):
+    first = torch.nn.init.normal_
+    monkeypatch.setattr(torch.nn.init, "normal_", lambda tensor, *how, **more: first(tensor, *how, **more))
+    torch.nn.init.normal_.__name__ = "normal_"
+    with without_values():
+        parameter = torch.nn.init.normal_(torch.nn.Parameter(torch.full((4,), 7.0)))
+    assert torch.equal(parameter.detach(), torch.full((4,), 7.0))

@@ -1,12 +1,14 @@
 """Checkpoints of four families in small: equal to transformers, one step and a whole generated text."""
 
 import json
+import resource
+import time
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import save_file
-from support.checkpoints import FAMILIES, SIZES, save_checkpoint, save_tokenizer
+from support.checkpoints import FAMILIES, SIZES, save_checkpoint, save_tokenizer, save_zeros
 
 import trtdsl as td
 
@@ -88,6 +90,19 @@ def test_weights_of_four_bits(tmp_path):
         for int4 in (False, True)
     ]
     assert moved[1] < 0.3 * moved[0]
+
+
+def test_eight_billion_parameters_are_defined_at_once(tmp_path):
+    """From four files, in less than 2 s of the processor and 0.5 GB: neither they nor the reference's are filled."""
+    sizes = {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "vocab_size": 128256}
+    heads = {"num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128}
+    save_zeros("llama", tmp_path, torch.bfloat16, **sizes, **heads, tie_word_embeddings=False)
+    spec_of(tmp_path).expected_weights()  # imports transformers' file of the model
+    start, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    network = spec_of(tmp_path).define()
+    assert time.process_time() - start < 2
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # KiB
+    assert sum(buffer.nbytes for buffer in network.target.buffers) > 16e9
 
 
 def test_texts_on_the_command_line(tmp_path, command_line):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import json
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "qwen3": {"tie_word_embeddings": True},
     "mistral": {"sliding_window": 5},
 }
+SAFETENSORS = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
 LETTERS = "abcdefghijklmnopqrstuvwxyz .,:;!?'-()éß"
 
 
@@ -58,6 +60,33 @@ def save_checkpoint(family: str, folder: Path, dtype: torch.dtype = torch.float3
         parameter.data.normal_(std=scale).add_(1.0 if "norm" in name else 0.0)
     module.to(dtype).save_pretrained(folder, max_shard_size="20KB")
     return module
+
+
+def save_zeros(family: str, folder: Path, dtype: torch.dtype = torch.float32, **config: Any) -> None:
+    """Writes a checkpoint of any size in four files of zeros, which take no room, and their index."""
+    library = transformers()
+    kind = library.AutoConfig.for_model(family.split("-")[0], **{**SIZES, **FAMILIES[family], **config})
+    with torch.device("meta"):
+        module = library.AutoModelForCausalLM.from_config(kind)
+    kind.dtype = dtype
+    kind.save_pretrained(folder)
+    shapes = {name: list(tensor.shape) for name, tensor in module.state_dict().items()}
+    if kind.tie_word_embeddings:
+        del shapes["lm_head.weight"]
+    files: list[list[str]] = [list(shapes)[part::4] for part in range(4)]
+    for number, names in enumerate(files):
+        header, end = {}, 0
+        for name in names:
+            start, end = end, end + dtype.itemsize * torch.Size(shapes[name]).numel()
+            offsets = [start, end]
+            header[name] = {"dtype": SAFETENSORS[dtype], "shape": shapes[name], "data_offsets": offsets}
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)  # as safetensors aligns them
+        with open(folder / f"{number}.safetensors", "wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text)
+            file.truncate(8 + len(text) + end)
+    weight_map = {name: f"{number}.safetensors" for number, names in enumerate(files) for name in names}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
 
 
 def save_tokenizer(folder: Path) -> None:

@@ -138,14 +138,15 @@ def without_values() -> Iterator[None]:
 
     On torch's meta device a module could compute nothing while it is built, as ``torch.linspace(0, 1, 3)[k].item()``.
     """
-    from torch.nn import Parameter
+    from torch.nn import Parameter, init
     from torch.overrides import TorchFunctionMode
 
     fills = {torch.Tensor.normal_, torch.Tensor.uniform_}
 
     class Unfilled(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if func in fills or getattr(func, "__module__", None) == "torch.nn.init":
+            # A library may have put its own in the place of one of torch.nn.init.
+            if func in fills or vars(init).get(getattr(func, "__name__", "")) is func:
                 target = args[0] if args else (kwargs or {}).get("tensor")
                 if isinstance(target, Parameter):
                     return target

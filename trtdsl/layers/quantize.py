@@ -133,7 +133,9 @@ def _narrow_blocks(node: Node) -> str | None:
     name = dtype_name(node.backend.torch_dtype((node.outputs[0] if quantizes else node.inputs[0]).dtype))
     if name not in (("int4", "float4_e2m1fn_x2") if quantizes else ("int4",)) or not _has_blocks(node.layer):
         return None
-    return f"{name} in blocks cannot be built without a GPU: use int8 in blocks, or one scale for each channel"
+    how = "reshape the weight to rows of one block each, with axis=0, and back after dequantize, or "
+    instead = f"{how if name == 'int4' else ''}use int8 in blocks, or one scale for each channel"
+    return f"{name} in blocks cannot be built without a GPU: {instead}"
 
 
 def _has_blocks(layer: Any) -> bool:
