@@ -60,8 +60,8 @@ def _filled(
 
 @evaluates("FILL", category="constant", computes=False, flops=1)
 def _fill(node: Node) -> Evaluate:
-    """Random values come from torch's default generator: no run of TensorRT draws the same. Assumed: a beta that is no
-    tensor is the step of every dimension.
+    """Random values come from torch's default generator: no run of TensorRT draws the same. A beta that is no tensor
+    is the step of the first dimension, and the others have none.
     """
     layer, dtype = node.layer, node.dtype
     name = node.known(layer.operation, ("LINSPACE", "RANDOM_UNIFORM", "RANDOM_NORMAL"), "operation")
@@ -75,7 +75,7 @@ def _fill(node: Node) -> Evaluate:
     ) -> torch.Tensor:
         dims = static_dims if shape is None else tuple(shape.tolist())
         first = static[0] if alpha is None else alpha.reshape(()).item()
-        second = [static[1]] * max(len(dims), 1) if beta is None else beta.flatten().tolist()
+        second = [static[1], *[0] * (len(dims) - 1)] if beta is None else beta.flatten().tolist()
         if name == "LINSPACE":
             return _linspace(dims, first, second, dtype)
         if name == "RANDOM_UNIFORM":

@@ -175,4 +175,4 @@ def linspace(n, _):
     return layer
 
 
-case("FILL", "one-step-for-all", [nothing(1)], [[[1.0, 3.0, 5.0], [3.0, 5.0, 7.0]]], linspace)
+case("FILL", "one-step", [nothing(1)], [[[1.0, 1.0, 1.0], [3.0, 3.0, 3.0]]], linspace)
