@@ -35,7 +35,7 @@ class FunctionMethods:
         """``beta * input + alpha * sum(batch1 @ batch2)`` over the batch: as :func:`addmm`, IReduceLayer SUM."""
 
     def addcdiv(self, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:
-        """``input + value * tensor1 / tensor2``: IElementWiseLayer DIV, PROD and SUM; half precision as in
+        """``input + value * tensor1 / tensor2``: IElementWiseLayer DIV, PROD and SUM; half types as in
         :func:`addcmul`.
         """
 
@@ -223,7 +223,7 @@ class FunctionMethods:
         """The greatest element up to each, and where it is (the last of equal ones): as :func:`cumprod`."""
 
     def cummin(self, dim: int) -> Selected:
-        """The least element up to each, and where it is (the last of equal ones): as :func:`cummax`."""
+        """The least element up to each, and where it is (the last of equal ones): as :func:`cumprod`."""
 
     def cumprod(self, dim: int, *, dtype: Any = None) -> Tensor:
         """Products of the elements up to each, by doubling strides."""

@@ -279,27 +279,33 @@ def _between(input: Tensor, end: Tensor, weight: Any) -> Tensor:
     return choose(binary(L.unary(weight, "ABS"), 0.5, "LESS", weight.dtype), low, high)
 
 
-@operation
-def addcmul(input: Tensor, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:
-    """``input + value * tensor1 * tensor2``: IElementWiseLayer PROD and SUM.
+def _added(
+    combine: Callable[[Any, Any], Tensor], input: Tensor, tensor1: Any, tensor2: Any, *, value: float = 1
+) -> Tensor:
+    return in_float32(lambda x, y, z: add(x, combine(y, z), alpha=value), input, tensor1, tensor2)
 
-    Half precision is computed in float32 and rounded once, as in torch; after a product of half precision, the builder
-    then writes the product in float32 (1.92 MB moved instead of 1.30 for (4, 200, 192), TensorRT-RTX 1.7.1).
 
-    >>> F.addcmul(net.input("x", (2, 3)), net.input("y", (2, 1)), net.input("z", (3,)), value=2).shape
+addcmul, addcdiv = family(
+    _added,
+    """{}
+
+    >>> F.{name}(net.input("x", (2, 3)), net.input("y", (2, 1)), net.input("z", (3,)), value=2).shape
     (2, 3)
-    """
-    return in_float32(lambda x, y, z: add(x, mul(y, z), alpha=value), input, tensor1, tensor2)
+    """,
+    addcmul=(
+        mul,
+        """``input + value * tensor1 * tensor2``: IElementWiseLayer PROD and SUM.
 
-
-@operation
-def addcdiv(input: Tensor, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:
-    """``input + value * tensor1 / tensor2``: IElementWiseLayer DIV, PROD and SUM; half precision as in :func:`addcmul`.
-
-    >>> F.addcdiv(net.input("x", (2, 3)), net.input("y", (2, 1)), net.input("z", (3,)), value=2).shape
-    (2, 3)
-    """
-    return in_float32(lambda x, y, z: add(x, div(y, z), alpha=value), input, tensor1, tensor2)
+        Half precision is computed in float32 and rounded once, as in torch; after a product of half precision, the
+        builder then writes the product in float32 (1.92 MB moved instead of 1.30 for (4, 200, 192), TensorRT-RTX
+        1.7.1).
+        """,
+    ),
+    addcdiv=(
+        div,
+        "``input + value * tensor1 / tensor2``: IElementWiseLayer DIV, PROD and SUM; half types as in :func:`addcmul`.",
+    ),
+)
 
 
 # -- of the elements of two tensors ------------------------------------------------------------------------------------

@@ -2,42 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..common import L, Tensor, operation
 from ..family import family
 from ..operands import binary, choose, numeric
 
 
-def _rounded(op: str, input: Tensor) -> Tensor:
+def truncated(x: Tensor) -> Tensor:
+    """A floating-point Tensor rounded towards zero."""
+    return choose(binary(x, 0, "LESS", x.dtype), L.unary(x, "CEIL"), L.unary(x, "FLOOR"))
+
+
+def _rounded(compute: Callable[[Tensor], Tensor], input: Tensor) -> Tensor:
     x = numeric(input)
-    return L.unary(x, op) if x.dtype.is_floating_point else x
+    return compute(x) if x.dtype.is_floating_point else x
 
 
-ceil, floor = family(
+ceil, floor, trunc = family(
     _rounded,
-    """Rounded {}: IUnaryLayer {key}; integers are themselves.
+    """Rounded {}; integers are themselves.
 
     >>> F.{name}(net.input("x", (2, 3))).shape
     (2, 3)
     """,
-    ceil=("CEIL", "up"),
-    floor=("FLOOR", "down"),
+    ceil=(lambda x: L.unary(x, "CEIL"), "up: IUnaryLayer CEIL"),
+    floor=(lambda x: L.unary(x, "FLOOR"), "down: IUnaryLayer FLOOR"),
+    trunc=(truncated, "towards zero: IUnaryLayer FLOOR, CEIL and ISelectLayer"),
 )
-
-
-@operation
-def trunc(input: Tensor) -> Tensor:
-    """Rounded towards zero: IUnaryLayer FLOOR, CEIL and ISelectLayer; integers are themselves.
-
-    >>> F.trunc(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
-    x = numeric(input)
-    return truncated(x) if x.dtype.is_floating_point else x
-
-
-def truncated(x: Tensor) -> Tensor:
-    """A floating-point Tensor rounded towards zero."""
-    return choose(binary(x, 0, "LESS", x.dtype), L.unary(x, "CEIL"), L.unary(x, "FLOOR"))
 
 
 @operation

@@ -9,6 +9,7 @@ from typing import Any
 from ...definition.methods import Selected
 from ...sizes.size import INFINITY, SizeLike, bounds, size_max
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, as_dtype, operation, torch
+from ..family import family
 from ..operands import along, as_tensor, axis_of, binary, floating, on_axis, stretch, with_dimension
 from ..pointwise.arithmetic import logaddexp
 from ..shaping.create import counted
@@ -78,31 +79,7 @@ def _longest(length: SizeLike) -> int:
 # -- running extremes --------------------------------------------------------------------------------------------------
 
 
-@operation
-def cummax(input: Tensor, dim: int) -> Selected:
-    """The greatest element up to each, and where it is (the last of equal ones): as :func:`cumprod`.
-
-    ISliceLayer, IElementWiseLayers and ISelectLayers for each power of two. NaN is greater than all, as in torch.
-
-    Raises UnsupportedError for a dimension without an upper bound.
-
-    >>> F.cummax(net.input("x", (2, 5)), 1).indices.shape
-    (2, 5)
-    """
-    return _running_extreme(input, dim, "GREATER")
-
-
-@operation
-def cummin(input: Tensor, dim: int) -> Selected:
-    """The least element up to each, and where it is (the last of equal ones): as :func:`cummax`.
-
-    >>> F.cummin(net.input("x", (2, 5)), 1).values.shape
-    (2, 5)
-    """
-    return _running_extreme(input, dim, "LESS")
-
-
-def _running_extreme(input: Tensor, dim: int, op: str) -> Selected:
+def _running_extreme(op: str, input: Tensor, dim: int) -> Selected:
     """Pairs of a value and its place, combined with those before: an earlier one stays where it is beyond the later."""
     axis = axis_of(dim, input.ndim)
     if input.ndim == 0:
@@ -121,6 +98,22 @@ def _running_extreme(input: Tensor, dim: int, op: str) -> Selected:
         values, places = L.select(beyond, earlier, values), L.select(beyond, where, places)
         step *= 2
     return Selected(L.cast(values, input.dtype), places)
+
+
+cummax, cummin = family(
+    _running_extreme,
+    """The {} element up to each, and where it is (the last of equal ones): as :func:`cumprod`.
+
+    ISliceLayer, IElementWiseLayers and ISelectLayers for each power of two. NaN is taken before all, as in torch.
+
+    Raises UnsupportedError for a dimension without an upper bound.
+
+    >>> F.{name}(net.input("x", (2, 5)), 1).indices.shape
+    (2, 5)
+    """,
+    cummax=("GREATER", "greatest"),
+    cummin=("LESS", "least"),
+)
 
 
 # -- differences and integrals -----------------------------------------------------------------------------------------
