@@ -131,6 +131,21 @@ class Short(nn.Module):
         return self.conv(x)
 
 
+class Multiples(nn.Module):
+    """A picture of any size is padded to a multiple, cut into windows and cropped (super resolution)."""
+
+    def forward(self, x):
+        b, c, h, w = x.shape
+        bottom, right = (4 - h % 4) % 4, (4 - w % 4) % 4
+        if bottom or right:
+            x = F.pad(x, (0, right, 0, bottom), "reflect")
+        high, wide = x.shape[2:]
+        if high % 4 or wide % 4:
+            raise ValueError("the windows do not fit")
+        windows = x.reshape(b, c, high // 4, 4, wide // 4, 4)
+        return (windows - windows.mean((3, 5), keepdim=True)).reshape(b, c, high, wide)[:, :, :h, :w]
+
+
 class Reflecting(nn.Module):
     """A reflecting pad, which short inputs are lengthened for (EnCodec)."""
 
@@ -455,6 +470,7 @@ CASES = {
     "Positions": ("2,T,4", {"T": (8, 16, 24)}),
     "Sinusoids": ("2,T,4", {"T": (4, 8, 16)}),
     "Short": ("1,2,T", {"T": (3, 9, 12)}),
+    "Multiples": ("1,2,H,W", {"H": (4, 8, 9), "W": (4, 8, 9)}),
     "Reflecting": ("1,2,T", {"T": (2, 9, 12)}),
     "Frames": ("1,1,T", {"T": (8, 16, 30)}),
     "Separator": ("1,2,T", {"T": (5, 16, 24)}),

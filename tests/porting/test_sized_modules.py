@@ -10,7 +10,7 @@ from tests.porting import sized_modules
 from tests.porting.sized_modules import CASES
 from trtdsl.interpreter.interpret import Interpreter
 
-FEW = ["Sinusoids", "Reflecting", "TwoWays", "Clipped", "Several"]
+FEW = ["Multiples", "Sinusoids", "Reflecting", "TwoWays", "Clipped", "Several"]
 REFUSED = ["PadIf", "Wide", "Sizes", "Levels", "ShiftIf", "Doubling"]  # TensorRT-RTX 1.7 builds no engine of these
 
 
@@ -58,7 +58,13 @@ def test_a_check_passes_and_an_engine_is_built(name, tmp_path):
 
 
 def test_a_branch_is_written_where_the_module_has_it():
-    text = td.port(f"{sized_modules.__file__}:Short", {"x": "1,2,T"}, dims={"T": (3, 9, 12)})
-    assert "td.cond(" in text
-    assert "F.pad(x, (0, 7 - " in text
-    assert text.count("F.conv1d(") == 1
+    shape, dims = CASES["TwoWays"]
+    text = td.port(f"{sized_modules.__file__}:TwoWays", {"x": shape}, dims=dims)
+    assert text.count("td.cond(") == 1
+
+
+@pytest.mark.parametrize("name", ["Short", "Reflecting"])
+def test_what_short_inputs_are_padded_by_is_arithmetic(name):
+    shape, dims = CASES[name]
+    text = td.port(f"{sized_modules.__file__}:{name}", {"x": shape}, dims=dims)
+    assert "td.size_max(" in text and "td.cond(" not in text

@@ -6,7 +6,7 @@ made. Arguments are trees of lists, tuples, dicts and slices, whose leaves are v
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -246,6 +246,15 @@ def with_values(tree: Any, image: Callable[[Any], Any]) -> Any:
     return rebuilt(tree, lambda leaf: with_values(leaf, image) if isinstance(leaf, (SizeOf, SizeOp)) else image(leaf))
 
 
+def with_sizes(tree: Any, changed: Mapping[SizeOp, SizeOp]) -> Any:
+    """The tree with other sizes, in what is computed from them too."""
+    node = None if isinstance(tree, SizeOp) and tree in changed else apart(tree)
+    if node is None:
+        return changed.get(tree, tree) if isinstance(tree, SizeOp) else tree
+    parts = [with_sizes(each, changed) for each in node[1]]
+    return tree if all(a is b for a, b in zip(parts, node[1])) else joined(tree, parts)
+
+
 def computed(size: Any, of: Callable[[SizeOf], Any]) -> Any:
     """What a size is computed to be, by Python's own functions, where ``of`` says what each dimension is."""
     if isinstance(size, SizeOf):
@@ -254,6 +263,14 @@ def computed(size: Any, of: Callable[[SizeOf], Any]) -> Any:
         return size
     operands = [computed(each, of) for each in size.operands]
     return -operands[0] if (size.symbol, len(operands)) == ("-", 1) else OF_SIZES[size.symbol](*operands)
+
+
+def calls(call: Call) -> Iterator[Call]:
+    """A module's call and those below it, in order; the sides of branches are none."""
+    yield call
+    for item in call.body:
+        if isinstance(item, Call):
+            yield from calls(item)
 
 
 def operations(call: Call) -> Iterator[Op]:

@@ -14,7 +14,7 @@ from ...sizes.proof import Env
 from ..calls import Op, SizeOf, SizeOp, Value, Weight, apart, leaves
 from ..given import Given
 from .branches import Apart, Way, state_of, united
-from .prove_guards import Asking, ElsewhereAt, kept, proven, refused
+from .prove_guards import Asked, Asking, ElsewhereAt, clamped, kept, proven, refused
 from .trace import Trace, live_operations, trace
 
 MOST_WAYS = 12  # programs that are written as one with branches
@@ -64,19 +64,29 @@ def _traced_at(points: list[Env], module: torch.nn.Module, given: Given, tell: P
         mine.compare(Lines(_traced(module, given, first, count=5)), "one number of chosen elements", "another")
     lines = {result: (mine, first)}
 
-    def same(other: Trace, env: Env, ways: list[Way]) -> tuple[Way, list[Asking]] | None:
-        """The way to which the other trace comes, and under which conditions; None where it is another program."""
+    def same(other: Trace, env: Env, ways: list[Way], columns: Mapping[str, Any]) -> tuple[Way, list[Asking]] | None:
         its = lines.setdefault(other, (Lines(other), env))[0]
         for way in ways:
             with suppress(UnsupportedError):
                 lines[way.trace][0].compare(its, _text(lines[way.trace][1]), _text(env))
                 return way, []
         for way in ways:
-            (own, here), (there, more) = (kept(each, given, env) for each in (way.trace, other))
             with suppress(UnsupportedError):
-                Lines(way.trace, own).compare(Lines(other, there), _text(lines[way.trace][1]), _text(env))
-                return way, here + more
+                return way, without_repeats(way.trace, other, env)
+        for way in ways:
+            there = Way(other, {}, Asked(other, given).where(columns))
+            changed = [each.trace for each in (way, there) if clamped(each, given, columns)]
+            lines.update((trace, (Lines(trace), lines[trace][1])) for trace in changed)
+            with suppress(UnsupportedError):
+                if changed:
+                    return way, without_repeats(way.trace, other, env)
         return None
+
+    def without_repeats(mine: Trace, other: Trace, env: Env) -> list[Asking]:
+        """The conditions under which they make the same calls but for those that change nothing."""
+        (own, here), (there, more) = (kept(each, given, env) for each in (mine, other))
+        Lines(mine, own).compare(Lines(other, there), _text(lines[mine][1]), _text(env))
+        return here + more
 
     if not others:
         _check_steady(module, given, first, mine)
@@ -95,9 +105,9 @@ def _traced_at(points: list[Env], module: torch.nn.Module, given: Given, tell: P
             if env in others:
                 raise
             continue  # the module may need multiples, which the ends of the ranges are
-        if same(other, env, ways) is None:
-            _check_steady(module, given, first, mine)
-            mine.compare(Lines(other), _text(first), _text(env))
+        if same(other, env, ways, columns) is None:
+            _check_steady(module, given, first, Lines(_traced(module, given, first)))
+            lines[result][0].compare(Lines(other), _text(first), _text(env))
     if len(ways) > 1:
         _unite(ways, columns, given, {trace: own for trace, (own, _) in lines.items()})
     tell(TRACING, 1, 1)

@@ -23,6 +23,7 @@ from ..calls import (
     Weight,
     alike,
     apart,
+    calls,
     joined,
     leaves,
     operations,
@@ -69,9 +70,9 @@ def united(ways: Sequence[Way], *, whole: bool = False) -> Iterator[tuple[Trace,
 
 def state_of(ways: Sequence[Way]) -> Callable[[], None]:
     """A function that undoes what :func:`united` has made of the traces."""
-    calls = [call for way in ways for call in _calls(way.trace.root)]
-    bodies = [(call, call.body) for call in calls]
-    ops = [(op, op.args, op.kwargs) for call in calls for op in call.body if isinstance(op, Op)]
+    every = [call for way in ways for call in calls(way.trace.root)]
+    bodies = [(call, call.body) for call in every]
+    ops = [(op, op.args, op.kwargs) for call in every for op in call.body if isinstance(op, Op)]
     tables = [(way.trace, way.trace.results, dict(way.trace.weights), dict(way.trace.constants)) for way in ways]
     paths = [(weight, weight.path) for way in ways for weight in way.trace.weights.values()]
 
@@ -86,13 +87,6 @@ def state_of(ways: Sequence[Way]) -> Callable[[], None]:
             weight.path = path
 
     return restore
-
-
-def _calls(call: Call) -> Iterator[Call]:
-    yield call
-    for item in call.body:
-        if isinstance(item, Call):
-            yield from _calls(item)
 
 
 class _Program:

@@ -25,7 +25,21 @@ from ...sizes.dim import Dim, TensorDim
 from ...sizes.proof import Env, grid, samples
 from ...sizes.shape import substitute
 from ...sizes.size import Size, SizeLike, size_max, size_min, value
-from ..calls import Op, SizeOf, SizeOp, Value, Weight, computed, leaves, operations, sizes_of, values_in
+from ..calls import (
+    Op,
+    SizeOf,
+    SizeOp,
+    Value,
+    Weight,
+    apart,
+    calls,
+    computed,
+    leaves,
+    operations,
+    sizes_of,
+    values_in,
+    with_sizes,
+)
 from ..given import Given
 from ..operators import BITWISE, COMPARISONS, MATH, ROUNDING
 from ..render import Renderer
@@ -58,6 +72,10 @@ class ElsewhereAt(Exception):
         self.env = env
 
 
+Same = Callable[[Trace, Env, list["Way"], Mapping[str, Any]], "tuple[Way, list[Asking]] | None"]
+"""The way to which a trace at these sizes comes, and under which conditions; None where it is another program."""
+
+
 class Unknown(Exception):
     """An unknown size: one that depends on data, or follows a call that has no counterpart."""
 
@@ -66,7 +84,7 @@ def proven(
     trace: Trace,
     given: Given,
     retraced: Callable[[Env], Trace],
-    same: Callable[[Trace, Env, list[Way]], tuple[Way, list[Asking]] | None],
+    same: Same,
     most: int,
 ) -> tuple[list[Requirement], list[str], list[Way], dict[str, Any]]:
     """Requirements, remarks on open comparisons, at ``most`` so many ways that the module goes, and their sizes.
@@ -114,7 +132,7 @@ def _explored(
     columns: dict[str, Any],
     given: Given,
     retraced: Callable[[Env], Trace],
-    same: Callable[[Trace, Env, list[Way]], tuple[Way, list[Asking]] | None],
+    same: Same,
     most: tuple[int, int],
 ) -> set[str]:
     """Adds the ways that the module goes in the range; raises UnsupportedError where there are too many.
@@ -132,7 +150,7 @@ def _explored(
         env = {**usual, **{name: int(column[left[0]]) for name, column in columns.items()}}
         try:
             other = retraced(env)
-            asked, known = Asked(other, given), same(other, env, ways)
+            asked, known = Asked(other, given), same(other, env, ways, columns)
         except TrtdslError:
             break
         there = [*asked.broken(), *(each for each in (known[1] if known else ()) if not each.everywhere)]
@@ -222,6 +240,35 @@ def kept(trace: Trace, given: Given, env: Env) -> tuple[set[Op], list[Asking]]:
     return once, conditions
 
 
+def clamped(way: Way, given: Given, columns: Mapping[str, Any]) -> bool:
+    """Pads by at least nothing where the way would pad by less at sizes that are not its own; whether there are any.
+
+    What a short input is padded by, ``7 - t``, is ``max(7 - t, 0)`` from then on, wherever it is used.
+    """
+    pads = {
+        number: Guard(">=", number, 0, True, op.location)
+        for op in live_operations(way.trace)
+        for number in _zeros(op) or ()
+        if isinstance(number, SizeOp) and number.symbol != "max" and op.location is not None
+    }
+    symbols = Symbols(way.trace, given, pads.values()) if pads else None
+    changed: dict[SizeOp, SizeOp] = {}
+    for number, guard in pads.items():
+        with suppress(Unknown):
+            assert symbols is not None
+            asked = Asking(guard, symbols, given)
+            known = not asked.everywhere and columns.keys() >= {*asked.names}
+            if known and all(asked.outcomes(columns)[each.where].all() for each in (way, *way.others)):
+                changed[number] = SizeOp("max", (number, 0), number.number, varies=True)
+    if changed:
+        for call in calls(way.trace.root):
+            call.arguments = with_sizes(call.arguments, changed)
+            for op in call.body:
+                if isinstance(op, Op):
+                    op.args, op.kwargs = with_sizes((op.args, op.kwargs), changed)
+    return bool(changed)
+
+
 def _all(masks: list[Any], count: int = 0) -> Any:
     return np.logical_and.reduce(masks) if masks else np.ones(count, dtype=bool)
 
@@ -266,6 +313,12 @@ class Asked:
     def broken(self) -> list[Asking]:
         """Those that do not hold at all sizes."""
         return [condition for condition in self.conditions if not condition.everywhere]
+
+    def where(self, columns: Mapping[str, Any]) -> Any:
+        """At which sizes all hold; at none where these columns do not say so."""
+        broken, count = self.broken(), max(map(len, columns.values()), default=0)
+        known = columns.keys() >= {name for each in broken for name in each.names}
+        return _all([each.outcomes(columns) for each in broken], count) if known else np.zeros(count, dtype=bool)
 
 
 class Asking:
@@ -372,6 +425,7 @@ class Symbols:
                 self.space[self._name(trace.inputs[name])] = self.network.add_input(name, spec)
             wanted = {size.value for guard in guards for size in sizes_of((guard.left, guard.right))}
             for op in _made_of(trace, wanted):
+                self._mark((op.args, op.kwargs))
                 for statement in statements(op):
                     self._run(statement)
 
@@ -381,6 +435,19 @@ class Symbols:
         text = Renderer("\0", self._name).expression(statement.expression)[0]
         with suppress(NameError, TrtdslError, TypeError, AttributeError, KeyError, ValueError, ZeroDivisionError):
             exec(f"{', '.join(names)}{',' if statement.several else ''} = {text}", self.space)
+
+    def _mark(self, tree: Any) -> None:
+        """Notes which sizes are no one number everywhere: these stand in the text as they are computed."""
+        node = apart(tree)
+        if isinstance(tree, SizeOp) and not tree.varies:
+            tree.varies = any(map(self._is_dynamic, sizes_of(tree)))
+        for each in node[1] if node is not None else ():
+            self._mark(each)
+
+    def _is_dynamic(self, size: SizeOf) -> bool:
+        with suppress(Unknown):
+            return isinstance(self.size_of(size), Size)
+        return True
 
     def _name(self, value: Value) -> str:
         if value not in self.names:
