@@ -29,7 +29,7 @@ $(READY): $(VENV)/builds
 setup: $(READY)
 
 stgcn: $(VENV)/builds  ## define ST-GCN, check it against torch, write stgcn.engine; installs what that needs alone
-	$(BIN)/trtdsl build networks/stgcn.py
+	$(BIN)/trtdsl build networks/stgcn.py --dim N=1:4:4
 
 test: $(READY)  ## the whole suite, on two cores
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2

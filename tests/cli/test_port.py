@@ -74,10 +74,12 @@ def test_port_of_what_holds_at_some_sizes_writes_nothing_and_says_all_ranges(trt
 def test_port_of_what_takes_arguments(trtdsl):
     done = trtdsl(
         "port", "torch.nn:Conv2d", "--input", "input=N,3,8,8", "--arg", "in_channels=3", "--arg", "out_channels=4",
-        "--arg", "kernel_size=[3, 1]", "--arg", "padding=same", "--name", "conv",
+        "--arg", "kernel_size=(3, 1)", "--arg", "padding=same", "--arg", "dilation=[1, 1]", "--arg", "bias=False",
+        "--name", "conv",
     )  # fmt: skip
-    assert 'return Conv2d(in_channels=3, out_channels=4, kernel_size=[3, 1], padding="same")' in done.stdout
-    assert 'F.conv2d(input, w.weight, w.bias, padding="same")' in done.stdout
+    made = 'Conv2d(in_channels=3, out_channels=4, kernel_size=(3, 1), padding="same", dilation=[1, 1], bias=False)'
+    assert f"return {made}" in done.stdout
+    assert 'F.conv2d(input, w.weight, padding="same")' in done.stdout
 
 
 def test_port_says_what_has_no_counterpart_and_that_is_no_error(trtdsl):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,7 +36,7 @@ def port(
     dim: Dims = None,
     arg: Annotated[
         list[str] | None,
-        typer.Option("--arg", metavar="NAME=VALUE", help="An argument for MODULE:CLASS, in JSON or as text."),
+        typer.Option("--arg", metavar="NAME=VALUE", help="For MODULE:CLASS: JSON, a literal such as (1, 2), or text."),
     ] = None,
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="What to call the network.")] = None,
     output: Annotated[
@@ -98,8 +100,8 @@ def _named(given: list[str] | None, option: str, expected: str) -> dict[str, str
 
 
 def _value(text: str) -> Any:
-    """JSON, or the text itself."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    """JSON, a literal of Python's such as ``(1, 2)``, or the text itself."""
+    for read in (json.loads, ast.literal_eval):
+        with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            return read(text)
+    return text
