@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: setup stgcn test docs site lint lint-cpp bench contents page
+.PHONY: setup stgcn test docs site lint lint-cpp versions bench contents page
 
 NEWER := import sys; sys.exit(sys.version_info < (3, 11) and "make needs Python 3.11 or newer, as the versions in \
 	constraints.txt do: say which with make PYTHON=python3.11. On 3.10, pip install -e .[rtx] takes other versions")
@@ -47,6 +47,9 @@ lint: $(READY)
 
 lint-cpp: $(READY)  ## the C++ library, by clang, clang-tidy and cppcheck as far as they are installed
 	$(BIN)/python tools/lint_cpp.py
+
+versions: $(READY)  ## a part of the suite on other versions of Python, torch and numpy, in ../versions; needs uv, 5 GB for each
+	$(BIN)/python tools/versions.py
 
 contents: $(READY)  ## what follows from the functions: contents pages, Tensor's methods, the table of layer types
 	$(BIN)/python tools/make_contents.py

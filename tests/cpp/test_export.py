@@ -12,7 +12,7 @@ from trtdsl.cli.app import app
 from trtdsl.engine.cpp import literal
 from trtdsl.engine.loading.manifest import manifest_path
 
-from .conftest import ADDRESS, UNITY, compiled
+from .conftest import ADDRESS, UNITY, compiled, fast_compiler
 from .test_running import write
 
 
@@ -39,7 +39,16 @@ def test_cmake_builds_the_project_as_it_stands(tmp_path):
     assert sorted(path.name for path in folder.iterdir()) == [
         "CMakeLists.txt", "README.md", "main.cpp", "mine.engine", "mine.engine.json", "trtdsl",
     ]  # fmt: skip
-    configure = ["cmake", "-S", folder, "-B", folder / "build", "-DTRTDSL_BACKEND=none", *UNITY]
+    configure = [
+        "cmake",
+        "-S",
+        folder,
+        "-B",
+        folder / "build",
+        "-DTRTDSL_BACKEND=none",
+        *UNITY,
+        f"-DCMAKE_CXX_COMPILER={fast_compiler()}",
+    ]
     subprocess.run(configure, check=True, capture_output=True)
     subprocess.run(["cmake", "--build", folder / "build", "--target", "main"], check=True, capture_output=True)
     done = subprocess.run([folder / "build/main"], cwd=folder, capture_output=True, text=True)

@@ -35,7 +35,10 @@ def test_the_forms_of_a_range():
 def test_a_profile_is_a_value():
     profile = td.Profile(N=1, T=(10, 20))
     assert (
-        profile == td.Profile(T=(10, 20, 20), N=1) == td.Profile.parse("T=10:20,N=1") == eval(repr(profile), vars(td))
+        profile
+        == td.Profile(T=(10, 20, 20), N=1)
+        == td.Profile.parse("T=10:20,N=1")
+        == eval(repr(profile), {"Profile": td.Profile})
     )
     assert hash(profile) == hash(td.Profile.parse(str(profile)))
     assert profile != td.Profile(N=1)
