@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, cast
 
 from ..core.author import authors_errors
@@ -234,26 +235,23 @@ class _Run:
         opts, judged = [profile.at("opt") for profile in self.network.profiles], not self.rules.decibels
         large = max(LARGE, elements(self.network, wide)) if judged and self.network.precision is None else math.inf
         for env in ordered:
-            make = lambda by, env=env: self._drawn(env, "normal", by, corner=env in corners)  # noqa: E731
             cheaper: tuple[By, ...] = () if judged and env in (ordered[0], *opts) else ("meaning",)
             if elements(self.network, env) > large:
                 cheaper = ("own", "meaning")
-            yield Planned(env, "normal", make, cheaper, judged)
+            yield Planned(env, "normal", partial(self._drawn, env, "normal", corner=env in corners), cheaper, judged)
         if self.asked.sizes and sizes in (None, "auto", "all") and self.network.dims and may_branch(self.spec):
             branches = Branches(self.network, reference.copied, points)
             self.notes |= branches.unreached
             self.expected += len(branches.further)
             for env in branches.further:
-                make = lambda by, env=env: self._drawn(env, "normal", by)  # noqa: E731
-                yield Planned(env, "normal", make, ("meaning",))
+                yield Planned(env, "normal", partial(self._drawn, env, "normal"), ("meaning",))
         for draw in draws:
-            make = lambda by, draw=draw: self._drawn(wide, draw, by)  # noqa: E731
-            yield Planned(wide, draw, make, () if judged and draw not in ORDINARY else ("meaning",), judged)
+            cheaper = () if judged and draw not in ORDINARY else ("meaning",)
+            yield Planned(wide, draw, partial(self._drawn, wide, draw), cheaper, judged)
             if draw in RANGING and self.network.precision is not None and reference.not_exact is None:
-                make = lambda by, draw=draw: self._drawn(wide, draw, by, half=False)  # noqa: E731
-                yield Planned(wide, draw, make, ("meaning",), quality=False)
+                yield Planned(wide, draw, partial(self._drawn, wide, draw, half=False), ("meaning",), quality=False)
         if self.asked.nonfinite and has_draw(self.spec.inputs, NONFINITE):
-            yield Planned(wide, NONFINITE, lambda by: self._drawn(wide, NONFINITE, by))
+            yield Planned(wide, NONFINITE, partial(self._drawn, wide, NONFINITE))
 
     def _drawn(
         self, env: Mapping[str, int], draw: str, by: By, *, corner: bool = False, half: bool | None = None
@@ -279,7 +277,7 @@ class _Run:
         for index, feeds in enumerate(given):
             env = saved.sizes_of(self.network, feeds)
             draw = f"given {index}" if len(given) > 1 else "given"
-            yield Planned(env, draw, lambda by, fed=feeds, env=env, draw=draw: self._evidence(fed, env, draw, by))
+            yield Planned(env, draw, partial(self._evidence, feeds, env, draw))
 
     def saved_cases(self, cases: Sequence[saved.SavedCase]) -> Iterator[Planned]:
         """The cases of a saved check."""
@@ -316,7 +314,6 @@ class _Run:
         other = drawn_weights(self.spec, weights, torch.Generator().manual_seed(self.seed)) if weights else {}
         if not other or self.reference is None or self.reference.not_exact is not None:
             return []
-        self.tell(f"{PHASE} (with other weights)", 0, 1)
         env = for_special_values(network, sizes_to_try(network, sizes), sizes)
         ranges = {name: dim.range for name, dim in network.dims.items() if dim.range is not None}
         how: dict[str, Any] = {"precision": network.asked, "backend": network.backend, "allow_nonfinite": True}
@@ -326,23 +323,17 @@ class _Run:
             )
             run = _Run(self.spec, changed, "interpreter", self.seed, self.rules, Weights(other), self.tell)
             run._open_reference()
-            planned = Planned(env, OTHER, lambda by: run._drawn(env, "normal", by, corner=True))
-            same = run._equal(planned, "meaning")
-            if same is not None:
-                return same
-            evidence = planned.evidence("both")
-            assert evidence is not None
-            outputs = evidence.compare(run._executed(evidence.feeds, env))
+            run.unsteady, evidence = [], partial(run._drawn, env, "normal", corner=True)
+            found = run.judged([Planned(env, OTHER, evidence, ("meaning",), quality=False)], keep=False)
         except TrtdslError as error:  # of a module or a network that decides by its weights
             self.notes[f"with other weights for those that are all equal: {error.message}"] = None
             return []
-        if evidence.truth is None:
-            return []
-        return [Case(env, _as_meant(outputs), OTHER)]
+        assert run.reference is not None
+        return found if run.reference.not_exact is None else []
 
     # -- judging ---------------------------------------------------------------------------------------------------
 
-    def judged(self, cases: Iterator[Planned], *, keep: bool) -> list[Case]:
+    def judged(self, cases: Iterable[Planned], *, keep: bool) -> list[Case]:
         """Compares every case."""
         results = []
         for number, planned in enumerate(cases):
