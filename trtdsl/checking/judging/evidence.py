@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -207,5 +208,7 @@ def gather(
     found = Evidence(feeds, names, rules, reference.precision, own)
     if reference.not_exact is None and by != "own":
         found.truth, found.exact, found.alone = exact(own), reference.exact, by == "meaning"
-        found.moved = lambda seed, size: exact(named(reference(feeds, noise=(seed, size), by="meaning")))
+        found.moved = functools.cache(  # of each changed network, and each output, the same is asked
+            lambda seed, size: exact(named(reference(feeds, noise=(seed, size), by="meaning")))
+        )
     return found

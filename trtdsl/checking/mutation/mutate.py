@@ -157,9 +157,9 @@ def hunt_of(
     fed = [sum(torch.Size(network.input_shape(name, each.dims)).numel() for name in network.inputs) for each in plans]
     hunt = Hunt(network, spec.name)
     for place in sorted(range(len(plans)), key=fed.__getitem__):
-        evidence = plans[place].evidence("both") if hunt.has_room(fed[place]) else None
+        evidence = plans[place].evidence("meaning") if hunt.has_room(fed[place]) else None
         if evidence is not None:
-            evidence.exact = hunt.exact
+            evidence.exact, hunt.exact.alone = hunt.exact, evidence.alone
             hunt.add(evidence)
     return hunt
 
