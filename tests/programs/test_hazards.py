@@ -242,3 +242,12 @@ def test_weights_that_two_profiles_store_in_two_forms(batch, tmp_path):
         twice = [hazard for hazard in td.find_hazards(program) if hazard.name == "weights stored twice"]
         assert bool(twice) == bool(program.unshared) == isinstance(batch, int)
         assert sum(hazard.bytes for hazard in twice) == (2 * 256 * (512 + 1024) if isinstance(batch, int) else 0)
+
+
+def test_one_query_reads_heads_that_are_shared_once():
+    net = td.Network()
+    q = net.input("q", (1, 8, 1, 64), "float16")
+    k, v = (net.input(name, (1, 2, 256, 64), "float16") for name in "kv")
+    net.output(F.scaled_dot_product_attention(q, k, v, enable_gqa=True), "y")
+    program = td.program(net)
+    assert program.bytes <= 2 * (2 * 2 * 256 * 64 + 4 * 8 * 64) and "heads repeated" not in found(program)
