@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 import trtdsl as td
 import trtdsl.functional as F
+from trtdsl.core.errors import BuildError, UnevaluatedProgramError
 
 MANY = 100  # samples of one function that are run every time
 DYNAMIC = 40  # samples of one function that are run with dynamic dimensions too
@@ -157,6 +158,17 @@ def run_sample(record, function, sample, tally):
     tally.layers.update(kind for kind in layer_types(net) if kind not in ("CONSTANT", "IDENTITY"))
     if tally.dynamic_total < DYNAMIC and feeds:
         run_dynamic(record, sample, expected, tally)
+
+
+def run_engine(record, function, sample):
+    """Whether the program in the engine of one sample gives torch's result: "equal", or why it was not compared."""
+    try:
+        net, feeds = build(record, sample, constants_of(record, sample))
+        got = td.evaluate_engine(net, feeds)
+    except (td.UnsupportedError, BuildError, UnevaluatedProgramError) as error:
+        return f"{type(error).__name__}: {error}"
+    compare(record, [got[name] for name in net.outputs], expected_of(record, function, sample))
+    return "equal"
 
 
 def compare(record, got, expected):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from functions_page import PAGE, row_of, table_of
 from records import ELSEWHERE, RECORDS
-from samples import MANY, tally_of
+from samples import MANY, run_engine, samples_of, tally_of
 
 import trtdsl.functional as F
 
@@ -42,3 +42,11 @@ def test_all_samples(name):
     tally = tally_of(RECORDS[name])
     assert not tally.failed, f"{len(tally.failed)} of {tally.total} samples: {tally.failed[0]}"
     assert table_of(PAGE.read_text())[name] == row_of(tally)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", RECORDS)
+def test_a_tenth_of_the_samples_by_way_of_engines(name):
+    """``CXXFLAGS=-O0`` compiles their kernels in half the time."""
+    for function, _, sample in list(samples_of(RECORDS[name]))[::10]:
+        run_engine(RECORDS[name], function, sample)
