@@ -62,6 +62,39 @@ def test_all_ranks_together(kind, ranks, spec):
     assert kind == "all_gather" or torch.equal(found["v"], torch.full((8,), float(ranks)))
 
 
+ROWS = """
+import torch
+import trtdsl as td
+import trtdsl.functional as F
+import trtdsl.layers as L
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = torch.nn.Linear(6, 8), torch.nn.Linear(8, 5, bias=False)
+
+    def forward(self, x):
+        return {"y": self.down(self.up(x).relu())}
+
+def rows(how: str = "right", rank: int = 0, ranks: int = 1) -> td.NetworkSpec:
+    @td.network(inputs={"x": td.Input((3, 6))}, weights={}, reference=Model)
+    def rows(x, w):
+        part = lambda w, dim: td.shard(w, dim, 0 if how == "one part" else rank, ranks)
+        y = F.linear(F.relu(F.linear(x, part(w.up.weight, 0), part(w.up.bias, 0))), part(w.down.weight, 1))
+        return {"y": y if how == "no sum" else L.all_reduce(y, ranks, "AVG" if how == "mean" else "SUM")}
+
+    return rows
+"""
+
+
+@pytest.mark.parametrize("how", ["right", "no sum", "mean", "one part"])
+def test_parts_that_are_wrong_are_caught(how, tmp_path):
+    (tmp_path / "rows.py").write_text(ROWS)
+    spec = td.load_spec(str(tmp_path / "rows.py"), {"how": how, "ranks": 2})
+    report = td.check(spec, weights=spec.reference_class()().state_dict(), sizes="quick")
+    assert report.passed == (how == "right"), report
+
+
 def test_one_rank_communicates_nothing(spec):
     x = torch.randn(2, 8, 3)
     found = td.interpret(spec(kind="all_reduce").define(), {"x": x, "u": torch.ones(8)})
