@@ -158,6 +158,8 @@ def good():
         ({"data": [{"x": torch.zeros(4, 3)}]}, "64"),
         ({"data": [{"x": torch.zeros(4, 64).long()}]}, "'x' is int64, not float32"),
         ({"data": [{"x": torch.full((4, 64), math.nan)}]}, "sample 0 of the data: 'x' has NaN in it"),
+        ({"data": [{"x": torch.full((4, 64), math.inf)}]}, "output 'y' has no finite value on this data"),
+        ({"data": [{"x": good()}]}, "no output has a floating-point value other than 0 on this data"),
         ({"data": [(good(), good())]}, "has 2 parts, and the network 1 inputs"),
         ({"data": "empty"}, "there is no x.npy in"),
         ({"data": "nowhere"}, "there is no folder nowhere"),

@@ -15,6 +15,7 @@ COMMANDS = {
     "build": "build small.py --no-check -o small.engine --force",
     "build and check": "build small.py -o small.engine --dim N=1:2:3",
     "tune": "build small.py --no-check --tune-seconds 1 -o small.engine --force",
+    "precision": "precision small.py --seconds 1 -o small.precision.json",
     "check": "check small.py --sizes quick --save check.safetensors",
     "view": "view small.py -o view.html",
     "drawing": "view small.py -o picture.svg",

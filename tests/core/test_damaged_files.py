@@ -77,9 +77,13 @@ def test_a_reader_that_is_wrong_is_found(folder, monkeypatch):
     def said(path):
         raise td.UsageError("x" * 10_000)
 
+    bytearray(31 << 20)  # from here on malloc keeps as much on its heap, where 160 MiB become free
+    freed, last = [bytearray(20 << 20) for _ in range(8)], bytearray(200 << 10)
+    del freed
     monkeypatch.setattr(damage, "SECONDS", 1e-3)
     monkeypatch.setattr(damage, "BYTES", 64 << 20)
     for read, words in ((untyped, "KeyError"), (long, " s"), (much, " MiB"), (said, "message")):
         reader = damage.Reader("r", (b"x" * 100,), read, damage.JSON)
         *findings, _ = damage.attempts([reader], folder, 0, 1)
         assert any(words in finding["why"] for finding in findings)
+    assert last

@@ -274,3 +274,18 @@ def test_an_input_of_a_written_network_says_what_a_check_feeds(tmp_path, monkeyp
     assert td.check(written("ids.npy"), reference=Lookup).passed  # found from the working directory
     with pytest.raises(td.UsageError, match="an input's sample is"):
         written(3)
+
+
+@pytest.mark.parametrize("data", [np.arange(6.0).reshape(2, 3), torch.ones(2, 2), np.ones(2, np.int32)])
+@pytest.mark.parametrize("make", [F.tensor, F.as_tensor])
+def test_constants_of_arrays(make, data):
+    with td.Network().current():
+        made = make(data, dtype=torch.float32)
+        assert torch.equal(made.data, torch.as_tensor(data).float())
+        assert make(data).dtype == torch.as_tensor(data).dtype
+
+
+@pytest.mark.parametrize("data", [np.ones(2, ">f4"), np.zeros(2, "U3"), np.zeros(1, "M8[D]"), np.array([1, None])])
+def test_arrays_that_torch_does_not_take_are_no_constants(data):
+    with pytest.raises(td.UnsupportedError, match="no constant is made of ndarray"):
+        td.Network().input("x", (2,)) + data

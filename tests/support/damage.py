@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import faulthandler
 import gc
 import json
@@ -23,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+MALLOC = ctypes.CDLL(None)
 LARGEST = 32 << 20  # bytes of a file
 SECONDS, BYTES = 2.0, 1 << 30
 """What reading may take: of the processor's time, and of memory beyond the file's own size."""
@@ -257,12 +259,14 @@ def readers(folder: Path) -> list[Reader]:
     from trtdsl.core.files import KINDS, check_writable
     from trtdsl.definition.precision import as_precision
     from trtdsl.definition.tuning.file import find_variant, read_tuning
+    from trtdsl.definition.tuning.precisions import open_precision
     from trtdsl.definition.weights import Weights, convert_weights
     from trtdsl.engine.inspector import program_of_report
     from trtdsl.engine.loading.loader import open_engine
     from trtdsl.engine.loading.manifest import parse_manifest
     from trtdsl.engine.loading.runtime_cache import read_runtime_cache, write_runtime_cache
     from trtdsl.engine.refit import derive_weights, new_values, recipe
+    from trtdsl.engine.running.tokenizer import open_tokenizer
     from trtdsl.functional.einsum.equation import parse as parse_equation
     from trtdsl.interpreter.feeds import read_array
     from trtdsl.porting.given import parsed
@@ -374,6 +378,23 @@ def readers(folder: Path) -> list[Reader]:
             warnings.simplefilter("ignore")
             find_variant(path, "made", f"{backend.name} {backend.version}", made.case())
 
+    def precise(path: Path) -> None:
+        read = open_precision(path, "made")
+        read.to_json(), read.decibels(("y",))
+
+    def tokenized(path: Path) -> None:
+        path.with_name("tokenizer.json").write_bytes(path.read_bytes())
+        opened = open_tokenizer(path.parent)
+        opened.decode(opened.encode("abc ab"))
+
+    def ends(path: Path) -> None:
+        path.with_name("tokenizer.json").write_bytes(bpe)
+        path.with_name("generation_config.json").write_bytes(path.read_bytes())
+        try:
+            open_tokenizer(path.parent)
+        finally:
+            path.with_name("generation_config.json").unlink()
+
     def cached(path: Path) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -407,6 +428,8 @@ def readers(folder: Path) -> list[Reader]:
     def inspected_(path: Path) -> None:
         program_of_report(path.read_text("utf-8", "replace"))
 
+    bpe = _tokenizer()
+    dtypes = json.dumps({**tuning, "kind": "precision"}).replace('"lowering": "layer"', '"dtype": "float16"').encode()
     whole_check = (folder / "check.safetensors").read_bytes()
     as_json = lambda facts: json.dumps(facts).encode()  # noqa: E731
     sizes = (b"2*N + (T + 1)//2", b"max(N, T - 1)*3", b"N % 2 + min(T, 4)", b"-(-N//2)", b"7")
@@ -422,6 +445,9 @@ def readers(folder: Path) -> list[Reader]:
         Reader("checkpoint", ((folder / "new.pt").read_bytes(), (folder / "old.pt").read_bytes()),
                lambda path: convert_weights(path, path.with_suffix(".safetensors")), BINARY, ".pt"),
         Reader("tuning", (as_json(tuning),), tuned, JSON, ".tuning.json", (ValueError,)),
+        Reader("precision of calls", (dtypes,), precise, JSON, ".precision.json"),
+        Reader("tokenizer", (bpe,), tokenized, JSON, ".json"),
+        Reader("ends of a text", (b'{"eos_token_id": [2, 3]}', b'{"eos_token_id": 2}'), ends, JSON, ".json"),
         Reader("saved check", (whole_check,), lambda path: saved.load(path, plain, defined), BINARY, ".safetensors"),
         Reader("report", (as_json(report),), reported, JSON, ".json"),
         Reader("runtime cache", ((folder / "cache").read_bytes(),), cached, BINARY),
@@ -460,6 +486,15 @@ def _tuning(spec: Any) -> dict[str, Any]:
     backend = get_backend()
     head = (spec.name, f"{backend.name} {backend.version}", __version__)
     return json.loads(dump(Tuning(*head, variants=(Variant(spec.case(), calls, {"device": "h100"}),))))
+
+
+def _tokenizer() -> bytes:
+    import tokenizers
+
+    made = tokenizers.Tokenizer(tokenizers.models.BPE({"a": 0, "b": 1, "ab": 2, "c": 3}, [("a", "b")]))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Split(tokenizers.Regex("c|b+"), "isolated")
+    made.normalizer, made.decoder = tokenizers.normalizers.NFC(), tokenizers.decoders.ByteLevel()
+    return made.to_str().encode()
 
 
 def _of_size(data: bytes) -> bytes:
@@ -533,6 +568,7 @@ def attempts(found: list[Reader], folder: Path, seed: int, count: int) -> Iterat
 def _memory(*, again: bool = False) -> int:
     """The greatest memory of this process in bytes since it was asked for ``again``, which is what it has then."""
     if again:
+        MALLOC.malloc_trim(0)  # what is free within the heap would be taken again without growing
         Path("/proc/self/clear_refs").write_text("5")
     return int(re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text())[1]) << 10
 

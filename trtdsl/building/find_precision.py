@@ -133,7 +133,8 @@ def find_precision(
     the weights, or else the network's file. The other arguments are those of :func:`build`.
 
     Raises UsageError, before anything is written, for data without samples, a budget that float32 misses, an unknown
-    device or dtype; FeedError for data of another shape or dtype, or that has NaN in it.
+    device or dtype, data on which outputs have no finite value; FeedError for data of another shape or dtype, or that
+    has NaN in it.
 
     >>> from tempfile import TemporaryDirectory
     >>> @td.network(inputs={"x": td.Input((256, 1024))})
@@ -161,6 +162,8 @@ def find_precision(
         feeds, label = samples(spec, plain, data)
         recording = Recording(plain, feeds, tell)
         outputs = [name for name in recording.truth[0] if recording.own.signal[name]]
+        if metric is None:
+            _check_measurable(recording, outputs)
         limits, least = _limits(budget, metric, outputs)
         enough = None if metric is None else _enough(metric, recording, least)
         _check_reachable(recording, limits, enough)
@@ -300,6 +303,18 @@ def _scale(network: Network, feeds: Mapping[str, torch.Tensor]) -> float:
     env = network.profiles[0].at("opt") if network.profiles else {}
     elements = sum(math.prod(network.input_shape(name, env)) for name in feeds)
     return elements / max(sum(feed.numel() for feed in feeds.values()), 1)
+
+
+def _check_measurable(recording: Recording, outputs: Sequence[str]) -> None:
+    """UsageError where noise cannot be measured: an output is nowhere finite, or all are 0 or integers."""
+    for name in recording.truth[0]:
+        values = [each[name] for each in recording.truth if each[name].numel()]
+        if values and not any(bool(torch.isfinite(each).any()) for each in values):
+            raise UsageError(f"output {name!r} has no finite value on this data: its noise cannot be measured")
+    if not outputs:
+        raise UsageError(
+            "no output has a floating-point value other than 0 on this data: noise cannot be measured; give a metric"
+        )
 
 
 def _check_reachable(

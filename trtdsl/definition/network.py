@@ -10,7 +10,7 @@ from typing import Any, TypeVar, Union
 from ..core.backend import Backend, Messages, get_backend
 from ..core.caller import to_write
 from ..core.dtypes import as_dtype, dtype_name
-from ..core.errors import DefinitionError, Location, ShapeError, UsageError
+from ..core.errors import DefinitionError, Location, ShapeError, UnsupportedError, UsageError
 from ..core.files import check_characters
 from ..core.html import folded, table
 from ..core.lazy import CURRENT_NETWORK, complexes, np, torch
@@ -240,7 +240,10 @@ class Network:
                 raise UsageError("this Tensor is computed when the network runs: use its .to(dtype)")
             weight_names = data.weight_names
             data = data.data
-        tensor = data if isinstance(data, torch.Tensor) else torch.as_tensor(data)
+        try:
+            tensor = data if isinstance(data, torch.Tensor) else torch.as_tensor(data)
+        except (TypeError, ValueError, RuntimeError) as error:  # texts, dates, records, another order of bytes
+            raise UnsupportedError(f"no constant is made of {type(data).__name__}: {str(error)[:200]}") from None
         if dtype is not None:
             tensor = tensor.to(as_dtype(dtype))
         if isinstance(given, (torch.Tensor, np.ndarray)):  # the caller may change his own
@@ -256,10 +259,7 @@ class Network:
         """As :meth:`constant`, of a CPU tensor without history, which is made from the weights ``weight_names``."""
         if data.dtype.is_complex:
             return complexes.complex_constant(self, data, weight_names)
-        shape = tuple(data.shape)
-        if shape and not weight_names:  # a weight may be cast before it is used; a number takes the dtype it meets
-            self.backend.data_type(data.dtype)
-        return Tensor(self, shape, data.dtype, data=data, weight_names=weight_names)
+        return Tensor(self, tuple(data.shape), data.dtype, data=data, weight_names=weight_names)
 
     def weights(self, source: Source) -> Scope:
         """A safetensors file or a mapping, such as a state_dict, as :class:`Scope`: ``w.conv1.weight``.

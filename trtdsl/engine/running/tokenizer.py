@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
 from ...core.errors import CorruptFileError, UsageError
-from ...core.files import is_file
+from ...core.files import UNPRINTED, is_file
 from ...core.reading import LARGEST, Count, as_struct, parse_json, read_file
 
 TOKENIZER = "tokenizer.json"
@@ -31,11 +33,13 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """The tokens of a text, with those that the checkpoint begins one with."""
-        return self._tokens.encode(text).ids
+        with _refusing("the text cannot be made tokens", UsageError):
+            return self._tokens.encode(text).ids
 
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of tokens, without special ones."""
-        return self._tokens.decode(list(tokens))
+        with _refusing("the tokens cannot be made a text", UsageError):
+            return self._tokens.decode(list(tokens))
 
 
 def open_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
@@ -51,11 +55,20 @@ def open_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
         library = importlib.import_module("tokenizers")
     except ImportError:
         raise UsageError("the package tokenizers is not installed: pip install tokenizers") from None
-    try:
+    with _refusing(f"{path} is no tokenizer", CorruptFileError):
         tokens = library.Tokenizer.from_file(str(path))
-    except Exception as error:  # the library has no class of its own for these
-        raise CorruptFileError(f"{path} is no tokenizer: {error}") from None
     return Tokenizer(tokens, _ends(path.parent))
+
+
+@contextmanager
+def _refusing(what: str, kind: type[Exception]) -> Iterator[None]:
+    """The library's errors as ours. It has no class of its own for these, and its panics are no Exception."""
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise kind(f"{what}: {re.sub(f'[{UNPRINTED}]', '?', str(error)[:200])}") from None
 
 
 def _ends(folder: Path) -> frozenset[int]:

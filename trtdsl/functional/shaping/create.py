@@ -326,6 +326,8 @@ def tensor(data: Any, *, dtype: Any = None) -> Tensor:
     (2,)
     """
     wanted = None if dtype is None else as_dtype(dtype)
+    if isinstance(data, Tensor):  # an array is one here
+        return _tensor_of(data, data.network, wanted)
     shape, numbers = _nested(data)
     if any(isinstance(number, Tensor) for number in numbers):
         row = _row(numbers, wanted)
@@ -422,9 +424,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     >>> F.as_tensor(net.input("x", ("N",), "int64"), dtype=torch.float32).dtype
     torch.float32
     """
-    if isinstance(data, (list, tuple, int, float, Size)):
-        return tensor(data, dtype=dtype)
-    return _tensor_of(data, require_network(data), None if dtype is None else as_dtype(dtype))
+    return tensor(data, dtype=dtype)
 
 
 @operation
