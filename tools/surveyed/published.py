@@ -130,11 +130,9 @@ VIT = [
     ),
     (
         "SepViT",
-        lambda at: at("vit_pytorch.sep_vit:SepViT")(
-            dim_head=8, heads=(1, 2, 4, 8), window_size=2, **{**STAGES, "dim": 16}
-        ),
-        TILED,
-        SIDES,
+        lambda at: at("vit_pytorch.sep_vit:SepViT")(dim_head=8, heads=(1, 2, 4, 8), **{**STAGES, "dim": 16}),
+        ["N,3,224,224"],
+        IMAGE,
     ),
     (
         "MobileViT",
@@ -148,7 +146,7 @@ VIT = [
     (
         "CrossFormer",
         lambda at: at("vit_pytorch.crossformer:CrossFormer")(
-            global_window_size=(4, 2, 2, 1), local_window_size=(4, 4, 2, 2), **STAGES
+            global_window_size=(4, 2, 2, 1), local_window_size=(4, 4, 2, 2), **{**STAGES, "dim": (32, 32, 64, 128)}
         ),
         TILED,
         SIDES,
@@ -299,7 +297,7 @@ SUPER = [
     _upscaler("OmniSR.__arch.OmniSR:OmniSR", num_feat=16, res_num=1, block_num=1, up_scale=2, window_size=8),
     _upscaler("PLKSR.__arch.PLKSR:PLKSR", dim=16, n_blocks=2, upscaling_factor=2),
     _upscaler("PLKSR.__arch.RealPLKSR:RealPLKSR", dim=16, n_blocks=2, upscaling_factor=2),
-    _upscaler("SCUNet.__arch.SCUNet:SCUNet", config=[1] * 7, dim=16, inputs=["N,3,64*H,64*W"], dims=SIDES),
+    _upscaler("SCUNet.__arch.SCUNet:SCUNet", config=[1] * 7, dim=64, inputs=["N,3,64*H,64*W"], dims=SIDES),
     _upscaler("NAFNet.__arch.NAFNet_arch:NAFNet", width=8, middle_blk_num=1, enc_blk_nums=[1, 1], dec_blk_nums=[1, 1]),
     _upscaler("DRCT.__arch.drct_arch:DRCT", upscale=2, upsampler="pixelshuffle", gc=8, **WINDOWED),
     _upscaler("SAFMN.__arch.safmn:SAFMN", dim=16, n_blocks=1, upscaling_factor=2),
@@ -325,7 +323,7 @@ SUPER = [
         num_tokens=8,
         upscale=2,
     ),
-    _upscaler("FBCNN.__arch.FBCNN:FBCNN", nc=[8, 8, 16, 16], nb=1, inputs=EIGHTS, dims=EIGHT),
+    _upscaler("FBCNN.__arch.FBCNN:FBCNN", nc=[8, 8, 16, 512], nb=1, inputs=EIGHTS, dims=EIGHT),
     _upscaler(
         "RealCUGAN.__arch.upcunet_v3:UpCunet2x",
         inputs=["N,3,2*H,2*W"],
@@ -345,7 +343,7 @@ SUPER = [
         embed_dims=[8, 16, 32, 16, 8],
         depths=[1] * 5,
         inputs=EIGHTS,
-        dims=EIGHT,
+        dims={**BATCH, "H": (6, 7, 8), "W": (6, 7, 8)},
     ),
 ]
 
@@ -432,7 +430,7 @@ SPEECH = [
     (
         "separator",
         lambda at: at("speechbrain.lobes.models.conv_tasnet:MaskNet")(16, 8, 16, 3, 2, 1, 2, "gLN"),
-        {"mixture_w": "N,T,16"},
+        {"mixture_w": "N,16,T"},
         FRAMES,
     ),
     ("beats pieces", lambda at: at("speechbrain.nnet.attention:RelPosEncXL")(16), {"x": "N,T,16"}, FRAMES),
@@ -486,7 +484,7 @@ CLIP = [
     (
         "CoCa",
         lambda at: at("open_clip.coca_model:CoCa")(
-            16,
+            32,
             {"context_length": 16, "vocab_size": 50, "width": 32, "heads": 2, "layers": 1},
             {**WORDS, "embed_cls": True, "output_tokens": True},
             {**TOWER, "attentional_pool": True, "output_tokens": True},
@@ -836,21 +834,130 @@ LUCID = {
             WAVE,
         ),
     ],
+    "rtdl_revisiting_models": [
+        (
+            "MLP",
+            lambda at: at("rtdl_revisiting_models:MLP")(d_in=6, d_out=2, n_blocks=2, d_block=16, dropout=0.1),
+            {"x": "N,6"},
+            IMAGE,
+        ),
+        (
+            "ResNet",
+            lambda at: at("rtdl_revisiting_models:ResNet")(
+                d_in=6,
+                d_out=2,
+                n_blocks=2,
+                d_block=16,
+                d_hidden=None,
+                d_hidden_multiplier=2.0,
+                dropout1=0.1,
+                dropout2=0.0,
+            ),
+            {"x": "N,6"},
+            IMAGE,
+        ),
+        (
+            "FTTransformer",
+            lambda at: at("rtdl_revisiting_models:FTTransformer")(
+                n_cont_features=4,
+                cat_cardinalities=[3, 5],
+                d_out=2,
+                n_blocks=1,
+                d_block=16,
+                attention_n_heads=2,
+                attention_dropout=0.1,
+                ffn_d_hidden_multiplier=2.0,
+                ffn_dropout=0.1,
+                residual_dropout=0.0,
+            ),
+            {"x_cont": "N,4", "x_cat": "N,2:int64:0:3"},
+            IMAGE,
+        ),
+    ],
+    "rtdl_num_embeddings": [
+        (
+            "PeriodicEmbeddings",
+            lambda at: at("rtdl_num_embeddings:PeriodicEmbeddings")(6, 8, lite=False),
+            {"x": "N,6"},
+            IMAGE,
+        ),
+        (
+            "PiecewiseLinearEmbeddings",
+            lambda at: at("rtdl_num_embeddings:PiecewiseLinearEmbeddings")(
+                [torch.linspace(-2, 2, 5)] * 6, 8, activation=True, version="B"
+            ),
+            {"x": "N,6"},
+            IMAGE,
+        ),
+    ],
+    "pytorch_msssim": [
+        (
+            "SSIM",
+            lambda at: at("pytorch_msssim:SSIM")(data_range=1.0, channel=3),
+            {"X": "N,3,H,W:float32:0:1", "Y": "N,3,H,W:float32:0:1"},
+            {**BATCH, "H": (32, 40, 48), "W": (32, 40, 48)},
+        ),
+    ],
+    "julius": [
+        ("LowPassFilter", lambda at: at("julius:LowPassFilter")(0.2), {"input": "N,S"}, WAVE),
+        ("ResampleFrac", lambda at: at("julius:ResampleFrac")(4, 3), {"x": "N,S"}, WAVE),
+        ("SplitBands", lambda at: at("julius:SplitBands")(16000, n_bands=3), {"input": "N,S"}, WAVE),
+    ],
+    "res_mlp_pytorch": [
+        (
+            "ResMLP",
+            lambda at: at("res_mlp_pytorch:ResMLP")(image_size=64, patch_size=16, dim=16, depth=2, num_classes=5),
+            PATCHED,
+            IMAGE,
+        ),
+    ],
+    "point_transformer_pytorch": [
+        (
+            "PointTransformerLayer",
+            lambda at: at("point_transformer_pytorch:PointTransformerLayer")(
+                dim=16, pos_mlp_hidden_dim=8, attn_mlp_hidden_mult=2, num_neighbors=4
+            ),
+            {"x": "N,T,16", "pos": "N,T,3"},
+            {**BATCH, "T": (6, 9, 14)},
+        ),
+    ],
+    "gateloop_transformer": [
+        (
+            "SimpleGateLoopLayer",
+            lambda at: at("gateloop_transformer:SimpleGateLoopLayer")(16),
+            {"x": "N,T,16"},
+            LENGTH,
+        ),
+    ],
+    "x_mlps_pytorch": [("MLP", lambda at: at("x_mlps_pytorch:MLP")(6, 16, 2), {"x": "N,6"}, IMAGE)],
+    "torch_dct": [
+        ("LinearDCT", lambda at: at("torch_dct:LinearDCT")(16, "dct"), {"input": "N,16"}, IMAGE),
+        ("DCT", lambda at: Applied(at("torch_dct:_dct"), "dct"), {"x": "N,16"}, IMAGE),
+    ],
+    "st_moe_pytorch": [
+        ("MoE", lambda at: at("st_moe_pytorch:MoE")(dim=16, num_experts=4), {"x": "N,T,16"}, LENGTH),
+    ],
     "rotary_embedding_torch": [
         (
             "RotaryEmbedding",
-            lambda at: Rotated(at("rotary_embedding_torch:RotaryEmbedding")(dim=8)),
-            {"q": "N,2,T,16"},
+            lambda at: Applied(at("rotary_embedding_torch:RotaryEmbedding")(dim=8), "rotate_queries_or_keys"),
+            {"x": "N,2,T,16"},
             LENGTH,
         ),
     ],
 }
 
 
-def Rotated(embedding: Any) -> Any:
-    """A module whose forward rotates queries."""
-    embedding.forward = embedding.rotate_queries_or_keys
-    return embedding
+class Applied(torch.nn.Module):
+    """A function as a module: a module's method, or one of a Python module."""
+
+    def __init__(self, owner: Any, name: str):
+        super().__init__()
+        self.parts = torch.nn.ModuleList([owner] if isinstance(owner, torch.nn.Module) else [])
+        self.function = getattr(owner, name)
+
+    def forward(self, x: Any) -> Any:
+        return self.function(x)
 
 
 LIBRARIES: dict[str, Callable[[], Iterator[Subject]]] = {
