@@ -354,3 +354,9 @@ def test_bad_dims(arguments, message):
 def test_the_value_of_a_dim_that_is_not_given():
     with pytest.raises(ShapeError, match="the dimension T has no value here"):
         value(T + 1, {"N": 3})
+
+
+def test_a_size_of_one_value_is_a_number():
+    assert list(range((Dim("N", min=1, opt=8, max=64) + 127) // 128)) == [0]
+    with pytest.raises(ShapeError, match="it has no one value"):
+        range((Dim("N", min=1, opt=8, max=129) + 127) // 128)

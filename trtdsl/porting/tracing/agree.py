@@ -74,7 +74,8 @@ def _traced_at(points: list[Env], module: torch.nn.Module, given: Given, tell: P
             with suppress(UnsupportedError):
                 return way, without_repeats(way.trace, other, env)
         for way in ways:
-            there = Way(other, {}, Asked(other, given).where(columns))
+            asked = Asked(other, given)
+            there = Way(other, asked.by_guard, asked.where(columns))
             changed = [each.trace for each in (way, there) if clamped(each, given, columns)]
             lines.update((trace, (Lines(trace), lines[trace][1])) for trace in changed)
             with suppress(UnsupportedError):

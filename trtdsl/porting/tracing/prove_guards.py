@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -241,25 +241,34 @@ def kept(trace: Trace, given: Given, env: Env) -> tuple[set[Op], list[Asking]]:
 
 
 def clamped(way: Way, given: Given, columns: Mapping[str, Any]) -> bool:
-    """Pads by at least nothing where the way would pad by less at sizes that are not its own; whether there are any.
+    """Pads by nothing at sizes that are not the way's own, where its pads would be by something; whether there are any.
 
-    What a short input is padded by, ``7 - t``, is ``max(7 - t, 0)`` from then on, wherever it is used.
+    What a short input is padded by, ``7 - t``, is ``max(7 - t, 0)`` from then on, wherever it is used, and what it is
+    padded by to a multiple under ``if h % 4``, ``4 - h % 4``, is ``min(h % 4, 1) * (4 - h % 4)``.
     """
+    order = {op: place for place, op in enumerate(operations(way.trace.root))}
     pads = {
-        number: Guard(">=", number, 0, True, op.location)
+        number: op
         for op in live_operations(way.trace)
         for number in _zeros(op) or ()
-        if isinstance(number, SizeOp) and number.symbol != "max" and op.location is not None
+        if isinstance(number, SizeOp) and number.symbol not in ("max", "*") and op.location is not None
     }
-    symbols = Symbols(way.trace, given, pads.values()) if pads else None
+    guards = {number: Guard(">=", number, 0, True, op.location) for number, op in pads.items() if op.location}
+    symbols = Symbols(way.trace, given, guards.values()) if guards else None
     changed: dict[SizeOp, SizeOp] = {}
-    for number, guard in pads.items():
+    for number, guard in guards.items():
+        before = [each for each, asked in way.asked.items() if not asked.everywhere and each.at <= order[pads[number]]]
         with suppress(Unknown):
             assert symbols is not None
-            asked = Asking(guard, symbols, given)
-            known = not asked.everywhere and columns.keys() >= {*asked.names}
-            if known and all(asked.outcomes(columns)[each.where].all() for each in (way, *way.others)):
-                changed[number] = SizeOp("max", (number, 0), number.number, varies=True)
+            less = not Asking(guard, symbols, given).everywhere
+            operands = ("max", (number, 0)) if less else ("*", (_one_where(before[-1]), number)) if before else None
+            if operands is not None and operands[1][0] is not None:
+                new = SizeOp(*operands, number.number, varies=True)
+                same = Asking(replace(guard, symbol="==", left=new, right=number), symbols, given)
+                if columns.keys() >= {*same.names} and all(
+                    each.where.any() and same.outcomes(columns)[each.where].all() for each in (way, *way.others)
+                ):
+                    changed[number] = new
     if changed:
         for call in calls(way.trace.root):
             call.arguments = with_sizes(call.arguments, changed)
@@ -267,6 +276,21 @@ def clamped(way: Way, given: Given, columns: Mapping[str, Any]) -> bool:
                 if isinstance(op, Op):
                     op.args, op.kwargs = with_sizes((op.args, op.kwargs), changed)
     return bool(changed)
+
+
+def _one_where(guard: Guard) -> SizeOp | None:
+    """A size that is 1 where the comparison has its outcome and 0 elsewhere; None for one without such a size."""
+    symbol = guard.symbol if guard.outcome else OPPOSITE[guard.symbol]
+    left, right = (guard.left, guard.right) if symbol in (">", ">=", "!=") else (guard.right, guard.left)
+    if symbol == "==" or not all(isinstance(getattr(each, "number", each), int) for each in (left, right)):
+        return None
+    if symbol in (">", "!=") and right == 0 and isinstance(left, SizeOp) and left.symbol == "%":
+        return SizeOp("min", (left, 1), 1, varies=True)
+    if symbol == "!=":
+        return None
+    more = SizeOp("-", (left, right), 0)
+    more = more if symbol in ("<", ">") else SizeOp("+", (more, 1), 0)
+    return SizeOp("min", (SizeOp("max", (more, 0), 0), 1), 1, varies=True)
 
 
 def _all(masks: list[Any], count: int = 0) -> Any:
