@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import trtdsl as td
 from tests.support.port_oracle import assert_every_pass_keeps_the_meaning
 from trtdsl.porting import ported
 
@@ -93,3 +94,9 @@ def test_rounds_that_stay_written_out_are_counted(modules, tmp_path):
     (tmp_path / "apart.py").write_text(APART)
     notes = ported("apart.py:Apart", {"x": "N,12"}).notes
     assert len(notes) == 1 and notes[0].startswith("loops are written out where their rounds differ: ")
+
+
+def test_rounds_over_parts_of_a_module_that_is_a_list_have_their_own_weights():
+    parts = [torch.nn.Sequential(torch.nn.LayerNorm(4), torch.nn.Linear(4, 4), torch.nn.GELU()) for _ in range(3)]
+    module = torch.nn.Sequential(torch.nn.Linear(4, 4), *parts, torch.nn.Linear(4, 2)).eval()
+    td.check(td.from_module(module, ["N,4"])).raise_for_mismatch()

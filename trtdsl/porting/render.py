@@ -26,8 +26,8 @@ BY_PLACE = 3
 class Renderer:
     """Text of expressions, where values have the names that ``name_of`` gives and weights stand under ``prefix``.
 
-    ``sizes`` has the names of sizes by their keys; ``numbered`` says what stands for a numbered part of the weights in
-    a loop.
+    ``sizes`` has the names of sizes by their keys; ``numbered`` says what stands for the part of the weights
+    that the first round of a loop has.
     """
 
     def __init__(
@@ -146,10 +146,9 @@ class Renderer:
 
     def path(self, path: str) -> str:
         """A path in the weights from the function's own scope: ``w.blocks[3].weight``."""
-        for container, text in self.numbered.items():
-            if path.startswith(f"{container}."):
-                rest = path[len(container) + 1 :].split(".")[1:]
-                return text + "".join(map(attribute, rest))
+        for part, text in self.numbered.items():
+            if f"{path}.".startswith(f"{part}."):
+                return text + "".join(map(attribute, path[len(part) + 1 :].split(".") if path != part else ()))
         rest = path[len(self.prefix) :] if f"{path}.".startswith(self.prefix) else path
         return "w" + "".join(map(attribute, [part for part in rest.split(".") if part]))
 

@@ -76,11 +76,14 @@ def _traced_at(points: list[Env], module: torch.nn.Module, given: Given, tell: P
         for way in ways:
             asked = Asked(other, given)
             there = Way(other, asked.by_guard, asked.where(columns))
+            restore = state_of((way, there))
             changed = [each.trace for each in (way, there) if clamped(each, given, columns)]
-            lines.update((trace, (Lines(trace), lines[trace][1])) for trace in changed)
             with suppress(UnsupportedError):
                 if changed:
-                    return way, without_repeats(way.trace, other, env)
+                    conditions = without_repeats(way.trace, other, env)
+                    lines.update((trace, (Lines(trace), lines[trace][1])) for trace in changed)
+                    return way, conditions
+            restore()
         return None
 
     def without_repeats(mine: Trace, other: Trace, env: Env) -> list[Asking]:

@@ -69,16 +69,16 @@ def united(ways: Sequence[Way], *, whole: bool = False) -> Iterator[tuple[Trace,
 
 
 def state_of(ways: Sequence[Way]) -> Callable[[], None]:
-    """A function that undoes what :func:`united` has made of the traces."""
+    """A function that undoes what was made of the traces, as by :func:`united`."""
     every = [call for way in ways for call in calls(way.trace.root)]
-    bodies = [(call, call.body) for call in every]
+    bodies = [(call, call.body, call.arguments) for call in every]
     ops = [(op, op.args, op.kwargs) for call in every for op in call.body if isinstance(op, Op)]
     tables = [(way.trace, way.trace.results, dict(way.trace.weights), dict(way.trace.constants)) for way in ways]
     paths = [(weight, weight.path) for way in ways for weight in way.trace.weights.values()]
 
     def restore() -> None:
-        for call, body in bodies:
-            call.body = body
+        for call, body, arguments in bodies:
+            call.body, call.arguments = body, arguments
         for op, args, kwargs in ops:
             op.args, op.kwargs = args, kwargs
         for trace, results, weights, constants in tables:

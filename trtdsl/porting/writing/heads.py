@@ -15,7 +15,7 @@ from .roles import singular
 def loop_head(
     loop: Loop, renderer: Renderer, counts: Mapping[str, int], used: set[str]
 ) -> tuple[list[str], dict[str, str]]:
-    """``for x, block in zip(levels, w.blocks):``, and the names of the numbered parts of the weights.
+    """``for x, block in zip(levels, w.blocks):``, and the names of the parts of the weights that its first round has.
 
     ``counts`` has the numbered parts of each path in the weights; ``used`` are names that variables have already.
     """
@@ -26,7 +26,7 @@ def loop_head(
         _progression(given) or renderer.tree(tuple(given) if isinstance(given, list) else given)
         for _, given in loop.over
     ]
-    numbered: dict[str, str] = {}
+    first: dict[str, str] = {}
     for container in loop.containers:
         own = container.rpartition(".")[2]
         name = own.rstrip("0123456789_")
@@ -34,15 +34,16 @@ def loop_head(
             name = own  # siblings such as cv2 and cv3
         name = singular(name) if name.isidentifier() else "part"
         names = (name, "layer", "part", f"{name}_part")
-        numbered[container] = next(each for each in names if each not in used | set(numbered.values()))
+        part = next(each for each in names if each not in used | set(first.values()))
+        first[f"{container}.{loop.start}".lstrip(".")] = part
         sources.append(f"{renderer.path(container)}{_numbers(loop, counts.get(container, 0))}")
-    variables += numbered.values()
+    variables += first.values()
     source = sources[0] if len(sources) == 1 else f"zip({', '.join(sources)})"
     line, inner = f"    for {', '.join(variables)} in {source}:", f"        {', '.join(sources)}"
     if len(line) <= WIDTH or len(sources) == 1:
-        return [line], numbered
+        return [line], first
     given = [inner] if len(inner) <= WIDTH else [f"        {each}," for each in sources]
-    return [f"    for {', '.join(variables)} in zip(", *given, "    ):"], numbered
+    return [f"    for {', '.join(variables)} in zip(", *given, "    ):"], first
 
 
 def _progression(given: Any) -> str:
