@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.core.errors import BuildError, UnevaluatedProgramError
+from trtdsl.core.errors import BuildError, UnevaluatedProgramError, UnreadableProgramError
 
 MANY = 100  # samples of one function that are run every time
 DYNAMIC = 40  # samples of one function that are run with dynamic dimensions too
@@ -165,7 +165,7 @@ def run_engine(record, function, sample):
     try:
         net, feeds = build(record, sample, constants_of(record, sample))
         got = td.evaluate_engine(net, feeds)
-    except (td.UnsupportedError, BuildError, UnevaluatedProgramError) as error:
+    except (td.UnsupportedError, BuildError, UnevaluatedProgramError, UnreadableProgramError) as error:
         return f"{type(error).__name__}: {error}"
     compare(record, [got[name] for name in net.outputs], expected_of(record, function, sample))
     return "equal"
