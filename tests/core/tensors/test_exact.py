@@ -167,6 +167,21 @@ def test_two_threads_have_nothing_in_common():
         assert not exact.has(found[0])
 
 
+def _listed(x):
+    return torch.tensor([x.max() / 3, x.argmax(), 0.1])
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["beside", "alone"])
+@pytest.mark.parametrize("make", [_listed, lambda x: x.new_tensor([x.max() / 3, x.argmax(), 0.1])])
+def test_a_tensor_of_tensors_and_numbers_is_made_of_their_exact_values(make, alone):
+    exact = Exact()
+    exact.alone = alone
+    with exact:
+        made = make(torch.tensor([0.5, 2.0]))
+    assert made.dtype == torch.float32
+    assert exact.of(made).tolist() == [2 / 3, 1.0, 0.1]
+
+
 def test_a_folded_constant_keeps_its_exact_value_in_half():
     @td.network(inputs={"x": td.Input((2, 3))})
     def scaled(x: td.Tensor):

@@ -634,7 +634,7 @@ def _modes() -> Any:
                     return func(*args, **kwargs)
                 finally:
                     torch._C._set_mkldnn_enabled(before)
-            if self.exact.alone and name in OUTSIDE:
+            if self.exact.alone and name in OUTSIDE | MADE:
                 self.exact.fill(args)
             if name == "rms_norm" and isinstance(eps := kwargs.get("eps", args[3] if len(args) > 3 else None), float):
                 self.exact.numbers = {float(np.float32(eps)): eps}
@@ -654,11 +654,12 @@ def _modes() -> Any:
             return result
 
         def _keep(self, result: torch.Tensor, data: Any = None, *rest: Any, **how: Any) -> None:
-            if data is None or isinstance(data, torch.Tensor) or _tensors(data):
+            if data is None or isinstance(data, torch.Tensor):
                 return
             with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
                 try:
-                    value = torch.tensor(getattr(data, "exact", data), dtype=_wide(result.dtype))
+                    exact = _each(getattr(data, "exact", data), self.exact.of)
+                    value = torch.tensor(exact, dtype=_wide(result.dtype))
                 except (TypeError, ValueError, RuntimeError):
                     return
                 if value.shape == result.shape:
