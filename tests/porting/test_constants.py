@@ -111,3 +111,16 @@ def test_a_constant_that_is_missing_is_named(made, tmp_path):
     save_file(left, tmp_path / "net.safetensors")
     with pytest.raises(td.WeightsError, match="window_2: missing: a constant of the network"):
         td.load_spec(f"{tmp_path / 'net.py'}:net").define()
+
+
+TABLES = torch.arange(20.0), torch.arange(20.0) + 1
+
+
+class Half(torch.nn.Module):
+    def forward(self, x):
+        first, _ = x * TABLES[0], x * TABLES[1]
+        return first
+
+
+def test_a_constant_of_what_is_left_out_is_left_out():
+    td.check(td.from_module(Half(), ["N,20"])).raise_for_mismatch()

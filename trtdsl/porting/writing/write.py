@@ -52,6 +52,7 @@ class File:
         self.weights = weights
         program = program_of(trace, {self.name, *self._imported()})
         self.functions, self.main, self.used = program.functions, program.main, program.used
+        trace.constants = {path: held for path, held in trace.constants.items() if path in self.used}
         self.stored = [key for key in self.module.state_dict() if not key.endswith(IGNORED)]
         self.main.scoped = bool(self.stored) or any(True for _ in trace.weights)
         unknown = [
