@@ -192,14 +192,20 @@ def test_every_step_of_a_check_is_counted():
     N = td.Dim("N", min=1, opt=2, max=4)
 
     class Double(torch.nn.Module):
-        def forward(self, x):
-            return x * 2
+        def __init__(self):
+            super().__init__()
+            self.scale = torch.nn.Parameter(torch.full((3,), 2.0))  # all equal: tried with others, too
 
-    spec = td.network(inputs={"x": td.Input((N, 3))}, reference=Double)(lambda x: x * 2)
-    report = td.check(spec, progress=lambda *step: steps.append(step))
+        def forward(self, x):
+            return x * self.scale
+
+    spec = td.network(inputs={"x": td.Input((N, 3))}, reference=Double)(lambda x, w: x * w.scale)
+    report = td.check(spec, weights=Double().state_dict(), progress=lambda *step: steps.append(step))
     told = [step for step in steps if step[0].startswith("checking against torch (")]
-    assert [done for _, done, _ in told] == list(range(len(report.cases)))
-    assert {total for _, _, total in told} == {len(report.cases)} == {steps[-1][1]}
+    cases = [case for case in report.cases if case.draw != "other weights"]
+    assert len(cases) == len(report.cases) - 1 and [done for _, done, _ in told] == list(range(len(cases)))
+    assert {total for _, _, total in told} == {len(cases)} == {steps[-1][1]}
+    assert [done for name, done, total in steps if name == "checking against torch" and done == total] == [len(told)]
 
 
 def test_ctrl_c_is_answered_in_a_pipe_too(tmp_path):

@@ -321,7 +321,7 @@ class _Run:
             changed = self.spec.define(
                 weights=other, dims={**network.fixed, **ranges}, profiles=network.profiles, exact=True, **how
             )
-            run = _Run(self.spec, changed, "interpreter", self.seed, self.rules, Weights(other), self.tell)
+            run = _Run(self.spec, changed, "interpreter", self.seed, self.rules, Weights(other), untold)
             run._open_reference()
             run.unsteady, evidence = [], partial(run._drawn, env, "normal", corner=True)
             found = run.judged([Planned(env, OTHER, evidence, ("meaning",), quality=False)], keep=False)

@@ -416,3 +416,21 @@ def test_a_program_has_an_axis_and_only_the_columns_that_say_something(show):
         "[...document.querySelectorAll('body *')].map((e) => parseFloat(getComputedStyle(e).fontSize))"
     )
     assert min(sizes) >= 12
+
+
+def test_a_narrow_page_cuts_neither_the_kinds_nor_their_legend(show):
+    net = td.Network()
+    x = net.input("x", (2, 64, 8, 8))
+    y = F.softmax(F.max_pool2d(F.conv2d(F.relu(x), torch.ones(64, 64, 3, 3)), 2).flatten(1) @ torch.ones(576, 64), 1)
+    net.output(y.cumsum(1), "y")
+    net.output(torch.ones(2, 64) * F.flip(x.transpose(1, 2), (0,)).mean((1, 3)), "z")
+    page = show(td.view(net, build=True))
+    page.set_viewport_size({"width": 800, "height": 700})
+    page.locator("[data-tab=program]").first.click()
+    end = "document.querySelector('.timeline svg').getBoundingClientRect().right + 1"
+    cut = f"(e) => e.scrollWidth > e.clientWidth || e.getBoundingClientRect().right > {end}"
+    kinds = "[...document.querySelectorAll('.timeline .key, .launches td.kind')]"
+    assert page.locator(".timeline .key").count() >= 5
+    assert page.evaluate(f"{kinds}.filter({cut}).map((e) => e.textContent)") == []
+    ends = page.locator(".axis span").all_text_contents()[1:]
+    assert len({end.split("\u202f")[1] for end in ends}) == 1

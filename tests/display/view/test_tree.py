@@ -232,6 +232,20 @@ def test_the_sum_that_ends_a_residual_block_stands_in_it():
     assert no_circle(model)
 
 
+def test_two_branches_that_give_each_other_what_they_computed_are_in_no_circle():
+    net = td.Network("exchange")
+    w = weights(
+        net, *(f"{branch}.{name}.weight" for branch in ("high", "low") for name in "ab"), "up.weight", "down.weight"
+    )
+    x = net.input("x", ("N", 4))
+    high, low = (F.linear(F.relu(F.linear(x, w[f"{at}.a.weight"])), w[f"{at}.b.weight"]) for at in ("high", "low"))
+    fused = F.relu(high + F.linear(low, w["up.weight"]))  # the sums have the scopes of the branches
+    net.output(fused + F.relu(low + F.linear(high, w["down.weight"])), "y")
+    model = make_model(net)
+    assert no_circle(model)
+    assert inside(model, "high")[:3] == inside(model, "low")[:3] == ["a.linear", "relu", "b.linear"]
+
+
 def test_calls_have_the_names_that_the_author_wrote():
     net = td.Network()
     x = net.input("x", (2, 6, 4))

@@ -101,7 +101,7 @@ export class Program {
     const kinds = [...new Set(this.launches.map((launch) => launch.kind))];
     const key = kinds.map((kind) => `<span class="key"><i class="p-${escape(kind)}"></i>${escape(kind)}</span>`).join("");
     const h = streams.length * (lane + 4) - 4;
-    return `<figure class="timeline"><figcaption>${streams.length > 1 ? `${streams.length} streams, ` : ""}launches in order, as wide as their floor<span>${key}</span></figcaption><svg viewBox="0 0 ${w} ${Math.max(h, lane)}" preserveAspectRatio="none" style="height:${Math.max(h, lane) * 1.3}px">${bars.join("")}</svg><div class="axis">${[0, 0.25, 0.5, 0.75, 1].map((part) => `<span>${part ? seconds(total * part) : "0"}</span>`).join("")}</div></figure>`;
+    return `<figure class="timeline"><figcaption>${streams.length > 1 ? `${streams.length} streams, ` : ""}launches in order, as wide as their floor<span>${key}</span></figcaption><svg viewBox="0 0 ${w} ${Math.max(h, lane)}" preserveAspectRatio="none" style="height:${Math.max(h, lane) * 1.3}px">${bars.join("")}</svg><div class="axis">${[0, 0.25, 0.5, 0.75, 1].map((part) => `<span>${part ? seconds(total * part, total) : "0"}</span>`).join("")}</div></figure>`;
   }
 
   #hazardList() {
@@ -133,7 +133,7 @@ export class Program {
         moved: `<i class="p-${escape(launch.kind)}" style="width:${((launch.moved / this.most) * 100).toFixed(1)}%"></i><span>${bytes(launch.moved)}</span>`,
         flops: launch.flops ? count(launch.flops) : "",
         floor: seconds(launch.floor),
-        line: `${escape(line)}${launch.lines.length > 1 ? ` <small>+${launch.lines.length - 1}</small>` : ""}`,
+        line: `${escape(line.split(/[\\/]/).pop())}${launch.lines.length > 1 ? ` <small>+${launch.lines.length - 1}</small>` : ""}`,
       };
       const titles = { name: launch.name, line: launch.lines.join(", ") };
       const row = this.columns.map(([key]) => `<td class="${key}${key === "line" ? " mono" : ""}"${titles[key] ? ` title="${escape(titles[key])}"` : ""}>${cells[key]}</td>`);

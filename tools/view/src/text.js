@@ -11,8 +11,8 @@ const scaled = (value, units, base = 1000) => {
 };
 export const count = (value) => (value == null ? "?" : value < 1000 ? String(Number(value)) : scaled(value, ["", "k", "M", "G", "T", "P", "E"]));
 export const bytes = (value) => (value == null ? "?" : scaled(value, ["B", "kB", "MB", "GB", "TB", "PB"]));
-export const seconds = (value) =>
-  value >= 1 ? `${value.toFixed(2)}\u202fs` : value >= 1e-3 ? `${(value * 1e3).toFixed(2)}\u202fms` : `${(value * 1e6).toFixed(1)}\u202fµs`;
+export const seconds = (value, greatest = value) =>
+  greatest >= 1 ? `${value.toFixed(2)}\u202fs` : greatest >= 1e-3 ? `${(value * 1e3).toFixed(2)}\u202fms` : `${(value * 1e6).toFixed(1)}\u202fµs`;
 export const percent = (part) => `${(part * 100).toFixed(part < 0.0995 ? 1 : 0)}\u202f%`;
 
 const wide = (c) => c > 0x2e7f;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal
 
 from ...definition.network import Network
@@ -161,20 +162,22 @@ def _split_cycles(box: Item, edges: Sequence[tuple[Item, Item]], network: Networ
             between = {(owner[a], owner[b]) for a, b in inner if owner[a] is not owner[b]}
             cyclic = [each for each in _on_cycles(current.children, between) if each.kind == "module"]
             cyclic.sort(key=current.children.index)
-            changed = any(_arrange(current, child, owner, inner, between, network) for child in cyclic)
+            ways = chain(
+                ((child, _by_use(child, owner, inner)) for child in cyclic),
+                ((child, _by_end(child, cyclic, owner, inner, network)) for child in cyclic),
+            )
+            changed = any(_arrange(current, child, groups, between, network) for child, groups in ways)
         waiting += [child for child in current.children if child.children and child.kind != "call"]
 
 
 def _arrange(
     parent: Item,
     child: Item,
-    owner: Mapping[Item, Item],
-    edges: Sequence[tuple[Item, Item]],
+    groups: Sequence[set[Item]],
     between: set[tuple[Item, Item]],
     network: Network,
 ) -> bool:
-    """Whether a module on a circle was changed so that it is on none."""
-    groups = _by_use(child, owner, edges)
+    """Whether a module on a circle was changed, as the groups of its leaves say, so that it is on none."""
     if len(groups) == 1:
         return False
     weights = [{name for leaf in leaves for name in _weights(leaf, network)} for leaves in groups]
@@ -238,6 +241,26 @@ def _by_use(child: Item, owner: Mapping[Item, Item], edges: Sequence[tuple[Item,
     for leaf in child.leaves():
         groups.setdefault(level[leaf], set()).add(leaf)
     return [groups[number] for number in sorted(groups)]
+
+
+def _by_end(
+    child: Item,
+    circle: Sequence[Item],
+    owner: Mapping[Item, Item],
+    edges: Sequence[tuple[Item, Item]],
+    network: Network,
+) -> list[set[Item]]:
+    """The leaves of a box, and those that end it with what comes in from a circle, where they have no weights.
+
+    Such as a sum of two branches that exchange what they computed: it has the scope of its first operand.
+    """
+    inside = set(child.leaves())
+    readers = _neighbours([(a, b) for a, b in edges if a in inside and b in inside], True)
+    entered = {b for a, b in edges if b in inside and owner[a] is not child and owner[a] in circle}
+    calls = {_call(leaf) for leaf in entered.union(*(_reached(leaf, readers) for leaf in entered))}
+    end = {leaf for leaf in inside if _call(leaf) in calls}
+    alone = end != inside and not any(_weights(leaf, network) for leaf in end)
+    return [inside - end, end] if end and alone else [inside]
 
 
 def _copied(item: Item, leaves: set[Item]) -> Item | None:
