@@ -127,6 +127,11 @@ def norm(x: td.Tensor, w: td.Scope, eps: float) -> td.Tensor:
     return F.rms_norm(x.to(torch.float32), (x.shape[-1],), eps=eps).to(x.dtype) * w.weight
 
 
+def row_of(x: td.Tensor, places: td.Tensor, dim: int) -> td.Tensor:
+    """One row of each sequence of a batch, without its dimension."""
+    return L.gather(x, places, dim, num_elementwise_dims=1)
+
+
 def llama(
     folder: Path,
     capacity: int = 256,
@@ -160,6 +165,7 @@ def llama(
         rotate: Callable[[td.Tensor], td.Tensor],
         mask: td.Tensor,
         starts: td.Tensor,
+        last: td.Tensor | None,
         keys: td.Tensor,
         values: td.Tensor,
     ) -> tuple[td.Tensor, td.Tensor, td.Tensor]:
@@ -178,6 +184,8 @@ def llama(
         q, k, v = (x.transpose(1, 2).to(keys.dtype) for x in (q, k, v))  # in a lower precision the caches keep theirs
         q, k = rotate(q), rotate(k)
         keys, values = L.kv_cache_update(keys, k, starts), L.kv_cache_update(values, v, starts)
+        if last is not None:
+            q, mask, s = row_of(q, last, 2).unsqueeze(2), row_of(mask, last, 2).unsqueeze(2), 1
         y = L.attention(q * scale, keys, values, mask)  # no row of the mask is hidden wholly: F's would look for one
         return part.rows(y.transpose(1, 2).reshape(n, s, heads * width), w.o_proj), keys, values
 
@@ -216,19 +224,21 @@ def llama(
 
         x = part.embedding(tokens, w.model.embed_tokens.weight)
         outputs: dict[str, td.Tensor] = {}
+        last = lengths - 1
         for layer, (block, view) in enumerate(zip(w.model.layers, views, strict=True)):
+            ends = layer == layers - 1  # what follows its caches is computed for the last tokens alone
             y, keys, values = attention(
                 norm(x, block.input_layernorm, eps),
                 block.self_attn,
                 rotate,
                 masks[view],
                 starts,
+                last if ends else None,
                 *caches[2 * layer : 2 * layer + 2],
             )
-            x = x + y
+            x = row_of(x + y, last, 1) if ends else x + y
             x = x + mlp(norm(x, block.post_attention_layernorm, eps), block.mlp)
             outputs |= {f"next_keys_{layer}": keys, f"next_values_{layer}": values}
-        last = L.gather(x, lengths - 1, 1, num_elementwise_dims=1)
-        return {"logits": part.logits(norm(last, w.model.norm, eps), w.lm_head), **outputs}
+        return {"logits": part.logits(norm(x, w.model.norm, eps), w.lm_head), **outputs}
 
     return decoder
