@@ -205,21 +205,22 @@ def test_attention_of_einsums_is_one_fused_kernel_in_half_precision(dtype, equat
     assert_close(td.interpret(net, feeds)["y"], want, 4e-3 if dtype == torch.float16 else 3e-2)
 
 
-@pytest.mark.parametrize("width", [32, 64])
-@pytest.mark.parametrize("shape", [(2, 6, 99, 99), (1, 1, 1, 99), (99, 99)], ids=str)
-def test_a_bool_mask_in_float16_is_part_of_the_kernel(shape, width):
-    """Between projections: one launch each for q, k and v and one for attention, or two more that bring them to it."""
+@pytest.mark.parametrize("length", [99, S])
+@pytest.mark.parametrize("kind", ["bool", "padding", "shared", "causal"])
+@pytest.mark.parametrize("dtype", HALF)
+def test_between_projections_half_precision_copies_queries_keys_and_values_at_most(dtype, kind, length):
+    """One launch for q, k and v, one for attention, one for its result; one each that brings q or k to it; one that
+    looks for rows that are hidden wholly, and one that makes these 0."""
     net = td.Network()
-    x, mask = (
-        net.input("x", (2 if shape[0] == 2 else 1, 99, 6 * width), torch.float16),
-        net.input("mask", shape, "bool"),
-    )
-    weight = net.constant(torch.ones(6 * width, 6 * width, dtype=torch.float16))
-    q, k, v = (F.linear(x, weight).reshape(x.shape[0], 99, 6, width).transpose(1, 2) for _ in range(3))
-    net.output(F.scaled_dot_product_attention(q, k, v, mask), "y")
+    x, weight = net.input("x", (2, length, 6 * 64), dtype), net.constant(torch.ones(6 * 64, 6 * 64, dtype=dtype))
+    q, k, v = (F.linear(x, weight).reshape(2, length, 6, 64).transpose(1, 2) for _ in range(3))
+    shapes = {"bool": (2, 6, length, length), "padding": (2, 1, 1, length), "shared": (length, length)}
+    mask = net.input("mask", shapes[kind], "bool") if kind in shapes else None
+    y = F.scaled_dot_product_attention(q, k, v, mask, is_causal=kind == "causal")
+    net.output(F.linear(y.transpose(1, 2).reshape(2, length, 6 * 64), weight), "y")
     launches = td.program(net).launches
     assert any("mha" in launch.name for launch in launches)
-    assert len(launches) <= 6
+    assert len(launches) <= (5 if kind == "causal" else 7)
 
 
 @pytest.mark.parametrize("kind", ["none", "padding", "padding added", "rows", "rows added", "both", "constant"])

@@ -39,13 +39,13 @@ def scaled_dot_product_attention(
     """``softmax(query @ key.T * scale + mask) @ value`` for (…, L, E), (…, S, E) and (…, S, V): (…, L, V).
 
     One IAttention (``lowering="layer"``), or two IMatrixMultiplyLayers and ISoftMaxLayer (``"products"``) where these
-    do no worse: half precision with no mask or one that is added, or a bool mask in float16 for up to 512 tokens of 32
-    or 64 numbers; float32 with a bool mask that is constant, or any for a fixed number of keys that a linear product
-    without bias gives, or one that is not constant for a batch or a head of one; in loops and branches; and where the
-    layer cannot express the case. In half precision the builder makes one fused kernel of either. Where ``scale`` makes
-    scores greater than by default, these stay in float32, as in torch, in the layer or in products that are not fused.
-    ``scale`` is ``1 / sqrt(E)`` when None. ``is_causal`` masks what lies above the diagonal. ``enable_gqa`` repeats
-    heads of key and value. ``dropout_p`` must be 0. In float32 keys become an even number.
+    do no worse: half precision without ``enable_gqa``; float32 with a bool mask that is constant, or any for a fixed
+    number of keys that a linear product without bias gives, or one that is not constant for a batch or a head of one;
+    in loops and branches; and where the layer cannot express the case. In half precision the builder makes one fused
+    kernel of either. Where ``scale`` makes scores greater than by default, these stay in float32, as in torch, in the
+    layer or in products that are not fused. ``scale`` is ``1 / sqrt(E)`` when None. ``is_causal`` masks what lies above
+    the diagonal. With ``enable_gqa`` heads of the query share one of key and value, which a kernel for one query reads
+    once. ``dropout_p`` must be 0. In float32 keys become an even number.
 
     ``attn_mask`` is bool (True takes part) or is added. A row that it hides wholly, False or -inf throughout, gives 0,
     as in torch; one hidden by finite numbers has, in half precision, nearly equal weights, or NaN where all sums
@@ -99,28 +99,27 @@ def _attention(
     mask, shown = attn_mask, None if attn_mask is None else open_rows(attn_mask)
     # In loops and branches TensorRT-RTX 1.7 builds no IAttention, but in half precision without a mask.
     wide = in_body or (not enable_gqa and _are_products_better(query, given, mask, shown))
-    chosen = mask is not None and mask.dtype == torch.bool and not wide and not mask.is_constant
-    inside = chosen and is_low(query) and scale is None and not enable_gqa and _keeps_choices(query, key, value)
-    if mask is not None and chosen and not inside:
+    if mask is not None and mask.dtype == torch.bool and not wide and not mask.is_constant:
         # The logarithm of a bool mask is 0 or -inf, and the builder fuses it. It fuses ISelectLayer for some sizes,
         # and in front of IAttention it turns one into a search for padding that takes seven launches.
         mask = L.unary(L.cast(mask, query.dtype), "LOG")
-    # Unmasked attention in half precision is one kernel either way, with better ways to and from it for the products.
+    # In half precision attention is one kernel either way, with better ways to and from it for the products. Those of
+    # heads that are repeated are not fused in every network.
     sharpness = _sharpness(query, scale) if is_low(query) else 0
-    plain = is_low(query) and not (is_causal or enable_gqa or sharpness or chosen)
-    within = None if is_low(value) and not inside else shown  # a choice there keeps products from being fused
+    plain = is_low(query) and not (enable_gqa or sharpness)
+    within = None if is_low(value) else shown  # a choice there keeps products from being fused
     how = _Attention(attn_mask, mask, is_causal, factor, groups, sharpness > 0, within, choice.given)
     against = {
         "it is in a loop or a branch": in_body,
         "two products move less": wide,
-        "in half precision the builder fuses two products": plain or inside,
+        "in half precision the builder fuses two products": plain,
         "scores as great as these stay in float32": sharpness == 2,
     }
     better = next((reason for reason, holds in against.items() if holds), None)
     result, hides = choice.lowered(query, key, value, how=how, default="layer" if better is None else "products")
     if choice.used == "products" and choice.operation is not None:
         why = _against_layer(query, key, value, how) or better or "products are asked for, or TensorRT lacks it"
-        query.network.graph.remark("fused attention", choice.operation, f"no IAttention: {why}", plain or inside)
+        query.network.graph.remark("fused attention", choice.operation, f"no IAttention: {why}", plain)
     return result if hides else opened(result, shown)
 
 
@@ -206,18 +205,6 @@ def _are_products_better(query: Tensor, key: Tensor, mask: Tensor | None, shown:
         return True
     given = key.node is None and not key.is_constant
     return shown is not None and (given or 1 in query.shape[:-2])
-
-
-def _keeps_choices(query: Tensor, key: Tensor, value: Tensor) -> bool:
-    """Whether the builder fuses products with choices between them, of a mask and of rows that it hides wholly.
-
-    Seen in TensorRT-RTX 1.7 in float16, with at most 512 queries and as many keys of 32 or 64 numbers: the mask is then
-    part of the kernel. It does not fuse 1024, nor bfloat16 or other widths.
-    """
-    length, width = query.shape[-2:]
-    same = isinstance(length, int) and (length, width) == tuple(key.shape[-2:]) == tuple(value.shape[-2:])
-    low = query.dtype == key.dtype == value.dtype == torch.float16
-    return low and same and isinstance(length, int) and length <= 512 and width in (32, 64)
 
 
 def _even(
