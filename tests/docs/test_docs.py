@@ -2,13 +2,14 @@
 
 import contextlib
 import re
+import runpy
 import shlex
 from pathlib import Path
 
 import pytest
 import torch
 from device import simulated_device
-from support.checkpoints import save_checkpoint, save_tokenizer
+from support.checkpoints import transformers
 
 from trtdsl.core import errors
 from trtdsl.core.backend import cuda_status
@@ -68,13 +69,19 @@ def test_commands_of_pages_run(page, part, name, tmp_path, command_line, monkeyp
 
 
 def test_a_folder_becomes_text_in_five_commands(tmp_path, command_line):
-    save_checkpoint("qwen3", tmp_path / "Qwen3-0.6B")
-    save_tokenizer(tmp_path / "Qwen3-0.6B")
-    (tmp_path / "networks").symlink_to(ROOT / "networks")
     text = (ROOT / "docs" / "cookbook" / "language-model.md").read_text()
-    (block,) = re.findall(r"<!-- from a folder to text -->\n```sh\n(.*?)```\n<!-- end -->", text, re.DOTALL)
+    making, block = (
+        re.findall(rf"<!-- {part} -->\n```sh\n(.*?)```\n<!-- end -->", text, re.DOTALL)
+        for part in ("a folder for a first look", "from a folder to text")
+    )
+    assert text.index(block[0]) < text.index("```python")
+    transformers()
     run, shown = command_line(tmp_path), []
-    for line in block.splitlines():
+    (tmp_path / "networks").symlink_to(ROOT / "networks")
+    program, tool, *arguments = shlex.split(making[0])
+    assert program == "python"
+    runpy.run_path(str(ROOT / tool))["main"](arguments)
+    for line in block[0].splitlines():
         _, *arguments = shlex.split(line)
         shown.append(run(*arguments).stdout)
     assert len(shown) == 5
