@@ -93,9 +93,8 @@ static void attend(const Parameters& given) {
     using Out = typename Kernel::Result;
     if (blockIdx.x || blockIdx.y || blockIdx.z || threadIdx.x) return;  // the first thread computes all
     if (given.skv > MOST_KEYS || given.d > MOST_WIDTH) refuse("attention over so many keys");
-    if (Kernel::Traits_p::scale(given.scale_softmax) != 1 || Kernel::Traits_o::scale(given.scale_bmm2) != 1)
-        refuse("attention with a scale behind the softmax");
-    const float scale = Kernel::Traits_p::scale(given.scale_bmm1);
+    if (Kernel::Traits_p::scale(given.scale_softmax) != 1) refuse("attention with a scale behind the softmax");
+    const float scale = Kernel::Traits_p::scale(given.scale_bmm1), behind = Kernel::Traits_o::scale(given.scale_bmm2);
     const Index3 grid = gridDim;
     gridDim.x = 1;
     const auto row = [&](const void* base, int64_t stride, int head, int index, int length) {
@@ -130,7 +129,7 @@ static void attend(const Parameters& given) {
                 for (int i = 0; i < given.d; ++i) one_result[i] += weight * float(v[i]);
             }
             Out* const to = reinterpret_cast<Out*>(row(given.o_ptr, given.o_stride_in_bytes, head, query, given.sq));
-            for (int i = 0; i < given.d; ++i) to[i] = Out(one_result[i] / total);
+            for (int i = 0; i < given.d; ++i) to[i] = Out(one_result[i] / total * behind);
         }
     }
     gridDim = grid, blockIdx.y = 0;
