@@ -99,4 +99,4 @@ def test_commands_stand_in_the_order_of_an_authors_work_and_options_in_panels(co
     panels = [
         line.split("─ ")[1].split(" ─")[0] for line in trtdsl("build", "--help").stdout.splitlines() if "╭─" in line
     ]
-    assert panels == ["Arguments", "Options", "Network", "TensorRT", "Check", "Build"]
+    assert panels == ["Arguments", "Options", "Network", "Check", "Build", "TensorRT"]

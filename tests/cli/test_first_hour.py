@@ -93,6 +93,9 @@ def test_what_is_piped_is_short(file, monkeypatch):
     monkeypatch.delenv("COLUMNS")
     out = trtdsl("check", "net.py:net")
     assert out.count("checking against torch") == 1
+    out = trtdsl("build", "net.py:net").splitlines()
+    assert out[:4] == ["defining the network", "checking against torch", "Building engine", *out[3:4]]
+    assert out[3].startswith("net.engine: ")  # TensorRT's phases within that one say nothing unless they last
     lines = trtdsl("inspect", "net.py:net", "--depth", "all").splitlines()
     assert max(map(len, lines)) <= 160
     monkeypatch.setenv("COLUMNS", "60")

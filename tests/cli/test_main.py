@@ -53,8 +53,7 @@ def test_build_writes_engine_and_manifest_here(trtdsl, small):
     assert "checked against torch at 4 sizes" in done.stdout
     assert "no engine was executed" in done.stdout
     phases = done.stderr.splitlines()
-    assert phases[:2] == ["defining the network", "checking against torch"]
-    assert "Optimizing graph" in phases  # TensorRT's own
+    assert phases == ["defining the network", "checking against torch", "Building engine"]
     assert {"small.engine", "small.engine.json"} <= {path.name for path in small.iterdir()}
     assert "is up to date" in trtdsl("build", "small.py").stdout
     assert "is up to date" not in trtdsl("build", "small.py", "--force").stdout

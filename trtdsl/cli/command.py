@@ -33,6 +33,9 @@ from ..core.cancel import PRESSED, cancellable
 from ..core.errors import CancelledError, TrtdslError, TuningWarning
 from ..display.terminal import Progress, print_error, print_note
 
+PANELS = ("Network", "Check", "Build", "TensorRT")
+"""Panels of the help, in the order in which an author meets them."""
+
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, everything else on stderr.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")]
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Print more; tracebacks with errors.")]
@@ -64,6 +67,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     groups = {parameter.name: group for parameter in own if (group := _group_of(parameter.annotation)) is not None}
     members = {name: [*inspect.signature(group, eval_str=True).parameters.values()] for name, group in groups.items()}
     options = [member for parameter in own for member in members.get(parameter.name, [parameter])]
+    options.sort(key=_panel)
     for name, annotation in (("json_", Json), ("quiet", Quiet), ("verbose", Verbose)):
         options.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation))
 
@@ -71,6 +75,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         out = Output(given.pop("json_"), given.pop("quiet"), given.pop("verbose"))
         with warnings.catch_warnings(), errors(out), at_shell():
             warnings.simplefilter("default", TuningWarning)
+            warnings.filterwarnings("ignore", "Mismatch dtype between input and weight")  # torch's, of its own speed
             warnings.showwarning = _show_warning
             for name, group in groups.items():
                 given[name] = group(**{member.name: given.pop(member.name) for member in members[name]})
@@ -86,6 +91,12 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 def _show_warning(message: Warning | str, *_: Any) -> None:
     """A warning in one line on stderr, without Python's own line about where it was raised."""
     print_note(f"warning: {message}")
+
+
+def _panel(option: inspect.Parameter) -> int:
+    """The place of an option's panel in the help; typer shows panels as their first options come."""
+    panel = next((each.rich_help_panel for each in get_args(option.annotation)[1:]), None)
+    return PANELS.index(panel) + 1 if panel in PANELS else 0
 
 
 def _group_of(annotation: Any) -> Callable[..., Any] | None:

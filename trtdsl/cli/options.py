@@ -14,10 +14,11 @@ import trtdsl as td
 
 from ..core.errors import UsageError
 from ..sizes.profile import Range, as_bounds, read_ranges
+from .command import PANELS
 
 # Options by the panel of the help that they stand in.
 of_network, of_check, of_build, of_builder = (
-    functools.partial(typer.Option, rich_help_panel=panel) for panel in ("Network", "Check", "Build", "TensorRT")
+    functools.partial(typer.Option, rich_help_panel=panel) for panel in PANELS
 )
 
 NetworkName = Annotated[str, typer.Argument(metavar="NETWORK", help="FILE.py or FILE.py:NAME")]

@@ -132,9 +132,10 @@ def program_text(
     at = ", ".join(f"{name}={size}" for name, size in program.dims.items())
     memory = (
         f"memory: {megabytes(program.memory)} of activations, {megabytes(program.constant_bytes)} of constants; "
-        f"at these sizes {megabytes(program.live_memory)} live at once; {megabytes(program.copied_bytes)} of "
-        "intermediates only hold another's values again"
+        f"at these sizes {megabytes(program.live_memory)} live at once"
     )
+    if program.copied_bytes:
+        memory += f"; {megabytes(program.copied_bytes)} of intermediates are copies"
     found: list[str | Table] = [
         f"{program.network} ({program.backend}){f' at {at}' if at else ''}",
         program_table(program, floor, by=by, sort=sort, width=width),

@@ -66,8 +66,8 @@ PADDING = (
 )
 PERHAPS_ODD = (
     "TensorRT copies the operand of a product whose size it does not know to be even. Make it provably even: a fixed "
-    "even side, or an input whose side is a multiple (td.Input((N, C, 2 * H, W)), or --input x=N,C,2*H,W with trtdsl "
-    "port; 16 * H where it is halved three times on its way)."
+    "even size, or a multiple of a dimension (td.Input((N, 2 * H)), or --input x=N,2*H with trtdsl port; 16 * H where "
+    "it is halved three times on its way)."
 )
 EPILOGUE = (
     "Let what follows be one of bias, relu, gelu, tanh or sigmoid in the product's own order; TensorRT fuses it where "

@@ -119,7 +119,8 @@ def _monitor(backend: Backend, progress: Progress | None, cancelled: Callable[[]
 
         def phase_start(self, phase: str, parent: str | None, steps: int) -> None:
             sizes[phase] = steps
-            tell(phase, 0, steps)
+            if parent is None:  # one within another is told of when it has made a step
+                tell(phase, 0, steps)
 
         def step_complete(self, phase: str, step: int) -> bool:
             tell(phase, step + 1, sizes.get(phase, step + 1))
