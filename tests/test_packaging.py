@@ -33,6 +33,10 @@ def test_required_packages():
     assert not {"torch", "cuda-python", "tensorrt-rtx-cu13", "tensorrt"} & REQUIRED.keys()  # an extra brings them
     served = [f"3.{minor}" for minor in range(8, 15) if f"3.{minor}" in SpecifierSet(PROJECT["requires-python"])]
     assert served == ["3.10", "3.11", "3.12", "3.13", "3.14"]
+    text = (ROOT / "tools/versions.py").read_text()
+    tried = {f"3.{minor}" for minor in range(8, 15) if f'("3.{minor}", ' in text} | {"3.11"}  # CI's
+    named = {label.rpartition(" :: ")[2] for label in PROJECT["classifiers"] if "Python :: 3." in label}
+    assert named == tried  # an index says what was tried, not what may work
 
 
 @pytest.mark.parametrize(
