@@ -49,8 +49,8 @@ LATER = {
     # attributes of those layers, and of a quantize layer that has blocks
     *("causal_kind", "key_value_form", "key_value_lengths", "query_form", "query_lengths", "update_form"),
     *("update_lengths", "block_shape", "num_ranks"),
-    # loaded.py asks whether the engine has it
-    "get_aliased_input_tensor",
+    # loaded.py asks whether the engine or the context has it
+    *("get_aliased_input_tensor", "set_communicator"),
     # BuildConfig.validate
     *("TilingOptimizationLevel", "tiling_optimization_level"),
 }

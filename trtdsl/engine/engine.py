@@ -43,6 +43,7 @@ def load_engine(
     specialization: Specialization | None = None,
     trust_network_file: bool = False,
     allow_host_code: bool = False,
+    communicator: Any = None,
 ) -> Engine:
     """The engine in a file, on the GPU, ready to be called.
 
@@ -54,13 +55,16 @@ def load_engine(
     :meth:`Engine.close`. ``cuda_graphs`` makes TensorRT-RTX run each shape as a CUDA graph. ``specialization`` says
     when it compiles kernels for the exact shapes that are fed: ``"lazy"`` in the background, while runs use other
     kernels (its default), ``"eager"`` before the first run of each shape, ``"none"`` never. ``allow_host_code`` loads
-    engines that carry code for the CPU.
+    engines that carry code for the CPU. ``communicator`` is NCCL's for this rank, a pointer as a number or in a
+    capsule, which the engine of one of several ranks needs: each execution context is made by all ranks together.
 
-    Raises an EngineError (the engine does not fit this machine), a CorruptFileError, UsageError (no such file),
+    Raises an EngineError (the engine does not fit this machine), a CorruptFileError, UsageError (no such file, another
+    rank's engine),
     BackendError (no GPU), or OutOfMemoryError, each with a class and a ``code`` of its own.
     """
     found = loader.open_engine(path, backend=backend, manifest=manifest, allow_host_code=allow_host_code)
     loader.check_stripped(found.manifest, refitted=weights is not None)
+    loader.check_world(found.manifest, communicator)
     loader.check_driver(found.backend)
     engine = Engine(
         found.data,
@@ -72,6 +76,7 @@ def load_engine(
         cuda_graphs=cuda_graphs,
         specialization=specialization,
         allow_host_code=allow_host_code,
+        communicator=communicator,
     )
     if weights is not None:
         engine.refit(weights, folder=manifest_path(found.path).parent, trust_network_file=trust_network_file)
@@ -114,6 +119,7 @@ class Engine:
         cuda_graphs: bool = False,
         specialization: Specialization | None = None,
         allow_host_code: bool = False,
+        communicator: Any = None,
     ):
         cuda.require_device()
         self.backend = backend if isinstance(backend, Backend) else get_backend(backend)
@@ -129,6 +135,7 @@ class Engine:
                 cuda_graphs=cuda_graphs,
                 specialization=specialization,
                 allow_host_code=allow_host_code,
+                communicator=communicator,
             )
         required = manifest.signature.requirements if manifest is not None else ()
         self.signature = replace(self._loaded.signature, requirements=required)

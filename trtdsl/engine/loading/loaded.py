@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 from pathlib import Path
@@ -37,11 +38,12 @@ class Loaded:
         cuda_graphs: bool = False,
         specialization: Specialization | None = None,
         allow_host_code: bool = False,
+        communicator: Any = None,
     ):
         if specialization is not None and specialization not in SPECIALIZATIONS:
             raise UsageError(f"specialization is one of {', '.join(SPECIALIZATIONS)}, not {specialization!r}")
         self.backend, self.device, self.cuda_graphs, self.specialization = backend, device, cuda_graphs, specialization
-        self.pool = cuda.Pool()
+        self.pool, self._communicator = cuda.Pool(), _in_capsule(communicator)
         capability = cuda.compute_capability(device)
         capabilities = manifest.compute_capabilities if manifest is not None else ()
         loader.check_compute_capability(capabilities, capability, open_targets=header.open_targets or manifest is None)
@@ -93,6 +95,10 @@ class Loaded:
                 needed = int(self.trt.device_memory_size_v2)
                 raise OutOfMemoryError(needed, cuda.free_memory(), "an execution context")
             raise ExecutionError(f"TensorRT makes no execution context: {messages.summary()}")
+        if self._communicator is not None and not (
+            hasattr(context, "set_communicator") and context.set_communicator(self._communicator)
+        ):
+            raise ExecutionError("TensorRT does not take the communicator for an execution context")
         return context, config
 
     def runtime_config(self, *, graphs: bool, eager: bool) -> Any:
@@ -131,6 +137,17 @@ class Loaded:
             if data is not None and data != self._saved:
                 write_runtime_cache(self._cache_file, data, self._cache_for)
                 self._saved = data
+
+
+def _in_capsule(pointer: Any) -> Any:
+    """A pointer as TensorRT's bindings take it."""
+    if pointer is None or type(pointer).__name__ == "PyCapsule":
+        return pointer
+    if not isinstance(pointer, int) or not pointer:
+        raise UsageError(f"communicator is a pointer to an ncclComm_t, a number or a capsule, not {pointer!r}")
+    capsule = ctypes.pythonapi.PyCapsule_New
+    capsule.restype, capsule.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+    return capsule(pointer, None, None)
 
 
 def read_signature(engine: Any, backend: Backend) -> Signature:

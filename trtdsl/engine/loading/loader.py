@@ -13,6 +13,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ...core.backend import Backend, Messages, cuda_status, get_backend, installed
 from ...core.caller import option
@@ -35,6 +36,7 @@ from ...core.errors import (
     OutOfMemoryError,
     StrippedEngineError,
     TrtdslError,
+    UsageError,
     VersionMismatchError,
     WrongProductError,
 )
@@ -330,6 +332,34 @@ def check_host_code(manifest: Manifest | None, *, allowed: bool) -> None:
         raise HostCodeError(
             "the engine carries code for the CPU, as version compatible ones do: load it with allow_host_code=True "
             "if you trust where it comes from"
+        )
+
+
+LAUNCHERS = (
+    ("RANK", "WORLD_SIZE"),  # torchrun
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+)
+"""Where those who start several processes say which of how many one is."""
+
+
+def check_world(manifest: Manifest | None, communicator: Any) -> None:
+    """UsageError for an engine of several ranks without a communicator, or in a process of another rank or number."""
+    settings = manifest.settings if manifest is not None else {}
+    rank, ranks = settings.get("rank"), settings.get("ranks")
+    if not isinstance(rank, int) or not isinstance(ranks, int) or ranks < 2:
+        return
+    for names in LAUNCHERS:
+        started = [os.environ.get(name) for name in names]
+        if None not in started and started != [str(rank), str(ranks)]:
+            raise UsageError(
+                f"the engine is rank {rank} of {ranks}, and this process is {started[0]} of {started[1]}, by "
+                f"{' and '.join(names)}: each process loads the engine of its own rank"
+            )
+    if communicator is None:
+        raise UsageError(
+            f"the engine is rank {rank} of {ranks}, which exchange values by NCCL: give "
+            "load_engine(…, communicator=…), a pointer to this rank's ncclComm_t"
         )
 
 

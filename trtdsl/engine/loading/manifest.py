@@ -203,6 +203,8 @@ class Manifest(Struct, frozen=True, kw_only=True, dict=True):
     config: Config = Config()
     states: dict[str, str] = {}
     """Of each input that is a state, the output that the next run takes for it."""
+    settings: dict[str, Any] = {}
+    """What the network was made for; ``rank`` and ``ranks`` of one of several GPUs."""
     plugins: tuple[Plugin, ...] = ()
     refit: Refit | None = None
     check: Check = Check()
