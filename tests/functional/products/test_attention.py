@@ -223,6 +223,26 @@ def test_between_projections_half_precision_copies_queries_keys_and_values_at_mo
     assert len(launches) <= (5 if kind == "causal" else 7)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_last_queries_of_a_text_see_what_is_before_them(dtype):
+    """The mask that torch calls lower right, as a constant: no launch looks for rows that are hidden wholly."""
+    from torch.nn.attention.bias import causal_lower_right
+
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 6, length, 64).to(dtype) for length in (32, 96, 96))
+    net = td.Network()
+    given = [net.input(name, x.shape, dtype) for name, x in zip("qkv", (q, k, v), strict=True)]
+    mask = net.constant(torch.ones(32, 96, dtype=torch.bool).tril(96 - 32))
+    net.output(F.scaled_dot_product_attention(*given, mask), "y")
+    want = torch.nn.functional.scaled_dot_product_attention(
+        q.double(), k.double(), v.double(), causal_lower_right(32, 96)
+    )
+    found = td.interpret(net, {"q": q, "k": k, "v": v})["y"]
+    assert_close(found, want.to(dtype), 1e-6 if dtype == torch.float32 else 3e-2)
+    made = td.program(net)
+    assert made.launch_count <= 6 and not any(launch.name.endswith("Sele") for launch in made.launches)
+
+
 @pytest.mark.parametrize("kind", ["none", "padding", "padding added", "rows", "rows added", "both", "constant"])
 @pytest.mark.parametrize("dtype", [torch.float32, *HALF])
 @pytest.mark.parametrize(("keys", "width"), [(37, 40), (37, 64), (29, 64)])
