@@ -461,6 +461,17 @@ class Doubling(nn.Module):
         return x
 
 
+class GhostNorm(nn.Module):
+    """A norm of each part of a batch, whose number of parts is computed from the batch (TabNet)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.InstanceNorm1d(5)
+
+    def forward(self, x):
+        return torch.cat([self.norm(part.t()).t() for part in x.chunk(math.ceil(x.shape[0] / 8), 0)])
+
+
 CASES = {
     "Windows": ("1,2,H,W", {"H": (5, 8, 13), "W": (6, 8, 9)}),
     "PadIf": ("1,2,H,4", {"H": (4, 8, 13)}),
@@ -486,6 +497,7 @@ CASES = {
     "Sizes": ("2,T,4", {"T": (2, 6, 12)}),
     "Blocks": ("2,T,4", {"T": (4, 8, 12)}),
     "Levels": ("2,2,T", {"T": (8, 16, 24)}),
+    "GhostNorm": ("N,5", {"N": (9, 12, 16)}),
     "Batch": ("N,5", {"N": (1, 2, 4)}),
     "Flagged": ("2,T,4", {"T": (3, 6, 9)}),
     "Both": ("1,T,K", {"T": (3, 4, 6), "K": (3, 4, 6)}),

@@ -10,7 +10,7 @@ from tests.porting import sized_modules
 from tests.porting.sized_modules import CASES
 from trtdsl.interpreter.interpret import Interpreter
 
-FEW = ["Multiples", "PadIf", "Sinusoids", "Reflecting", "TwoWays", "Clipped", "Several"]
+FEW = ["Multiples", "PadIf", "Sinusoids", "Reflecting", "TwoWays", "Clipped", "Several", "GhostNorm"]
 REFUSED = ["Wide", "Sizes", "Levels", "ShiftIf", "Doubling"]  # TensorRT-RTX 1.7 builds no engine of these
 
 

@@ -467,13 +467,26 @@ PYTORCHCV = [
         name,
         lambda at, name=name: at("pytorchcv.model_provider:get_model")(name, num_classes=5),
         ["N,3,32*H,32*W"],
-        {**BATCH, "H": (7, 7, 8), "W": (7, 7, 9)} if name == "bagnet9" else {"N": (1, 2, 3), "H": 7, "W": 7},
+        {**BATCH, "H": 7, "W": 7},
     )
     for name in CATALOGUE
 ]
 
 TOWER = {"image_size": 32, "layers": 2, "width": 32, "patch_size": 8, "head_width": 16}
 WORDS = {"context_length": 16, "vocab_size": 50, "width": 32, "heads": 2, "layers": 2}
+
+
+def _coca(at: Any) -> torch.nn.Module:
+    module = at("open_clip.coca_model:CoCa")(
+        32,
+        {"context_length": 16, "vocab_size": 50, "width": 32, "heads": 2, "layers": 1},
+        {**WORDS, "embed_cls": True, "output_tokens": True},
+        {**TOWER, "attentional_pool": True, "output_tokens": True},
+    )
+    torch.nn.init.normal_(module.text_decoder.text_projection, std=0.2)  # it is left as memory has it
+    return module
+
+
 CLIP = [
     (
         "CLIP",
@@ -483,12 +496,7 @@ CLIP = [
     ),
     (
         "CoCa",
-        lambda at: at("open_clip.coca_model:CoCa")(
-            32,
-            {"context_length": 16, "vocab_size": 50, "width": 32, "heads": 2, "layers": 1},
-            {**WORDS, "embed_cls": True, "output_tokens": True},
-            {**TOWER, "attentional_pool": True, "output_tokens": True},
-        ),
+        _coca,
         {"image": "N,3,32,32", "text": "N,16:int64:0:50"},
         IMAGE,
     ),

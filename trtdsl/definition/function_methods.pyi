@@ -167,7 +167,7 @@ class FunctionMethods:
     def ceil(self) -> Tensor:
         """Rounded up: IUnaryLayer CEIL; integers are themselves."""
 
-    def chunk(self, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    def chunk(self, chunks: SizeLike, dim: int = 0) -> tuple[Tensor, ...]:
         """``chunks`` parts of equal size, the last one perhaps less, perhaps fewer parts, as torch has it:
         ISliceLayers.
         """

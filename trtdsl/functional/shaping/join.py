@@ -135,30 +135,34 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[SizeLike], dim: int = 
 
 
 @operation
-def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+def chunk(input: Tensor, chunks: SizeLike, dim: int = 0) -> tuple[Tensor, ...]:
     """``chunks`` parts of equal size, the last one perhaps less, perhaps fewer parts, as torch has it: ISliceLayers.
 
-    Raises UnsupportedError for a dynamic dimension that has fewer parts at some of its values.
+    ``chunks`` may be computed from sizes whose ranges leave it one value. Raises UnsupportedError where they do not,
+    and for a dynamic dimension that has fewer parts at some of its values.
 
     >>> [x.shape for x in F.chunk(net.input("x", ("N", 8)), 2, dim=1)]
     [(N, 4), (N, 4)]
     """
     axis = normalize_axis(dim, input.ndim)
-    if chunks < 1:
-        raise DefinitionError(f"chunk needs at least one part, not {chunks}")
+    parts = fixed(chunks)
+    if parts is None:
+        raise UnsupportedError(f"chunk: the number of parts, {chunks}, depends on a dynamic size: narrow its range")
+    if parts < 1:
+        raise DefinitionError(f"chunk needs at least one part, not {parts}")
     length = input.shape[axis]
     if length == 0:
-        return (input,) * chunks
-    size = (length + (chunks - 1)) // chunks
+        return (input,) * parts
+    size = (length + (parts - 1)) // parts
     if isinstance(size, int):
         return split(input, size, axis)
-    if verdict(Condition((chunks - 1) * size, "<", length)) is True:  # there is something in the last part
-        number: int | None = chunks
+    if verdict(Condition((parts - 1) * size, "<", length)) is True:  # there is something in the last part
+        number: int | None = parts
     else:
         number = fixed(-(-length // size)) if bounds(size)[0] > 0 else None
     if number is None:
         raise UnsupportedError(
-            f"chunk: whether {length} elements give {chunks} parts depends on a dynamic size: use split with sizes"
+            f"chunk: whether {length} elements give {parts} parts depends on a dynamic size: use split with sizes"
         )
     return split(input, [*[size] * (number - 1), length - (number - 1) * size], axis)
 
