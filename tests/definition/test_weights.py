@@ -197,6 +197,7 @@ def test_scopes_follow_names(good):
     with pytest.raises(td.WeightsError, match=r"no weight 'a.wait' in the weights given: a has weight, bias") as caught:
         _ = w.a.wait
     assert caught.value.location.file == __file__
+    assert str(caught.value).splitlines()[0].endswith('where it is optional, ask `"wait" in w.a`')
 
 
 def test_every_weight_must_be_used(good):

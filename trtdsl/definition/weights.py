@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -573,9 +574,8 @@ class Scope:
             raise WeightsError(
                 f"{self._prefix[:-1]!r} is not one weight but several: {parts}", location=author_location()
             )
-        optional = (
-            f'; where it is optional, ask `"{key}" in {self._prefix[:-1] or "w"}`' if isinstance(key, str) else ""
-        )
+        module = re.sub(r"\.(\d+)(?=\.|$)", r"[\1]", f"w.{self._prefix}"[:-1])  # as an author writes it
+        optional = f'; where it is optional, ask `"{key}" in {module}`' if isinstance(key, str) else ""
         raise WeightsError(
             f"no weight {name!r} in {weights.label}{self._instead(str(key))}{optional}", location=author_location()
         )
