@@ -1,5 +1,6 @@
 """Weights of a network that are not in the module's state_dict, and what forward does to those that are."""
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -124,3 +125,18 @@ class Half(torch.nn.Module):
 
 def test_a_constant_of_what_is_left_out_is_left_out():
     td.check(td.from_module(Half(), ["N,20"])).raise_for_mismatch()
+
+
+class Windowed(torch.nn.Module):
+    """A window of a table that Python looks up by the batch."""
+
+    windows = tuple(np.hanning(40 + number).astype(np.float32)[:40] for number in range(4))
+
+    def forward(self, x):
+        return x * torch.from_numpy(self.windows[x.shape[0]])
+
+
+def test_a_constant_that_differs_is_said_in_words():
+    message = r"test_constants.py:\d+: .*mul gets a constant that has other numbers at N = 2 than at N = 1: the size "
+    with pytest.raises(td.UnsupportedError, match=message):
+        td.from_module(Windowed(), {"x": "N,40"}, dims={"N": (1, 2, 3)})

@@ -192,8 +192,11 @@ class Lines:
             if (op.qualified, op.path) != (its_op.qualified, its_op.path):
                 break
             a, b = next(((a, b) for a, b in zip(_flat(mine), _flat(its)) if a != b), ("?", "?"))
+            gets = f"{a} at {here} and {b} at {there}"
+            if a in self.constants.values():
+                gets = f"a constant that has other numbers at {here} than at {there}"
             raise UnsupportedError(
-                f"{op.qualified} gets {a} at {here} and {b} at {there}: the size became a number on its way (by "
+                f"{op.qualified} gets {gets}: the size became a number on its way (by "
                 "int(), a comparison, outside of torch, or by a float before it: 0.5 * n, not n * 0.5). Fix that "
                 "dimension, narrow its range, or compute it from shapes with + - * // alone",
                 location=op.location,
