@@ -129,6 +129,58 @@ def test_dimensions_that_are_not_resized_are_those_that_are_refused(rank):
     assert len(refused) == {4: 1, 5: 3}[rank]
 
 
+def test_one_element_that_is_broadcast_and_reduced_is_read_elsewhere():
+    """docs/traps/builder-broadcast.md"""
+    built, x = Built(), torch.rand(4, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    given = built.input(x)
+    first = built.network.add_slice(given, (0, 0, 0, 0), (4, 1, 8, 8), (1, 1, 1, 1)).get_output(0)
+    difference = built.network.add_elementwise(given, first, trt.ElementWiseOperation.SUB).get_output(0)
+    built.output(built.network.add_reduce(difference, trt.ReduceOperation.MAX, 0b1100, False).get_output(0))
+    assert not torch.equal((x - x[:, :1]).amax((2, 3)), torch.zeros(4, 3))
+    assert torch.equal(built.run()["y"], torch.zeros(4, 3))
+
+
+def _normal(x):
+    x = x.permute(0, 2, 3, 1)
+    return torch.nn.functional.layer_norm(x, (int(x.shape[-1]),)).amax((1, 2))
+
+
+BROADCAST = [
+    lambda x: (x - x[:, :1]).amax((2, 3)),
+    lambda x: (x * 2 - x[:, 0].unsqueeze(1)).sum((0, 2, 3)),
+    lambda x: (x - x.flip(1)[:, -1:]).amax((2, 3)),
+    lambda x: (x - x[..., :1]).amax(3),
+    lambda x: (x - x[:1]).mean((2, 3)),
+    lambda x: (x.exp() / (x[:, :1] + x[:, 1:2]).exp()).sum((2, 3)),
+    lambda x: torch.where(x > x[:, :1], x, x[:, :1]).sum((2, 3)),
+    lambda x: x.softmax(1).mean((2, 3)),
+    lambda x: x.log_softmax(1).mean((2, 3)),
+    lambda x: (x - x.mean(1, keepdim=True)).amax((2, 3)),
+    lambda x: (x * 2 - x.amax(1, keepdim=True)).amin((2, 3)),
+    lambda x: torch.nn.functional.normalize(x, dim=1).amax((2, 3)),
+    lambda x: (x * torch.einsum("nchw->nhw", x).unsqueeze(1)).amax((2, 3)),
+    lambda x: (x.exp() / x.exp().sum(1, keepdim=True)).amax((2, 3)),
+    _normal,
+]
+
+
+@pytest.mark.parametrize(
+    ("batch", "dtype"),
+    [(4, torch.float32), (td.Dim("N", min=1, opt=4, max=8), torch.float32), (4, torch.float16)],
+    ids=["static", "dynamic", "half"],
+)
+def test_one_element_that_is_broadcast_and_reduced_is_torchs(batch, dtype):
+    net, feeds, expected = td.Network(), {}, {}
+    for number, (function, channels) in enumerate(itertools.product(BROADCAST, (2, 6))):
+        name, shape = f"x{number}", (4, channels, 8, 8)
+        feeds[name] = torch.rand(shape, generator=torch.Generator().manual_seed(number)).to(dtype) + 0.5
+        net.output(function(net.input(name, (batch, *shape[1:]), str(dtype)[6:])), f"y{number}")
+        expected[f"y{number}"] = function(feeds[name].float())
+    room = 1e-4 if dtype == torch.float32 else 2e-2
+    found = {name: value.float() for name, value in td.evaluate_engine(net, feeds).items()}
+    torch.testing.assert_close(found, expected, rtol=room, atol=room)
+
+
 def test_a_slice_without_dimensions_that_clamps_is_never_written():
     """docs/traps/builder-slice.md"""
     built = Built()

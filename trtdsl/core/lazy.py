@@ -57,13 +57,15 @@ else:
 
 # The one place where a room knows of the rooms above it. Tensor and Size call functions of trtdsl.functional, a spec
 # that another process gets loads its file, a size asks what is proven about sizes, a condition asks the network that
-# is being written for what it requires, a graph runs the passes, and a precision quantizes operands.
+# is being written for what it requires, a graph runs the passes, a precision quantizes operands, and a layer that
+# broadcasts adds a slice.
 F: Any = LazyModule("trtdsl.functional")
 network_files: Any = LazyModule("trtdsl.definition.spec.load")
 conditions: Any = LazyModule("trtdsl.sizes.condition")
 proofs: Any = LazyModule("trtdsl.sizes.proof")
 fractions: Any = LazyModule("trtdsl.functional.pointwise.fraction")
 complexes: Any = LazyModule("trtdsl.functional.spectral.complex_tensor")
+layers: Any = LazyModule("trtdsl.layers")
 passes: Any = LazyModule("trtdsl.functional.passes")
 quantization: Any = LazyModule("trtdsl.functional.pointwise.quantization")
 
@@ -76,6 +78,7 @@ __all__ = [
     "complexes",
     "conditions",
     "fractions",
+    "layers",
     "network_files",
     "np",
     "passes",

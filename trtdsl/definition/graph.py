@@ -153,6 +153,7 @@ class Call(Node):
         """The result as a Tensor."""
         scope = self.operation.scope or scope
         result = Tensor(self.operation.network, shape, dtype, name=name, scope=scope, node=self)
+        result.partial = not self.is_product and any(x.partial for x in self.operands if x is not None)
         self.results.append(result)
         return result
 

@@ -46,7 +46,19 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
     A constant has its value in ``data``; operations on constants alone are computed when the network is written.
     """
 
-    __slots__ = ("_order", "data", "dtype", "handle", "name", "network", "node", "scope", "shape", "weight_names")
+    __slots__ = (
+        "_order",
+        "data",
+        "dtype",
+        "handle",
+        "name",
+        "network",
+        "node",
+        "partial",
+        "scope",
+        "shape",
+        "weight_names",
+    )
     __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType]
 
     @classmethod
@@ -101,6 +113,9 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
         self.weight_names = weight_names
         self.node = node
         """The :class:`~trtdsl.definition.graph.Node` that gives it; None for a constant and for an input."""
+        self.partial = False
+        """Whether it is, but for what is done to each element, one of an axis, or of the few of one: TensorRT-RTX
+        broadcasts these wrongly (docs/traps/builder-broadcast.md)."""
 
     @property
     def trt(self) -> Any:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from ..core.errors import DefinitionError, ShapeError, UnsupportedError
-from ..core.lazy import torch
+from ..core.lazy import layers, torch
 from ..core.tensors.layer_target import LayerTarget
 from ..definition.graph import Layer, Region, add_to
 from ..definition.network import Network
@@ -39,6 +39,7 @@ def add_layer(
     evaluate: Evaluate | None = None,
     order: tuple[int, ...] | Callable[[], tuple[int, ...]] | Literal["kept"] | None = None,
     dtype: torch.dtype | list[torch.dtype] | None = None,
+    partial: bool | None = None,
     **facts: Any,
 ) -> Any:
     """Records a layer and gives its output Tensor, or a tuple of them when there are several, or none.
@@ -52,6 +53,7 @@ def add_layer(
     A layer on constants alone is evaluated instead, unless its result is much larger than they are; where TensorRT
     would surely take it, by ``evaluate`` at once. ``order`` is the result's :attr:`Tensor.order`: "kept" is that of the
     first operand of its shape, for a layer that does the same to all elements whatever the rank; None row-major.
+    ``partial`` is the result's :attr:`Tensor.partial`, by default that of the operands of such a layer.
 
     Raises DefinitionError for operands of two networks; what TensorRT refuses is raised when the graph is emitted.
     """
@@ -91,11 +93,14 @@ def add_layer(
     if dtype is not None:
         for each in dtypes:
             network.backend.data_type(each)
+    if partial is None:
+        partial = order == "kept" and any(x.partial for x in operands if x is not None)
     prefix, scope, *_ = network.place_layer(node.label, node.used)
     name = f"{prefix}.{node.label}" if prefix else node.label
     for sizes, each in zip(shapes, dtypes, strict=True):
         result = Tensor(network, (), each, name=name, scope=scope, node=node)
         result.shape = _sizes(network, sizes, result, operation)
+        result.partial = partial
         node.results.append(result)
     if order is not None:
         result = node.results[0]
@@ -279,6 +284,20 @@ def broadcast(*shapes: Shape) -> Shape:
                 common = size
         result.append(common)
     return tuple(result)
+
+
+def repeated(x: Tensor, shape: Shape) -> Tensor:
+    """``x`` in a shape that it is broadcast to: itself, and by an ISliceLayer where TensorRT-RTX broadcasts it wrongly.
+
+    >>> x = net.input("x", (4, 3, 8))
+    >>> repeated(x, (4, 3, 8)) is x, repeated(x[:, :1], (4, 3, 8)).shape
+    (True, (4, 3, 8))
+    """
+    stride = [0 if have == 1 and want != 1 else 1 for have, want in zip(x.shape, shape, strict=True)]
+    if not x.partial or all(stride):
+        return x
+    sizes = [have if step else want for have, want, step in zip(x.shape, shape, stride, strict=True)]
+    return layers.slice(x, (0,) * x.ndim, sizes, stride)
 
 
 def require_match(network: Network, result: Shape, *shapes: Shape) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from .base import add_layer, adds, broadcast, member, require_match
+from .base import add_layer, adds, broadcast, member, repeated, require_match
 from .cast import convert
 from .common import DefinitionError, Evaluate, Node, ShapeError, Tensor, evaluates, mistakes, operation, torch
 
 
 @operation
 def elementwise(a: Tensor, b: Tensor, op: str) -> Tensor:
-    """``a op b``, element by element: one IElementWiseLayer.
+    """``a op b``, element by element: one IElementWiseLayer, and where a Tensor is :attr:`~trtdsl.Tensor.partial` and
+    broadcast, an ISliceLayer before it.
 
     ``op`` is a member of ``trt.ElementWiseOperation``: SUM, PROD, MAX, MIN, SUB, DIV, POW, FLOOR_DIV, AND, OR, XOR,
     EQUAL, GREATER, LESS. Both operands have one rank and one dtype; dimensions of size 1 are broadcast.
@@ -25,6 +26,7 @@ def elementwise(a: Tensor, b: Tensor, op: str) -> Tensor:
         raise ShapeError(f"elementwise operands must have one rank, not {a.ndim} and {b.ndim}")
     shape = broadcast(a.shape, b.shape)
     require_match(a.network, shape, a.shape, b.shape)
+    a, b = repeated(a, shape), repeated(b, shape)
     kind = member(a.network.trt.ElementWiseOperation, op, "elementwise operation")
     plain = a.dtype == b.dtype and a.dtype in (torch.float32, torch.float16, torch.bfloat16)
     dtype = torch.bool if op.upper() in ("EQUAL", "GREATER", "LESS") else a.dtype
@@ -151,6 +153,7 @@ def select(condition: Tensor, then: Tensor, otherwise: Tensor) -> Tensor:
         raise ShapeError(f"select operands must have one rank, not {condition.ndim}, {then.ndim} and {otherwise.ndim}")
     shape = broadcast(condition.shape, then.shape, otherwise.shape)
     require_match(condition.network, shape, condition.shape, then.shape, otherwise.shape)
+    condition, then, otherwise = (repeated(x, shape) for x in (condition, then, otherwise))
     return add_layer(adds("add_select"), condition, then, otherwise, shape=shape, dtype=then.dtype, order="kept")
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .base import add_layer, adds, axes_mask, axes_of, normalize_axis
+from .cast import cast
 from .common import DefinitionError, Evaluate, Node, ShapeError, Shapes, Tensor, evaluates, mistakes, operation, torch
+from .elementwise import elementwise
 from .lifting import HEIGHT, lifted
+from .reduce import is_few, reduce
+from .unary import unary
 
 
 @operation
@@ -20,6 +24,9 @@ def normalization(
     version: int = 2,
 ) -> Tensor:
     """``(x - mean) / sqrt(variance + epsilon) * scale + bias`` over ``axes``: one INormalizationLayer.
+
+    Over one axis of two to six elements it is written out in float32 by elementwise layers and two IReduceLayers, since
+    TensorRT-RTX takes these elements wrongly together with a later reduction.
 
     ``scale`` and ``bias`` have the rank of ``x`` and are broadcast to it. ``groups`` splits dimension 1; ``axes`` are
     then all dimensions after it, and ``scale`` and ``bias`` (1, C, 1, …), or (1, groups, 1, …) in version 1, the only
@@ -35,12 +42,23 @@ def normalization(
         (x, scale, bias), back = image
         axes = sorted({HEIGHT, *(axis + (axis >= HEIGHT) for axis in axes)})
         return back(normalization(x, scale, bias, axes, epsilon, groups, version))
+    if groups == 1 and is_few(x, axes) and x.data is None:
+        return _written_out(x, scale, bias, axes, epsilon)
     mask = axes_mask(axes)
     if version not in (1, 2):
         raise DefinitionError(f"INormalizationLayer has versions 1 and 2, not {version}")
     method, parts = "add_normalization" if version == 1 else "add_normalization_v2", None if groups == 1 else groups
     add = adds(method, mask, numbers={"epsilon": epsilon}, num_groups=parts)
     return add_layer(add, x, scale, bias, shape=x.shape)
+
+
+def _written_out(x: Tensor, scale: Tensor, bias: Tensor, axes: Sequence[int], epsilon: float) -> Tensor:
+    wide, factor, shift = (cast(each, "float32") for each in (x, scale, bias))
+    centred = elementwise(wide, reduce(wide, "AVG", axes, True), "SUB")
+    variance = reduce(elementwise(centred, centred, "PROD"), "AVG", axes, True)
+    least = x.network.constant(torch.full((1,) * x.ndim, epsilon))
+    normal = elementwise(centred, unary(elementwise(variance, least, "SUM"), "SQRT"), "DIV")
+    return cast(elementwise(elementwise(normal, factor, "PROD"), shift, "SUM"), x.dtype)
 
 
 mistakes("NORMALIZATION", axes=True, left_out=True, numbers={"epsilon": lambda x: x * 100 + 1e-2 * (x == 0)})

@@ -19,6 +19,11 @@ from .common import (
     operation,
     torch,
 )
+from .elementwise import elementwise
+from .unary import unary
+
+FEW = range(2, 7)
+"""So many elements of an axis are not reduced by a loop."""
 
 
 @operation
@@ -35,7 +40,18 @@ def reduce(x: Tensor, op: str, axes: Sequence[int], keep_dims: bool = False) -> 
         1 if axis in axes else size for axis, size in enumerate(x.shape) if keep_dims or axis not in axes
     )
     kind = member(x.network.trt.ReduceOperation, op, "reduce operation")
-    return add_layer(adds("add_reduce", kind, axes_mask(axes), keep_dims), x, shape=shape)
+    partial = x.partial or is_few(x, axes)
+    return add_layer(adds("add_reduce", kind, axes_mask(axes), keep_dims), x, shape=shape, partial=partial)
+
+
+def is_few(x: Tensor, axes: Sequence[int]) -> bool:
+    """Whether ``axes`` are one axis, of two to six elements, each of which TensorRT-RTX takes as a slice.
+
+    >>> is_few(net.input("x", (2, 3, 8)), [1]), is_few(net.input("y", (2, 3, 8)), [2])
+    (True, False)
+    """
+    sizes = [x.shape[axis] for axis in axes if x.shape[axis] != 1]
+    return len(sizes) == 1 and sizes[0] in FEW
 
 
 def _product(x: torch.Tensor, axes: list[int], keep: bool) -> torch.Tensor:
@@ -101,10 +117,16 @@ def _reduce(node: Node) -> Evaluate:
 def softmax(x: Tensor, axis: int) -> Tensor:
     """Softmax over one axis of a floating-point tensor: one ISoftMaxLayer.
 
+    Of two to six elements it is written out, since TensorRT-RTX takes these wrongly together with a later reduction:
+    IReduceLayer twice, IElementWiseLayer twice and IUnaryLayer, and ISliceLayers to repeat what was reduced.
+
     >>> softmax(net.input("x", (2, 3)), 1).shape
     (2, 3)
     """
     axis = normalize_axis(axis, x.ndim)
+    if is_few(x, [axis]) and x.data is None:
+        powers = unary(elementwise(x, reduce(x, "MAX", [axis], True), "SUB"), "EXP")
+        return elementwise(powers, reduce(powers, "SUM", [axis], True), "DIV")
     what = ("softmax", "rows" if axis == x.ndim - 1 else "")
     return add_layer(adds("add_softmax", axes=1 << axis), x, shape=x.shape, order=lambda: x.order, what=what)
 

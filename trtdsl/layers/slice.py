@@ -46,7 +46,9 @@ def slice(
     dynamic = [None if is_static(box) else size_tensor(network, box) for box in boxes]
     static = [box if tensor is None else (0,) * len(box) for box, tensor in zip(boxes, dynamic, strict=True)]
     add = adds("add_slice", *static, takes=1, mode=member(network.trt.SampleMode, mode, "slice mode"))
-    return add_layer(add, x, *dynamic, fill, shape=tuple(size), order=lambda: x.order)
+    is_one = any(want == 1 and have != 1 for want, have in zip(size, x.shape, strict=True))
+    partial = (is_one or x.partial) and not (0 in stride and 1 not in size)
+    return add_layer(add, x, *dynamic, fill, shape=tuple(size), order=lambda: x.order, partial=partial)
 
 
 mistakes("SLICE", members={"mode": {"FILL": "CLAMP", "CLAMP": "WRAP", "REFLECT": "CLAMP", "WRAP": "CLAMP"}})

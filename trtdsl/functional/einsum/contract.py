@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...definition.operation import Operation, require_network
+from ...layers.reduce import FEW
 from ..common import Call, DefinitionError, L, Network, Shape, Tensor, is_static, torch
 from ..lowerings import Choice
 from ..operands import as_tensor, result_type
@@ -49,7 +50,9 @@ def _einsum(equation: Equation, tensors: list[Tensor], lowering: str) -> Tensor:
     if all(tensor.is_constant for tensor in tensors):
         return contraction.lower()
     scope = next((tensor.scope for tensor in tensors if not tensor.is_constant), "")
-    return contraction.tensor(tuple(sizes[label] for label in equation.output), dtype, "einsum", scope)
+    result = contraction.tensor(tuple(sizes[label] for label in equation.output), dtype, "einsum", scope)
+    result.partial |= any(size in FEW for label, size in sizes.items() if label not in equation.output)
+    return result
 
 
 class Contraction(Call):
