@@ -124,10 +124,11 @@ def test_arrays_become_constants_in_the_authors_call_alone():
     assert seen == [torch.Tensor, type(x)]
 
 
-def test_a_composed_function_leaves_precision_to_its_parts():
+@pytest.mark.parametrize(("length", "type"), [(8, "SOFTMAX"), (5, "UNARY")])
+def test_a_composed_function_leaves_precision_to_its_parts(length, type):
     """torch.autocast runs the products of an attention low, and its softmax in float32."""
     net = td.Network(precision="fp16")
-    x, w = net.input("x", (5, 2, 8)), net.constant(torch.ones(24, 8))
+    x, w = net.input("x", (length, 2, 8)), net.constant(torch.ones(24, 8))
     F.multi_head_attention_forward(
         x, x, x, 8, 2, w, None, None, None, False, 0.0, net.constant(torch.ones(8, 8)), None, False
     )
@@ -136,7 +137,7 @@ def test_a_composed_function_leaves_precision_to_its_parts():
         layer = net.definition.get_layer(index)
         kinds.setdefault(layer.type.name, set()).add(layer.get_output(0).dtype.name)
     assert kinds["MATRIX_MULTIPLY"] == {"HALF"}
-    assert kinds["SOFTMAX"] == {"FLOAT"}
+    assert kinds[type] == {"FLOAT"}
     assert net.precision == torch.float16
 
 

@@ -46,7 +46,7 @@ def test_a_convolution():
         (lambda n, a, b: L.elementwise(a, b, "SUM"), [(3, 4), (1, 4)], 12, 4 * (12 + 4 + 12)),
         (lambda n, x: L.reduce(x, "SUM", [1]), [(3, 4)], 12, 4 * (12 + 3)),
         (lambda n, x: L.activation(x, "RELU"), [(3, 4)], 12, 4 * 24),
-        (lambda n, x: L.softmax(x, 1), [(3, 4)], 5 * 12, 4 * 24),  # maximum, difference, exponential, sum, quotient
+        (lambda n, x: L.softmax(x, 1), [(3, 8)], 5 * 24, 4 * 48),  # maximum, difference, exponential, sum, quotient
         (  # one product and one sum; a scale and a shift for each channel are read, too
             lambda n, x: L.scale(x, n.constant([0.0, 1.0, 2.0]), n.constant([1.0, 2.0, 3.0])),
             [(2, 3, 4, 5)],

@@ -152,7 +152,7 @@ def test_equivalent_mutants_are_excused(write, type, change):
         (lambda x: F.conv2d(x, torch.ones(2, 2, 3, 3), padding=1, stride=2), (1, 2, 6, 6)),
         (lambda x: F.avg_pool2d(x, 3, stride=2, padding=1), (1, 2, 6, 6)),
         (lambda x: F.layer_norm(x, (8,), eps=1e-5), (3, 8)),
-        (lambda x: F.softmax(x, 1), (3, 4)),
+        (lambda x: F.softmax(x, 1), (3, 8)),
         (lambda x: F.cumsum(x, 0), (4, 3)),
         (lambda x: x.transpose(0, 1), (3, 4)),
         (lambda x: F.interpolate(x, size=(7, 5), mode="bilinear"), (1, 1, 4, 4)),
