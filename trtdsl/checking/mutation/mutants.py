@@ -55,7 +55,7 @@ def mutants(node: Node) -> Iterator[Mutant]:
     """The mutants of a layer. For a layer without any, one mutant makes its result a little greater.
 
     >>> net = td.Network()
-    >>> y = F.softmax(net.input("x", (2, 3)), 1)
+    >>> y = F.softmax(net.input("x", (2, 8)), 1)
     >>> [mutant.change for mutant in mutants(td.Interpreter(net).nodes[0])]
     ['axis 0 for 1', 'left out']
     """
