@@ -98,3 +98,17 @@ def test_a_dimensioned_float64_is_refused_as_before():
         x + torch.ones(3, dtype=torch.float64)
     with pytest.raises(td.UnsupportedError, match="no data type for torch.float64"):
         net.output(net.constant(torch.tensor(1.0, dtype=torch.float64)), "y")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "bool"])
+def test_a_tensor_of_a_numpy_matrix(dtype):
+    """Of all its elements, in its dtype or the one asked for, as torch.tensor makes it."""
+    matrix = torch.arange(6).reshape(2, 3).numpy()
+    net = td.Network()
+    with net.current():
+        net.output(F.tensor(matrix.astype(dtype)), "own")
+        net.output(F.tensor(matrix.astype("float64"), dtype="float32"), "asked")
+    got = td.Interpreter(net)({})
+    expected = torch.tensor(matrix.astype(dtype))
+    assert got["own"].dtype == expected.dtype and torch.equal(got["own"], expected)
+    assert got["asked"].dtype == torch.float32 and torch.equal(got["asked"], torch.tensor(matrix).float())
