@@ -3,7 +3,7 @@
 import pytest
 import torch
 from support import layer_types
-from support.random_networks import RandomNetwork, defined, differences
+from support.random_networks import RandomNetwork, defined, differences, program_differences
 
 import trtdsl as td
 
@@ -27,6 +27,23 @@ def test_random_networks_are_torchs(start):
 @pytest.mark.parametrize("start", range(SOME, MORE, 300))
 def test_more_random_networks_are_torchs(start):
     compare(start, start + 300)
+
+
+def compare_programs(start, end):
+    cases = [RandomNetwork(seed) for seed in range(start, end)]
+    found = program_differences(cases)
+    sources = {case.seed: f"{case.inputs}:\n{case.text()}" for case in cases}
+    assert not found, "\n".join(f"network {seed}, {sources[seed]}\n{lines}" for seed, lines in found.items())
+
+
+def test_the_programs_of_random_networks_give_what_torch_gives():
+    compare_programs(0, 16)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("start", range(SOME, MORE, 24))
+def test_more_programs_of_random_networks_give_what_torch_gives(start):
+    compare_programs(start, start + 24)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 3, 4, 7, 11, 380, 431, 3271, 3606])

@@ -10,6 +10,7 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
+from trtdsl.engine.running.evaluate import evaluator_of
 
 MOST = 3000  # elements of a value
 
@@ -442,29 +443,63 @@ class RandomNetwork:
 def defined(case, ranged=None):
     """The network that trtdsl makes of the source; dynamic sizes have ranges, where they are asked for or by chance."""
     net = td.Network(precision=case.precision)
-    dims = {}
-    if case.seed % 2 if ranged is None else ranged:
-        dims = {"N": td.Dim("N", min=1, opt=2, max=3), "H": td.Dim("H", min=3, opt=5, max=13)}
-    shapes = {name: tuple(dims.get(size, size) for size in shape) for name, shape in case.inputs.items()}
-    known = {name: net.input(name, shape, case.dtype) for name, shape in shapes.items()}
-    known |= {name: net.constant(value, case.dtype) for name, value in case.constants.items()}
-    known |= {"F": Ours(), "output": net.output}
-    with net.current():
-        exec(case.text(), known)
+    define(net, case, ranged=case.seed % 2 if ranged is None else ranged)
     return net
 
 
+def define(net, case, prefix="", ranged=True):
+    """Adds the network of a case to another, its inputs and outputs with a prefix."""
+    dims = {}
+    if ranged:
+        dims = {"N": td.Dim("N", min=1, opt=2, max=3), "H": td.Dim("H", min=3, opt=5, max=13)}
+    shapes = {name: tuple(dims.get(size, size) for size in shape) for name, shape in case.inputs.items()}
+    known = {name: net.input(prefix + name, shape, case.dtype) for name, shape in shapes.items()}
+    known |= {name: net.constant(value, case.dtype) for name, value in case.constants.items()}
+    known |= {"F": Ours(), "output": lambda value, name: net.output(value, prefix + name)}
+    with net.current():
+        exec(case.text(), known)
+
+
+def feeds(case, which, prefix=""):
+    return {prefix + name: value.to(case.dtype) for name, value in case.feeds[which].items()}
+
+
 def differences(case, net):
-    """What trtdsl gets otherwise than torch in float64, as lines to read."""
+    """What trtdsl's interpreter gets otherwise than torch in float64, as lines to read."""
+    return [line for which in (0, 1) for line in apart(case, which, td.interpret(net, feeds(case, which)))]
+
+
+def program_differences(cases):
+    """What programs of engines get otherwise, by the cases' numbers; fixed sizes are built together."""
+    found = {}
+    for precision in {case.precision for case in cases}:
+        fixed = [case for case in cases if case.precision == precision and not case.dynamic]
+        found |= _built_together(fixed, precision)
+    for case in cases:
+        if case.dynamic:
+            evaluator = evaluator_of(defined(case, ranged=True))
+            found[case.seed] = [line for which in (0, 1) for line in apart(case, which, evaluator(feeds(case, which)))]
+    return {seed: lines for seed, lines in found.items() if lines}
+
+
+def _built_together(cases, precision):
+    net, given = td.Network(precision=precision), {}
+    for case in cases:
+        define(net, case, f"n{case.seed}_")
+        given |= feeds(case, 0, f"n{case.seed}_")
+    got = td.evaluate_engine(net, given) if cases else {}
+    return {case.seed: apart(case, 0, got, f"n{case.seed}_") for case in cases}
+
+
+def apart(case, which, got, prefix=""):
+    """Which outputs are not torch's for the first or the second feed, as lines to read."""
     found = []
-    for feed, known in zip(case.feeds, case.known, strict=True):
-        got = td.interpret(net, {name: value.to(case.dtype) for name, value in feed.items()})
-        for name in case.outputs:
-            want, have = known[name], got[name].double()
-            if have.shape != want.shape:
-                found.append(f"{name}: {tuple(have.shape)} instead of {tuple(want.shape)}")
-                continue
-            apart = float((have - want).abs().max() / max(float(want.abs().max()), 1e-2))
-            if not apart <= case.tolerance:
-                found.append(f"{name}: {apart:.2g} of the greatest value apart")
+    for name in case.outputs:
+        want, have = case.known[which][name], got[prefix + name].double()
+        if have.shape != want.shape:
+            found.append(f"{name}: {tuple(have.shape)} instead of {tuple(want.shape)}")
+            continue
+        distance = float((have - want).abs().max() / max(float(want.abs().max()), 1e-2))
+        if not distance <= case.tolerance:
+            found.append(f"{name}: {distance:.2g} of the greatest value apart")
     return found

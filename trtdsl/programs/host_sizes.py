@@ -24,7 +24,8 @@ Number = int | float | bool
 
 STEPS = 400_000  # steps of the host's own program: a loop of 100,000 turns takes about a third
 
-LITERAL = re.compile(r"(?P<value>-?[0-9A-Fa-f]+)(?P<type>i64|i32|i16|i8|u64|u32|u8|b|f32|f16|f64)")
+LITERAL = re.compile(r"(?P<value>\S+?)(?P<type>i64|i32|i16|i8|u64|u32|u8|b|f32|f16|f64)")
+FLOATS = {"f16": "<e", "f32": "<f", "f64": "<d"}
 BOUNDS = re.compile(r"shape input value at index \d+ is out of bounds \[(-?\d+), (-?\d+)\]")
 
 
@@ -66,20 +67,23 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
 
 
 def literal(text: str) -> Number | None:
-    """A number as ``memset`` has it: floats are the hexadecimal digits of their bits.
+    """A number as ``memset`` has it, in decimal digits; of a float there are at most six.
 
-    >>> literal("10i64"), literal("1b"), literal("3F800000f32")
-    (10, True, 1.0)
+    >>> literal("10i64"), literal("1b"), literal("-0.5f32"), literal("1e+10f32")
+    (10, True, -0.5, 10000000000.0)
     """
     match = LITERAL.fullmatch(text)
     if match is None:
         return None
-    value, kind = match["value"], match["type"]
-    if kind == "f32" and len(value) <= 8 and not value.startswith("-"):
-        return struct.unpack(">f", bytes.fromhex(value.zfill(8)))[0]
-    if kind.startswith("f") or not value.lstrip("-").isdigit():
+    value, kind = match["value"][:20], match["type"]
+    if kind in FLOATS:
+        try:
+            return struct.unpack(FLOATS[kind], struct.pack(FLOATS[kind], float(value)))[0]
+        except (ValueError, OverflowError):
+            return None
+    if not value.lstrip("-").isdigit():
         return None
-    return bool(int(value[:20])) if kind == "b" else int(value[:20])
+    return bool(int(value)) if kind == "b" else int(value)
 
 
 class Scalars:

@@ -147,6 +147,18 @@ def test_small_networks_equal_torch(name):
     torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("bound", [0.137, -0.5, 2.0, 10.0, 1e-5, 1e7])
+def test_a_float_that_the_host_compares_is_read(bound):
+    """Its text has decimal digits; "2f32" is no number by its bits."""
+    net = td.Network()
+    with net.current():
+        x = net.input("x", (3, 4))
+        net.output(td.cond(x.amax() > bound, lambda x: x + 1, lambda x: x - 1, (x,)), "y")
+    run = evaluator_of(net)
+    for x in (torch.full((3, 4), bound + scale * max(abs(bound), 1.0)) for scale in (0.3, -0.3)):
+        torch.testing.assert_close(run({"x": x})["y"], x + 1 if x.amax() > bound else x - 1)
+
+
 @pytest.mark.parametrize("size", [1, 2, 5, 8])
 def test_a_dynamic_engine_is_one_for_all_sizes(size):
     net = td.Network()

@@ -291,7 +291,7 @@ def _no_scales(settings: Settings) -> None:
 
 def _elementwise(compute: Callable[..., torch.Tensor]) -> Operation:
     def operation(settings: Settings, inputs: Tensors, outputs: Tensors) -> list[torch.Tensor]:
-        scale = literal(settings.text("alpha", "0f32"))  # says what a constant operand is
+        scale = settings.real("alpha")  # says what a constant operand is
         if scale != 0 and not any(x.numel() == 1 and float(x) == scale for x in inputs):
             raise UnevaluatedProgramError(f"{settings.kind} has an alpha that is none of its operands")
         result = compute(*map(_wide, inputs))
