@@ -147,12 +147,13 @@ def test_small_networks_equal_torch(name):
     torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("rows", [3, td.Dim("N", min=1, opt=3, max=4)])
 @pytest.mark.parametrize("bound", [0.137, -0.5, 2.0, 10.0, 1e-5, 1e7])
-def test_a_float_that_the_host_compares_is_read(bound):
-    """Its text has decimal digits; "2f32" is no number by its bits."""
+def test_a_branch_on_a_float_equals_torch_in_both_its_ways(bound, rows):
+    """The host's constant has decimal digits ("2f32"); a select reads what the other branch has not written."""
     net = td.Network()
     with net.current():
-        x = net.input("x", (3, 4))
+        x = net.input("x", (rows, 4))
         net.output(td.cond(x.amax() > bound, lambda x: x + 1, lambda x: x - 1, (x,)), "y")
     run = evaluator_of(net)
     for x in (torch.full((3, 4), bound + scale * max(abs(bound), 1.0)) for scale in (0.3, -0.3)):

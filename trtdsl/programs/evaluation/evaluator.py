@@ -133,7 +133,9 @@ class Evaluation:
             if isinstance(record, str):
                 continue
             if kind in ("jmp", "cjmp"):
-                position = self._jump(kind, record, labels)
+                target = self._jump(kind, record, labels)
+                self._pass_over(statements[position:target])
+                position = target
             elif kind in ("signal", "wait"):
                 self.order.note(kind, record)
             elif kind == "shape_call":
@@ -159,6 +161,12 @@ class Evaluation:
         if compare is None or len(operands) != 2:
             raise UnevaluatedProgramError(f"the jump {record.text('op')[:20]} is not known")
         return labels[targets[0 if compare(*operands) else 1]]
+
+    def _pass_over(self, statements: Sequence[tuple[str, Record | str]]) -> None:
+        for _, record in statements:
+            if isinstance(record, Record):
+                for name in record.texts("output_args") + record.texts("output"):
+                    self.memory.note_passed(name)
 
     def _check_read(self, name: str) -> None:
         reason = self.absent.get(self.memory.root(name).name)

@@ -99,6 +99,8 @@ class Memory:
         self.owners = torch.zeros(self.tracked // self.unit + 1, dtype=torch.int16)
         self.numbers: dict[str, int] = {}
         self.writers: dict[int, str] = {}
+        self.passed: set[str] = set()
+        """Tensors that a jump passed over, and that lie nowhere since: a select reads both branches' results."""
 
     def close(self) -> None:
         """Gives the memory back."""
@@ -179,7 +181,7 @@ class Memory:
     def check_read(self, name: str, what: str) -> None:
         """Raises ProgramFaultError where a part of a tensor was not written, or another tensor was written there."""
         owners = self._owned(name)
-        if owners is None:
+        if owners is None or self.root(name).name in self.passed:
             return
         number = self.numbers.get(self.root(name).name, 0)
         wrong = owners != number if number else torch.ones_like(owners, dtype=torch.bool)
@@ -215,6 +217,13 @@ class Memory:
                 raise UnevaluatedProgramError("the program has more tensors than are told apart")
             owners.fill_(number)
             self.writers[number] = what
+            self.passed.discard(self.root(name).name)
+
+    def note_passed(self, name: str) -> None:
+        """Remembers that a jump passed over the launch that writes a tensor, unless an earlier one's result is there."""
+        root = self.root(name).name
+        if root not in self.numbers or not self.holds(root):
+            self.passed.add(root)
 
     def holds(self, name: str) -> bool:
         """Whether a part of a tensor's memory is its own already."""
