@@ -31,9 +31,11 @@ def test_more_random_networks_are_torchs(start):
 
 def compare_programs(start, end):
     cases = [RandomNetwork(seed) for seed in range(start, end)]
-    found = program_differences(cases)
-    sources = {case.seed: f"{case.inputs}:\n{case.text()}" for case in cases}
-    assert not found, "\n".join(f"network {seed}, {sources[seed]}\n{lines}" for seed, lines in found.items())
+    outcomes = program_differences(cases)
+    wrong = [case for case in cases if isinstance(outcomes[case.seed], list) and outcomes[case.seed]]
+    assert not wrong, "\n".join(f"network {c.seed}, {c.inputs}:\n{c.text()}\n{outcomes[c.seed]}" for c in wrong)
+    unknown = [outcome for outcome in outcomes.values() if isinstance(outcome, str)]
+    assert len(unknown) <= len(cases) // 4, unknown
 
 
 def test_the_programs_of_random_networks_give_what_torch_gives():

@@ -10,6 +10,7 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
+from trtdsl.core.errors import BuildError, ShapeError, UnevaluatedProgramError
 from trtdsl.engine.running.evaluate import evaluator_of
 
 MOST = 3000  # elements of a value
@@ -470,25 +471,36 @@ def differences(case, net):
 
 
 def program_differences(cases):
-    """What programs of engines get otherwise, by the cases' numbers; fixed sizes are built together."""
+    """Of each network what its engine's program gets otherwise, or why it has none, by the cases' numbers."""
     found = {}
     for precision in {case.precision for case in cases}:
-        fixed = [case for case in cases if case.precision == precision and not case.dynamic]
-        found |= _built_together(fixed, precision)
+        found |= _built_together([case for case in cases if case.precision == precision and not case.dynamic])
     for case in cases:
         if case.dynamic:
-            evaluator = evaluator_of(defined(case, ranged=True))
-            found[case.seed] = [line for which in (0, 1) for line in apart(case, which, evaluator(feeds(case, which)))]
-    return {seed: lines for seed, lines in found.items() if lines}
+            found |= _built_together([case])
+    return found
 
 
-def _built_together(cases, precision):
-    net, given = td.Network(precision=precision), {}
-    for case in cases:
-        define(net, case, f"n{case.seed}_")
-        given |= feeds(case, 0, f"n{case.seed}_")
-    got = td.evaluate_engine(net, given) if cases else {}
-    return {case.seed: apart(case, 0, got, f"n{case.seed}_") for case in cases}
+def _built_together(cases):
+    """In one engine; in several, where TensorRT refuses one of the networks or a program has what is not known."""
+    if not cases:
+        return {}
+    try:
+        net = td.Network(precision=cases[0].precision)
+        for case in cases:
+            define(net, case, f"n{case.seed}_", ranged=case.dynamic)
+        run = evaluator_of(net)
+        found = {case.seed: [] for case in cases}
+        for which in (0, 1) if cases[0].dynamic else (0,):
+            got = run({name: value for case in cases for name, value in feeds(case, which, f"n{case.seed}_").items()})
+            for case in cases:
+                found[case.seed] += apart(case, which, got, f"n{case.seed}_")
+        return found
+    except (BuildError, ShapeError, UnevaluatedProgramError) as error:
+        if len(cases) == 1:
+            return {cases[0].seed: str(error)}
+        middle = len(cases) // 2
+        return _built_together(cases[:middle]) | _built_together(cases[middle:])
 
 
 def apart(case, which, got, prefix=""):

@@ -220,7 +220,7 @@ class Memory:
             self.passed.discard(self.root(name).name)
 
     def note_passed(self, name: str) -> None:
-        """Remembers that a jump passed over the launch that writes a tensor, unless an earlier one's result is there."""
+        """Remembers that a jump passed over the launch that writes a tensor, unless its earlier result is there."""
         root = self.root(name).name
         if root not in self.numbers or not self.holds(root):
             self.passed.add(root)
