@@ -605,7 +605,7 @@ LUCID = {
         (
             "TabTransformer",
             lambda at: at("tab_transformer_pytorch:TabTransformer")(
-                categories=(3, 4, 5), num_continuous=4, dim=16, dim_out=1, depth=1, heads=2
+                categories=(3, 4, 5), num_continuous=4, dim=16, dim_out=1, depth=1, heads=2, mlp_act=torch.nn.ReLU()
             ),
             {"x_categ": "N,3:int64:0:3", "x_cont": "N,4"},
             IMAGE,

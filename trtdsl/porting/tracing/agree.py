@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -11,11 +10,11 @@ from ...core.cancel import Progress, untold
 from ...core.errors import TrtdslError, UnsupportedError
 from ...core.lazy import torch
 from ...sizes.proof import Env
-from ..calls import Op, SizeOf, SizeOp, Value, Weight, apart, leaves
 from ..given import Given
+from .alike import Lines, trace
 from .branches import Apart, Way, state_of, united
 from .prove_guards import Asked, Asking, ElsewhereAt, clamped, kept, proven, refused
-from .trace import Trace, live_operations, trace
+from .trace import Trace
 
 MOST_WAYS = 12  # programs that are written as one with branches
 TRACING = "tracing forward"
@@ -167,104 +166,3 @@ def _traced(module: torch.nn.Module, given: Given, env: Mapping[str, int], count
 
 def _text(env: Mapping[str, int]) -> str:
     return ", ".join(f"{name} = {size}" for name, size in env.items())
-
-
-class Lines:
-    """A trace's calls with values by number, so that two traces can be compared."""
-
-    def __init__(self, found: Trace, without: Collection[Op] = ()):
-        """``without`` are calls whose result is their operand."""
-        self.operands: dict[Value, Value] = {op.results: op.args[0] for op in without}
-        self.numbers: dict[Value, int] = {}
-        self.constants = {path: _digest(constant) for path, constant in found.constants.items()}
-        for value in found.inputs.values():
-            self._number(value)
-        self.ops = [op for op in live_operations(found) if op not in without]
-        self.lines = [self._line(op) for op in self.ops]
-        self.results = self._tree(found.results)
-
-    def compare(self, other: Lines, here: str, there: str) -> None:
-        """Raises UnsupportedError with the first line that differs."""
-        for index, (mine, its) in enumerate(zip(self.lines, other.lines)):
-            if mine == its:
-                continue
-            op, its_op = self.ops[index], other.ops[index]
-            if (op.qualified, op.path) != (its_op.qualified, its_op.path):
-                break
-            a, b = next(((a, b) for a, b in zip(_flat(mine), _flat(its)) if a != b), ("?", "?"))
-            gets = f"{a} at {here} and {b} at {there}"
-            if a in self.constants.values():
-                gets = f"a constant that has other numbers at {here} than at {there}"
-            raise UnsupportedError(
-                f"{op.qualified} gets {gets}: the size became a number on its way (by "
-                "int(), a comparison, outside of torch, or by a float before it: 0.5 * n, not n * 0.5). Fix that "
-                "dimension, narrow its range, or compute it from shapes with + - * // alone",
-                location=op.location,
-            )
-        else:
-            if len(self.lines) == len(other.lines) and self.results == other.results:
-                for op, its_op in zip(self.ops, other.ops):
-                    _mark(op, its_op)
-                return
-        places = [
-            lines.ops[index].location for lines in (self, other) if (index := _first(self, other)) < len(lines.ops)
-        ]
-        raise UnsupportedError(
-            f"the module does one thing at {here} and another at {there}: keep the range of that dimension to one of "
-            "them, or fix it",
-            location=places[0] if places else None,
-        )
-
-    def _number(self, value: Value) -> int:
-        return self.numbers.setdefault(value, len(self.numbers))
-
-    def _line(self, op: Op) -> Any:
-        line = (op.qualified, op.path, self._tree(op.args), self._tree(op.kwargs))
-        return (*line, self._tree(op.results))
-
-    def _tree(self, tree: Any) -> Any:
-        while isinstance(tree, Value) and tree in self.operands:
-            tree = self.operands[tree]
-        node = apart(tree)
-        if node is not None:
-            return (node[0], *map(self._tree, node[1]))
-        if isinstance(tree, Weight):
-            return f"weight {tree.path}", self.constants.get(tree.path)
-        return ("tensor", self._number(tree)) if isinstance(tree, Value) else repr(tree)
-
-
-def _digest(constant: torch.Tensor) -> str:
-    """A text that differs where a constant's numbers do."""
-    return hashlib.sha256(constant.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()).hexdigest()
-
-
-def _first(a: Lines, b: Lines) -> int:
-    return next(
-        (index for index, (x, y) in enumerate(zip(a.lines, b.lines)) if x != y), min(len(a.lines), len(b.lines))
-    )
-
-
-def _mark(op: Op, other: Op) -> None:
-    """Notes which sizes depend on those of the inputs."""
-    for mine, its in zip(leaves((op.args, op.kwargs)), leaves((other.args, other.kwargs))):
-        if isinstance(mine, SizeOp):
-            _mark_size(mine, its)
-
-
-def _mark_size(mine: SizeOp, its: SizeOp) -> None:
-    """A size varies where a part of it does: ``-h % 32`` may have one number at all sizes that are traced."""
-    mine.varies = mine.varies or mine.number != its.number
-    for a, b in zip(mine.operands, its.operands):
-        if isinstance(a, SizeOp):
-            _mark_size(a, b)
-            mine.varies = mine.varies or a.varies
-        elif isinstance(a, SizeOf):
-            mine.varies = mine.varies or a.number != b.number
-
-
-def _flat(tree: Any) -> Any:
-    if isinstance(tree, tuple):
-        for item in tree:
-            yield from _flat(item)
-    else:
-        yield tree

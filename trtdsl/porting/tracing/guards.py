@@ -1,4 +1,4 @@
-"""What a traced module asks of sizes: traced_sizes.py notes it, prove_guards.py proves it for all sizes."""
+"""What a traced module asks of sizes, which prove_guards.py proves for all sizes, and of values (alike.py)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...core.errors import Location
+from ...core.lazy import torch
+from ..calls import Value
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,3 +46,30 @@ def note(symbol: str, left: Any, right: Any, outcome: bool, location: Location |
     record = GUARDS.get()
     if record is not None and location is not None:
         record.guards.append(Guard(symbol, left, right, outcome, location, how, record.calls))
+
+
+@dataclass(frozen=True)
+class Shortcut:
+    """What forward asked of a mask at a place, and the outcome that it was given."""
+
+    mask: Value
+    taken: bool
+    """Whether the outcome is the one that says something of every element of the mask."""
+    outcome: bool
+    place: Location | None
+
+    @property
+    def number(self) -> int:
+        """What every element of the mask is, where the shortcut is taken."""
+        return int(self.outcome)
+
+
+def asked_of(value: Value | None, taken: bool, place: Location | None) -> Shortcut | None:
+    """The shortcut where forward asks for the truth of a value; None for another question than ``mask.any()``."""
+    op = None if value is None else value.producer
+    if op is None or op.name not in ("any", "all") or len(op.args) != 1 or op.kwargs:
+        return None
+    mask, every = op.args[0], op.name == "all"
+    if not isinstance(mask, Value) or (every and mask.dtype != torch.bool):
+        return None
+    return Shortcut(mask, taken, taken == every, place)

@@ -208,8 +208,8 @@ def _from_the_first(op: Op) -> bool:
     return all(isinstance(item, slice) and item.start in (None, 0) and item.step in (None, 1) for item in slices)
 
 
-def kept(trace: Trace, given: Given, env: Env) -> tuple[set[Op], list[Asking]]:
-    """The calls that give their operand as it is at these sizes, and when they do.
+def kept(trace: Trace, given: Given, env: Env) -> tuple[dict[Value, Value], list[Asking]]:
+    """What calls give that is their operand at these sizes, with the operand, and when it is.
 
     They repeat it once, pad it by nothing, or take all of it.
     """
@@ -227,15 +227,16 @@ def kept(trace: Trace, given: Given, env: Env) -> tuple[set[Op], list[Asking]]:
                 for axis, (own, other) in enumerate(zip(operand.shape, result.shape))
             ]
     symbols = Symbols(trace, given, [guard for guards in sizes.values() for guard in guards])
-    once: set[Op] = set()
+    once: dict[Value, Any] = {}
     conditions: list[Asking] = []
     for op, guards in sizes.items():
+        taken: Any = op.args[0]
         with suppress(Unknown):
             asked = [Asking(guard, symbols, given) for guard in guards]
             if asked and all(
                 each.outcomes({name: np.array([env[name]]) for name in each.names}).all() for each in asked
             ):
-                once.add(op)
+                once[op.results] = once.get(taken, taken)
                 conditions += asked
     return once, conditions
 
@@ -317,11 +318,17 @@ class Asked:
     """The conditions of one trace on its inputs' dimensions."""
 
     def __init__(self, trace: Trace, given: Given):
+        self.by_guard: dict[Guard, Asking] = {}
+        self.open: list[Location] = []
+        for each in (trace, *trace.besides):
+            self._ask(each, given, always=each is trace)
+        self.conditions = list(self.by_guard.values())
+
+    def _ask(self, trace: Trace, given: Given, always: bool) -> None:
+        """Adds what the trace asks; without ``always`` what is not so at all sizes."""
         guards = {
             (guard.symbol, size_key(guard.left), size_key(guard.right), guard.location): guard for guard in trace.guards
         }
-        self.by_guard: dict[Guard, Asking] = {}
-        self.open: list[Location] = []
         symbols = Symbols(trace, given, guards.values()) if guards else None
         for guard in guards.values():
             assert symbols is not None
@@ -330,9 +337,8 @@ class Asked:
             except Unknown:
                 self.open.append(guard.location)
                 continue
-            if condition.names:
+            if condition.names and (always or not condition.everywhere):
                 self.by_guard[guard] = condition
-        self.conditions = list(self.by_guard.values())
 
     def broken(self) -> list[Asking]:
         """Those that do not hold at all sizes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -19,7 +19,7 @@ from ..translating.counterpart import counterpart
 from ..translating.spellings import python_type, respelled
 from ..translating.unknown import sized, unlike_itself
 from .frames import TRANSFORMS, authors_frame, bound, helper_frames, here, place_of, transforms, unless_it_raises
-from .guards import GUARDS
+from .guards import GUARDS, Shortcut, asked_of
 from .memory import Memory, layout
 from .modes import free, hooks_of, modes, storage_of, tensors_of
 from .names import FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value, narrowed
@@ -31,8 +31,10 @@ from .writes import check_writes, refuse_set, target_of, writes_itself
 class Recorder:
     """The state while the module runs: which value each tensor is now, and which module is running."""
 
-    def __init__(self, module: torch.nn.Module, count: int = 3):
+    def __init__(self, module: torch.nn.Module, count: int = 3, taken: Sequence[bool] | None = None):
         self.module = module
+        self.taken = taken  # shortcuts by values, by their number; None where none is known of
+        self.shortcuts: list[Shortcut] = []
         self.count = count  # the size that is tried where one depends on values
         self.tried = False
         self.weights: dict[str, Weight] = {}
@@ -283,10 +285,22 @@ class Recorder:
             if outcome is not None:
                 self.assumed[here()] = None
                 return outcome
+            if name in ("bool", "is_nonzero") and (found := self._shortcut(args[0])) is not None:
+                return found.outcome
             self.failure, self.place = error, here()
             raise
         finally:
             self.inside = False
+
+    def _shortcut(self, truth: torch.Tensor) -> Shortcut | None:
+        """The shortcut that forward takes or not by this truth; None where it is none."""
+        number = len(self.shortcuts)
+        if self.taken is None:
+            return None
+        taken = number < len(self.taken) and self.taken[number]
+        found = asked_of(self.values.get(id(truth)), taken, here())
+        self.shortcuts += [found] if found is not None else []
+        return found
 
     def _new(self, tensor: torch.Tensor, op: Op, known: bool) -> Value:
         value = self.take(tensor, known=known)
@@ -472,7 +486,7 @@ class Recorder:
             self.sizes.end(name, tensors[0])
             shape = () if self._is_constant(tensors[0]) else self._sizes(tensors[0].shape, tensors[0])
             return measured(name, tensors[0], args, result, shape)
-        if name in PEEKS and here() not in self.assumed:
+        if name in PEEKS and here() not in {*self.assumed, *(each.place for each in self.shortcuts)}:
             for tensor in tensors:
                 self.sizes.end(name, tensor)
                 value = self.values.get(id(tensor))

@@ -23,7 +23,7 @@ from ...core.errors import DefinitionError, TrtdslError, UnsupportedError, Usage
 from ...core.lazy import torch
 from ..calls import Call, Op, Value, Weight, leaves, operations, values_in
 from .frames import returned_names
-from .guards import GUARDS, Guard, Record
+from .guards import GUARDS, Guard, Record, Shortcut
 from .modes import modes, modes_below, numbers_of, tensors_of
 from .names import RANDOM, drawn, narrowed
 from .recorder import Recorder
@@ -53,6 +53,10 @@ class Trace:
     """Why it is no program without branches; it stands where that with branches cannot be defined."""
     left_out: list[str] = field(default_factory=list)
     """What forward gives that is no output, by the paths under which a check knows it."""
+    shortcuts: list[Shortcut] = field(default_factory=list)
+    """What it asked of masks' values."""
+    besides: list[Trace] = field(default_factory=list)
+    """The traces that take shortcuts by values, which are the same program."""
 
     def name_outputs(self, names: Sequence[str]) -> None:
         """Calls the results so, in order. Raises UsageError where these are not their names."""
@@ -66,12 +70,13 @@ class Trace:
 Inputs = Mapping[str, tuple[tuple[int, ...], torch.dtype]]
 
 
-def trace(module: torch.nn.Module, inputs: Inputs, count: int = 3) -> Trace:
+def trace(module: torch.nn.Module, inputs: Inputs, count: int = 3, taken: Sequence[bool] | None = None) -> Trace:
     """Runs ``module.forward`` on inputs of these names, shapes and dtypes; ``count`` are chosen where values choose.
 
     Where a value would decide what runs, forward is run as torch.compile runs it: libraries leave out what they do for
-    values alone. A file that gives torch a type of Python (``dtype=int``) keeps Python's own. Raises UnsupportedError
-    with the author's line where a value decides then too, DefinitionError with it for anything that forward raises.
+    values alone. ``taken`` says instead which shortcuts by values it takes, by their number, and no others. A file that
+    gives torch a type of Python (``dtype=int``) keeps Python's own. Raises UnsupportedError with the author's line
+    where a value decides then too, DefinitionError with it for anything that forward raises.
     """
     from torch._subclasses.fake_tensor import DataDependentOutputException
 
@@ -81,13 +86,13 @@ def trace(module: torch.nn.Module, inputs: Inputs, count: int = 3) -> Trace:
         record = Record()
         token = GUARDS.set(record)
         try:
-            found = _trace(module, inputs, count, packages, types_in)
+            found = _trace(module, inputs, count, packages, types_in, taken)
             if not _more(packages, record):
                 return found
         except UnsupportedError as error:
             if _more(packages, record):
                 continue
-            if not isinstance(error.__cause__, DataDependentOutputException):
+            if taken is not None or not isinstance(error.__cause__, DataDependentOutputException):
                 raise
             with mock.patch.object(torch.compiler, "_is_compiling_flag", True), suppress(TrtdslError):
                 return _trace(module, inputs, count, packages, types_in)
@@ -110,11 +115,16 @@ def _more(packages: set[str], record: Record) -> bool:
 
 
 def _trace(
-    module: torch.nn.Module, inputs: Inputs, count: int, packages: Collection[str], types_in: Collection[str]
+    module: torch.nn.Module,
+    inputs: Inputs,
+    count: int,
+    packages: Collection[str],
+    types_in: Collection[str],
+    taken: Sequence[bool] | None = None,
 ) -> Trace:
     module = copied(module, parameters=False)
     tensors = without_values(inputs)
-    recorder, before = Recorder(module, count), numbers_of(module)
+    recorder, before = Recorder(module, count, taken), numbers_of(module)
     values = {name: recorder.take(tensor, name) for name, tensor in tensors.items()}
     with ExitStack() as stack:
         stack.enter_context(torch.no_grad())
@@ -154,6 +164,7 @@ def _trace(
     made = Trace(recorder.root, values, results, recorder.weights, recorder.constants, remarks, recorder.tried)
     made.guards = list(record.guards)
     made.left_out = list(left_out)
+    made.shortcuts = recorder.shortcuts
     for op in live_operations(made):
         if op.name in RANDOM:
             raise drawn(op)
@@ -269,14 +280,19 @@ def trivial(trace: Trace) -> list[str]:
     return [name for name, value in named.items() if value not in inputs and not known.get(value, False)]
 
 
-def live_operations(trace: Trace) -> dict[Op, None]:
-    """The calls that the results depend on, in order."""
-    needed = set(values_in(trace.results))
+def live_operations(trace: Trace, instead: Mapping[Value, Value] | None = None) -> dict[Op, None]:
+    """The calls that the results depend on, in order, where these values stand ``instead`` of others."""
+    needed: set[Value] = set()
     live: dict[Op, None] = {}
+
+    def need(tree: Any) -> None:
+        needed.update(instead.get(value, value) if instead else value for value in values_in(tree))
+
+    need(trace.results)
     for op in reversed(list(operations(trace.root))):
         if any(value in needed for value in leaves(op.results) if isinstance(value, Value)):
             live[op] = None
-            needed.update(values_in((op.args, op.kwargs)))
+            need((op.args, op.kwargs))
     return dict.fromkeys(reversed(live))
 
 

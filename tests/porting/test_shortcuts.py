@@ -1,0 +1,137 @@
+"""Modules that leave out what would do nothing, by a mask's values."""
+
+import itertools
+
+import pytest
+import torch
+from torch import nn
+
+import trtdsl as td
+from trtdsl.interpreter.interpret import Interpreter
+
+DIMS = {"N": (1, 2, 3), "T": (2, 4, 6)}
+
+
+class Padded(nn.Module):
+    """An encoder that forgets its mask where no token is padding."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(8, 4)
+        self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(2))
+
+    def forward(self, tokens):
+        mask = tokens.eq(1)
+        x = self.embedding(tokens) * (1 - mask.unsqueeze(-1).float())
+        if not mask.any():
+            mask = None
+        for layer in self.layers:
+            scores = layer(x) @ x.transpose(1, 2)
+            if mask is not None:
+                heads = scores.view(len(x), 1, *scores.shape[1:])
+                heads = heads.masked_fill(mask[:, None, None], float("-inf"))
+                scores = heads.view(scores.shape)
+            x = x + scores.softmax(-1).nan_to_num() @ x
+        return x
+
+
+class Special(Padded):
+    """Tokens below 0 have a table of their own."""
+
+    def forward(self, tokens):
+        tokens = tokens - 2
+        special = tokens < 0
+        x = self.embedding(tokens.clamp_min(0))
+        if special.any():
+            x = torch.where(special[..., None], self.embedding(tokens.abs()) + 1, x)
+        return x
+
+
+class Kept(Padded):
+    """A mask of what is there, which is left out where all is."""
+
+    def forward(self, tokens):
+        there = tokens != 0
+        x = self.embedding(tokens)
+        if torch.all(there):
+            return x + 0.5
+        weight = there.to(x.dtype)[..., None]
+        bias = torch.zeros_like(x).masked_fill(~there[..., None], -3.0)
+        return x * weight + bias + 0.5
+
+
+class TwoMasks(Padded):
+    """Two shortcuts, each taken or not."""
+
+    def forward(self, tokens):
+        first, second = tokens == 1, tokens == 2
+        x = self.embedding(tokens)
+        if first.any():
+            x[first] = 0.25
+        if second.any():
+            x = x.masked_fill(second[..., None], 2.0)
+        return x
+
+
+@pytest.mark.parametrize("kind", [Padded, Special, Kept, TwoMasks])
+def test_it_is_equal_with_and_without_the_shortcut(kind):
+    torch.manual_seed(0)
+    module = kind().eval()
+    run = Interpreter(td.from_module(module, {"tokens": "N,T:int64:0:7"}, dims=DIMS).define())
+    for count, length in itertools.product((1, 3), (2, 6)):
+        drawn = torch.randint(0, 8, (count, length))
+        rows = [drawn, *(torch.full_like(drawn, token) for token in (0, 1, 2, 3)), drawn % 2 + 2]
+        for tokens in rows:
+            with torch.no_grad():
+                expected = module(tokens)
+            torch.testing.assert_close(*run({"tokens": tokens}).values(), expected)
+
+
+class Moved(Padded):
+    """What it does for padding is done to all tokens."""
+
+    def forward(self, tokens):
+        x = self.embedding(tokens)
+        return x + 1 if (tokens == 1).any() else x
+
+
+class OtherMask(Padded):
+    """What it asks is not about the mask that it uses."""
+
+    def forward(self, tokens):
+        x = self.embedding(tokens)
+        return x.masked_fill((tokens == 2)[..., None], 0.0) if (tokens == 1).any() else x
+
+
+class Everywhere(Padded):
+    """A mask with no element is filled as one with all."""
+
+    def forward(self, tokens):
+        x, mask = self.embedding(tokens), tokens == 1
+        return x.masked_fill(~mask[..., None], 0.0) if mask.any() else x
+
+
+class ByLength(Padded):
+    """The shortcut does something else for long inputs."""
+
+    def forward(self, tokens):
+        x, mask = self.embedding(tokens), tokens == 1
+        if mask.any():
+            return x.masked_fill(mask[..., None], 0.0)
+        return x if tokens.shape[1] < 6 else x * 2
+
+
+@pytest.mark.parametrize("kind", [Moved, OtherMask, Everywhere])
+def test_what_does_something_else_is_refused(kind):
+    with pytest.raises(
+        td.UnsupportedError, match=r"test_shortcuts.py:\d+: what runs here depends on a tensor's values"
+    ):
+        td.from_module(kind(), {"tokens": "N,T:int64:0:7"}, dims=DIMS).define()
+
+
+def test_sizes_that_only_the_shortcut_asks_for_are_guarded():
+    with pytest.raises(
+        td.UnsupportedError, match=r"test_shortcuts.py:\d+: .* another path where T = 6: .* needs T < 6"
+    ):
+        td.from_module(ByLength(), {"tokens": "N,T:int64:0:7"}, dims=DIMS).define()
+    td.from_module(ByLength(), {"tokens": "N,T:int64:0:7"}, dims={**DIMS, "T": (2, 4, 5)}).define()

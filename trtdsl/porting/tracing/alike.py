@@ -1,0 +1,253 @@
+"""Whether two traces are one program: the same calls, or the same but for shortcuts by values.
+
+A shortcut, such as ``if mask.any(): x = x.masked_fill(mask, 0)``, leaves out what would do nothing. A module is traced
+on the way that has none, and on all others. What the other way knows of the mask, that it has no element or every one,
+makes calls of the first give their operand as it is: without these, both are one program.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from ...core.errors import TrtdslError, UnsupportedError
+from ...core.lazy import torch
+from ..calls import Op, SizeOf, SizeOp, Value, Weight, apart, leaves, operations
+from ..operators import COMPARISONS, SYMBOLS
+from .names import CONVERSIONS, NEUTRAL, UNCHANGED
+from .scalars import COMPUTED
+from .trace import Inputs, Trace, live_operations
+from .trace import trace as trace_of
+
+
+class Lines:
+    """A trace's calls with values by number, so that two traces can be compared."""
+
+    def __init__(self, found: Trace, operands: Mapping[Value, Value] | None = None):
+        """``operands`` are those of calls whose result is their operand, by the result."""
+        self.operands = operands or {}
+        self.numbers: dict[Value, int] = {}
+        self.constants = {path: _digest(constant) for path, constant in found.constants.items()}
+        for value in found.inputs.values():
+            self._number(value)
+        self.ops = list(live_operations(found, self.operands))
+        self.lines = [self._line(op) for op in self.ops]
+        self.results = self._tree(found.results)
+
+    def compare(self, other: Lines, here: str, there: str) -> None:
+        """Raises UnsupportedError with the first line that differs."""
+        for index, (mine, its) in enumerate(zip(self.lines, other.lines)):
+            if mine == its:
+                continue
+            op, its_op = self.ops[index], other.ops[index]
+            if (op.qualified, op.path) != (its_op.qualified, its_op.path):
+                break
+            a, b = next(((a, b) for a, b in zip(_flat(mine), _flat(its)) if a != b), ("?", "?"))
+            gets = f"{a} at {here} and {b} at {there}"
+            if a in self.constants.values():
+                gets = f"a constant that has other numbers at {here} than at {there}"
+            raise UnsupportedError(
+                f"{op.qualified} gets {gets}: the size became a number on its way (by "
+                "int(), a comparison, outside of torch, or by a float before it: 0.5 * n, not n * 0.5). Fix that "
+                "dimension, narrow its range, or compute it from shapes with + - * // alone",
+                location=op.location,
+            )
+        else:
+            if len(self.lines) == len(other.lines) and self.results == other.results:
+                for op, its_op in zip(self.ops, other.ops):
+                    _mark(op, its_op)
+                return
+        places = [
+            lines.ops[index].location for lines in (self, other) if (index := _first(self, other)) < len(lines.ops)
+        ]
+        raise UnsupportedError(
+            f"the module does one thing at {here} and another at {there}: keep the range of that dimension to one of "
+            "them, or fix it",
+            location=places[0] if places else None,
+        )
+
+    def _number(self, value: Value) -> int:
+        return self.numbers.setdefault(value, len(self.numbers))
+
+    def _line(self, op: Op) -> Any:
+        line = (op.qualified, op.path, self._tree(op.args), self._tree(op.kwargs))
+        return (*line, self._tree(op.results))
+
+    def _tree(self, tree: Any) -> Any:
+        while isinstance(tree, Value) and tree in self.operands:
+            tree = self.operands[tree]
+        node = apart(tree)
+        if node is not None:
+            return (node[0], *map(self._tree, node[1]))
+        if isinstance(tree, Weight):
+            return f"weight {tree.path}", self.constants.get(tree.path)
+        return ("tensor", self._number(tree)) if isinstance(tree, Value) else repr(tree)
+
+
+def _digest(constant: torch.Tensor) -> str:
+    """A text that differs where a constant's numbers do."""
+    return hashlib.sha256(constant.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()).hexdigest()
+
+
+def _first(a: Lines, b: Lines) -> int:
+    return next(
+        (index for index, (x, y) in enumerate(zip(a.lines, b.lines)) if x != y), min(len(a.lines), len(b.lines))
+    )
+
+
+def _mark(op: Op, other: Op) -> None:
+    """Notes which sizes depend on those of the inputs."""
+    for mine, its in zip(leaves((op.args, op.kwargs)), leaves((other.args, other.kwargs))):
+        if isinstance(mine, SizeOp):
+            _mark_size(mine, its)
+
+
+def _mark_size(mine: SizeOp, its: SizeOp) -> None:
+    """A size varies where a part of it does: ``-h % 32`` may have one number at all sizes that are traced."""
+    mine.varies = mine.varies or mine.number != its.number
+    for a, b in zip(mine.operands, its.operands):
+        if isinstance(a, SizeOp):
+            _mark_size(a, b)
+            mine.varies = mine.varies or a.varies
+        elif isinstance(a, SizeOf):
+            mine.varies = mine.varies or a.number != b.number
+
+
+def _flat(tree: Any) -> Any:
+    if isinstance(tree, tuple):
+        for item in tree:
+            yield from _flat(item)
+    else:
+        yield tree
+
+
+# -- shortcuts ---------------------------------------------------------------------------------------------------------
+
+MOST = 16  # ways that are traced
+EITHER = {"add", "mul", "bitwise_and", "bitwise_or", "bitwise_xor"}  # whose operands may be swapped
+EXACT = 256  # up to which integers are exact in every dtype
+
+
+def trace(module: torch.nn.Module, inputs: Inputs, count: int = 3) -> Trace:
+    """The trace of a module, without shortcuts where a value decides whether forward takes one.
+
+    Raises what :func:`trtdsl.porting.tracing.trace.trace` does, also where a way with shortcuts is another program.
+    """
+    from torch._subclasses.fake_tensor import DataDependentOutputException
+
+    try:
+        return trace_of(module, inputs, count)
+    except UnsupportedError as error:
+        if isinstance(error.__cause__, DataDependentOutputException):
+            with suppress(TrtdslError):
+                return _without_shortcuts(lambda taken: trace_of(module, inputs, count, taken))
+        raise
+
+
+def _without_shortcuts(run: Callable[[Sequence[bool]], Trace]) -> Trace:
+    """The trace that takes no shortcuts; ``run`` gives that which takes these, by number, and no others."""
+    found = run(())
+    ways = list(_further(found, 0))
+    for way in ways:
+        other = run(way)
+        _check_same(found, other)
+        found.besides.append(other)
+        ways += _further(other, len(way))
+        if len(ways) >= MOST:
+            raise UnsupportedError(f"values choose between more than {MOST} ways")
+    return found
+
+
+def _check_same(found: Trace, other: Trace) -> None:
+    """Raises UnsupportedError where the traces are two programs, besides what shortcuts of the other leave out.
+
+    The masks that it knows of must be the same, too.
+    """
+    pairs = [(a, b) for a, b in zip(found.shortcuts, other.shortcuts) if b.taken and a.place == b.place]
+    mine = {own.mask: its.number for own, its in pairs}
+    known = {its.mask: its.number for _, its in pairs}
+    own, others = (
+        Lines(replace(each, results=[each.results, *numbers]), idle(each, numbers))
+        for each, numbers in ((found, mine), (other, known))
+    )
+    own.compare(others, "some values", "others")
+
+
+def _further(found: Trace, known: int) -> Iterator[Sequence[bool]]:
+    """The ways that differ from the trace's in one shortcut that was not yet decided."""
+    taken = [each.taken for each in found.shortcuts]
+    return ((*taken[:place], True) for place in range(known, len(taken)))
+
+
+VIEWS = {"view", "reshape", "flatten", "unflatten"}
+"""Functions that give all elements of their operand in their order."""
+SPREAD = {
+    *("unsqueeze", "squeeze", "expand", "expand_as", "broadcast_to", "transpose", "permute", "movedim", "t"),
+    *("repeat", "tile", "getitem", "select", "narrow", "chunk", "split", *UNCHANGED, *VIEWS),
+}
+"""Functions whose results have elements of their first operand alone."""
+MADE = {f"{prefix}{name}{suffix}": number for name, number in (("zeros", 0), ("ones", 1))
+        for prefix, suffix in (("", ""), ("", "_like"), ("new_", ""))}  # fmt: skip
+FUNCTIONS = COMPUTED | {name: COMPARISONS[symbol] for name, symbol in SYMBOLS.items() if symbol in COMPARISONS}
+FUNCTIONS |= {"logical_not": operator.not_, "bitwise_not": operator.not_}
+
+
+def idle(found: Trace, masks: Mapping[Value, int]) -> dict[Value, Value]:
+    """The operand that is the result of a call, by the result, where all elements of these masks are these numbers."""
+    numbers: dict[Value, Any] = dict(masks)
+    instead: dict[Value, Value] = {}
+    for op in operations(found.root):
+        number = _number(op, numbers)
+        if number is not None:
+            numbers.update((leaf, number) for leaf in leaves(op.results) if isinstance(leaf, Value))
+        operand, result = _kept(op, numbers, instead), op.results
+        if operand is not None and (operand.shape, operand.dtype) == (result.shape, result.dtype):
+            instead[result] = instead.get(operand, operand)
+            if operand in numbers:
+                numbers[result] = numbers[operand]
+    return instead
+
+
+def _number(op: Op, numbers: Mapping[Value, Any]) -> Any:
+    """What every element of a call's result is; None where that is not known, or is no small integer."""
+    if op.name in MADE:
+        return MADE[op.name]
+    if not op.args or not isinstance(op.args[0], Value):
+        return None
+    first = numbers.get(op.args[0])
+    if op.name in SPREAD or op.name in CONVERSIONS:
+        return first if first is None or op.name in SPREAD or op.results.dtype != torch.bool else bool(first)
+    operands: list[Any] = [numbers.get(each) if isinstance(each, Value) else each for each in op.args]
+    if op.kwargs or op.name not in FUNCTIONS or (op.name == "bitwise_not" and op.results.dtype != torch.bool):
+        return None
+    if not all(isinstance(each, (bool, int, float)) and math.isfinite(each) for each in operands):
+        return None
+    with suppress(ArithmeticError, TypeError, ValueError):
+        number, whole = FUNCTIONS[op.name](*operands), all(each == int(each) for each in operands)
+        return number if number == int(number) and abs(number) <= EXACT and (whole or not number) else None
+    return None
+
+
+def _kept(op: Op, numbers: Mapping[Value, Any], instead: Mapping[Value, Value]) -> Value | None:
+    """The operand that a call gives as it is; None for a call that computes something."""
+    if not isinstance(op.results, Value) or op.kwargs or len(op.args) < 2:
+        return None
+    if op.name in VIEWS:  # back from another shape
+        before = instead.get(op.args[0], op.args[0]).producer
+        return before.args[0] if before is not None and before.name in VIEWS else None
+    known = [numbers.get(each) if isinstance(each, Value) else None for each in op.args]
+    place: int | None = None
+    if op.name in ("masked_fill", "masked_where", "setitem"):
+        place = 0 if known[1] == 0 and op.args[1].dtype == torch.bool else None
+    elif op.name == "where" and len(op.args) == 3:
+        place = None if known[0] is None else 1 if known[0] else 2
+    elif op.name in NEUTRAL and (op.name != "bitwise_and" or op.results.dtype == torch.bool):
+        places = (0, 1) if op.name in EITHER else (0,)
+        place = next((place for place in places if known[1 - place] == NEUTRAL[op.name]), None)
+    kept = None if place is None else op.args[place]
+    return kept if isinstance(kept, Value) else None
