@@ -335,6 +335,7 @@ class Graph:
         if self._done < len(self.nodes):
             for each in passes.PASSES:
                 each(self)
+        lost = self._lost_outputs()
         self.is_emitting = True
         try:
             while self._done < len(self.nodes):
@@ -352,12 +353,30 @@ class Graph:
             for name, operation in self.outputs.items():
                 if name not in self._marked:
                     with operation:
-                        self.network.make_output(name, self.handle(self.network.outputs[name]))
+                        self.network.make_output(name, self.handle(self.network.outputs[name]), name in lost)
                     self._marked.add(name)
             for operation in self.network.calls.values():
                 operation.forget()
         finally:
             self.is_emitting = False
+
+    def _lost_outputs(self) -> set[str]:
+        """Outputs that TensorRT may leave unwritten: two others of the same shape are computed from it, one is used on.
+
+        A kernel of TensorRT-RTX 1.7 that writes two outputs, and one of them in another layout for what uses it, does
+        not write the third, from which it computes them (``docs/traps/builder-outputs.md``). It does where that is a copy.
+        """
+        found, outputs = set[str](), self.network.outputs
+        for name, tensor in outputs.items() if len(outputs) > 2 else ():
+            reached, waiting = dict[int, Tensor](), [tensor]
+            while waiting:
+                results = [result for user in self.users(waiting.pop()) for result in user.results]
+                waiting += [each for each in results if each.shape == tensor.shape and id(each) not in reached]
+                reached |= {id(each): each for each in waiting}
+            later = [each for each in outputs.values() if id(each) in reached]
+            if len(later) > 1 and any(self.users(each) for each in later):
+                found.add(name)
+        return found
 
     def _refuse(self, node: Node) -> None:
         """Forgets a layer that cannot be added, and all that needs it: in a notebook, the network goes on without."""

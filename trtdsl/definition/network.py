@@ -193,10 +193,10 @@ class Network:
         exact.rounded_constants = self.exact is None or self.has_tensors
         return exact
 
-    def make_output(self, name: str, handle: Any) -> None:
+    def make_output(self, name: str, handle: Any, is_copied: bool) -> None:
         """Makes an ITensor an output of TensorRT's network; a copy of it where TensorRT would not take it as one."""
         definition, tensor = self.target.definition, self.outputs[name]
-        if tensor.is_constant or handle.is_network_input or handle.is_network_output:
+        if is_copied or tensor.is_constant or handle.is_network_input or handle.is_network_output:
             layer = definition.add_identity(handle)  # TensorRT marks neither inputs nor a tensor twice
             layer.name = self.take_name(f"{name}.identity")
             self.locate(layer, layer.name)
