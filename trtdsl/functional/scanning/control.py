@@ -69,7 +69,8 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
     network = require_network(carried_inputs)
     initial = [as_tensor(value, network) for value in carried_inputs]
     loop = L.Loop(network)
-    carried = [loop.recurrence(value) for value in initial]
+    held = [loop.recurrence(_held(value)) for value in initial]
+    carried = [_like(value, first) for value, first in zip(held, initial, strict=True)]
     with network.authors_code():
         condition = cond_fn(*carried)
     goes_on = as_tensor(condition, network, torch.bool)
@@ -79,8 +80,23 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
     with network.authors_code():
         following = body_fn(*carried)
     following = (following,) if isinstance(following, Tensor) else tuple(following)
-    _hand_over("while_loop", loop, carried, following)
-    return tuple(loop.last_value(value) for value in carried)
+    _hand_over("while_loop", loop, carried, following, held)
+    return tuple(_like(loop.last_value(value), first) for value, first in zip(held, initial, strict=True))
+
+
+def _held(value: Tensor) -> Tensor:
+    """What a loop of a network with dynamic sizes carries of a constant scalar: one element of a vector.
+
+    TensorRT-RTX 1.7 counts with scalars on the host, where such a start is written over another constant of the loop
+    (``docs/traps/builder-loops.md``).
+    """
+    is_hosted = bool(value.network.dims) and value.is_constant and value.ndim == 0
+    return L.shuffle(value, reshape=(1,)) if is_hosted else value
+
+
+def _like(value: Tensor, other: Tensor) -> Tensor:
+    """A scalar as a vector of one element or back, as another is; any other tensor as it is."""
+    return value if value.ndim == other.ndim else L.shuffle(value, reshape=() if other.ndim == 0 else (1,))
 
 
 @operation
@@ -120,13 +136,15 @@ def scan(
     return _map(carry, loop.last_value), stacked
 
 
-def _hand_over(name: str, loop: Any, carried: Sequence[Tensor], following: Sequence[Tensor]) -> None:
+def _hand_over(
+    name: str, loop: Any, carried: Sequence[Tensor], following: Sequence[Tensor], held: Sequence[Tensor] | None = None
+) -> None:
     if len(carried) != len(following):
         raise DefinitionError(f"{name}: {len(carried)} values are carried, but {len(following)} follow")
-    for before, after in zip(carried, following, strict=True):
+    for before, after, kept in zip(carried, following, held or carried, strict=True):
         if before.dtype != after.dtype or before.ndim != after.ndim:
             raise DefinitionError(f"{name}: {before} would become {after}: shape and dtype must stay")
-        loop.next(before, _own(after, before.network, {id(value) for value in carried}))
+        loop.next(kept, _like(_own(after, before.network, {id(value) for value in carried}), kept))
 
 
 def _own(x: Any, network: Network, given: set[int]) -> Tensor:

@@ -18,6 +18,8 @@ from ...core.errors import ProgramDamagedError, ProgramFaultError, UnevaluatedPr
 from ..host_sizes import Scalars
 from ..plan import BITS, DTYPES, Descriptor, ProgramText, plain
 
+NUMBER = "__d^"
+"""How the names of the host's constants begin."""
 POISON = 0x7F
 PAGE = 4096
 MOST_OWNERS = (1 << 15) - 1
@@ -203,7 +205,7 @@ class Memory:
 
     def _same(self, owner: int, name: str) -> bool:
         """Whether a tensor of the owner is the same memory by intent: what a loop carries has two names."""
-        if not owner or not self.loops:
+        if not owner or not self.loops or name.startswith(NUMBER):
             return False
         other = next((known for known, value in self.numbers.items() if value == owner), None)
         return other is not None and self.place(other) == self.place(self.root(name).name)
@@ -244,7 +246,7 @@ class Memory:
     def _owned(self, name: str) -> torch.Tensor | None:
         """The numbers of who wrote a tensor's parts, by element; None where that is not followed."""
         whole = self.root(name)
-        if whole.constant or not whole.region or self.text.regions[whole.region].place != "accelerator":
+        if whole.constant or not whole.region:
             return None
         place = self.place(name)
         parts = place.itemsize // self.unit
