@@ -89,8 +89,14 @@ class Built:
         tensor.name = name
         self.network.mark_output(tensor)
 
-    def run(self):
-        plan = self.builder.build_serialized_network(self.network, self.builder.create_builder_config())
+    def run(self, *ranges):
+        """What the program gives; ``ranges`` are the smallest, usual and greatest sizes of a dynamic x0."""
+        config = self.builder.create_builder_config()
+        if ranges:
+            profile = self.builder.create_optimization_profile()
+            profile.set_shape("x0", *ranges)
+            config.add_optimization_profile(profile)
+        plan = self.builder.build_serialized_network(self.network, config)
         return td.evaluate_engine(bytes(plan), self.feeds, trust=True)
 
 
@@ -205,3 +211,41 @@ def test_an_average_that_counts_padding_is_refused_where_windows_reach_behind_it
     else:
         with pytest.raises(UnevaluatedProgramError, match="windows that reach behind the padding"):
             built.run()
+
+
+def test_the_first_of_three_outputs_of_a_kernel_is_not_written():
+    """docs/traps/builder-outputs.md"""
+    built = Built()
+    x = torch.rand(1, 8, 5, 7, generator=torch.Generator().manual_seed(0))
+    weights = torch.ones(4, 8, 1, 1).numpy()
+    value = built.network.add_convolution_nd(built.input(x), 4, (1, 1), weights, trt.Weights()).get_output(0)
+    chain = []
+    for name in ("SIN", "ABS", "NEG"):
+        value = built.network.add_unary(value, getattr(trt.UnaryOperation, name)).get_output(0)
+        chain.append(value)
+        built.output(value, name)
+    built.output(built.network.add_pooling_nd(chain[1], trt.PoolingType.MAX, (3, 3)).get_output(0), "pooled")
+    with pytest.raises(ProgramFaultError, match="no launch writes the output SIN"):
+        built.run()
+
+
+@pytest.mark.parametrize("start", [0, 5])
+def test_a_counter_on_the_host_loses_a_number_of_its_loop(start):
+    """docs/traps/builder-loops.md"""
+    built, x = Built(), torch.rand(4, 5, generator=torch.Generator().manual_seed(0))
+    given = built.network.add_input("x0", trt.float32, (-1, 5))
+    built.feeds["x0"] = x
+    kept = [torch.tensor(value).numpy() for value in (start, 1, 9)]
+    zero, one, nine = (built.network.add_constant((), trt.Weights(number)).get_output(0) for number in kept)
+    loop = built.network.add_loop()
+    count, value = loop.add_recurrence(zero), loop.add_recurrence(given)
+    i, h = count.get_output(0), value.get_output(0)
+    goes_on = built.network.add_elementwise(i, nine, trt.ElementWiseOperation.LESS).get_output(0)
+    loop.add_trip_limit(goes_on, trt.TripLimit.WHILE)
+    tanh = built.network.add_activation(h, trt.ActivationType.TANH).get_output(0)
+    assert (i.dtype, tanh.dtype) == (trt.int64, trt.float32)  # types are inferred when they are asked for
+    count.set_input(1, built.network.add_elementwise(i, one, SUM).get_output(0))
+    value.set_input(1, tanh)
+    built.output(loop.add_loop_output(h, trt.LoopOutput.LAST_VALUE).get_output(0))
+    with pytest.raises(ProgramFaultError, match=rf"reads __d\^1i64, where __d\^{start}i64 lies"):
+        built.run((1, 5), (4, 5), (8, 5))

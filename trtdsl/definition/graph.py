@@ -364,7 +364,7 @@ class Graph:
         """Outputs that TensorRT may leave unwritten: two others of the same shape are computed from it, one is used on.
 
         A kernel of TensorRT-RTX 1.7 that writes two outputs, and one of them in another layout for what uses it, does
-        not write the third, from which it computes them (``docs/traps/builder-outputs.md``). It does where that is a copy.
+        not write the third, from which it computes them. It writes a copy (``docs/traps/builder-outputs.md``).
         """
         found, outputs = set[str](), self.network.outputs
         for name, tensor in outputs.items() if len(outputs) > 2 else ():

@@ -148,6 +148,50 @@ def test_small_networks_equal_torch(name):
 
 
 @pytest.mark.parametrize("rows", [3, td.Dim("N", min=1, opt=3, max=4)])
+@pytest.mark.parametrize(("start", "end", "step"), [(0, 3, 1), (5, 9, 2), (0.0, 3.0, 1.0), (3, 0, -1)])
+def test_a_loop_that_counts_equals_torch(start, end, step, rows):
+    """docs/traps/builder-loops.md"""
+    net = td.Network()
+    with net.current():
+        x = net.input("x", (rows, 4))
+
+        def goes_on(i, h):
+            return i > end if step < 0 else i < end
+
+        count, last = td.while_loop(goes_on, lambda i, h: (i + step, F.tanh(h)), (start, x))
+        net.output(last, "last")
+        net.output(count, "count")
+    feed, expected, number = random(3, 4), random(3, 4), start
+    while goes_on(number, None):
+        number, expected = number + step, expected.tanh()
+    got = td.evaluate_engine(net, {"x": feed})
+    torch.testing.assert_close(got["last"], expected)
+    assert got["count"] == number
+
+
+@pytest.mark.parametrize("chosen", [(0, 1, 2), (1, 2, 3), (0, 2, 3), (0, 1, 3), (0, 1, 2, 3)])
+@pytest.mark.parametrize("pooled", range(4))
+def test_each_of_several_outputs_is_written(chosen, pooled):
+    """docs/traps/builder-outputs.md"""
+    net = td.Network()
+    with net.current():
+        values = [F.conv2d(net.input("x", (1, 8, 5, 7)), random(4, 8, 1, 1))]
+        for function in (F.sin, F.abs, F.cos):
+            values.append(function(values[-1]))
+        for index in chosen:
+            net.output(values[index], f"v{index}")
+        net.output(F.max_pool2d(values[pooled], 3), "pooled")
+    feed = random(1, 8, 5, 7, seed=1)
+    expected = [nn.conv2d(feed, random(4, 8, 1, 1))]
+    for function in (torch.sin, torch.abs, torch.cos):
+        expected.append(function(expected[-1]))
+    got = td.evaluate_engine(net, {"x": feed})
+    for index in chosen:
+        torch.testing.assert_close(got[f"v{index}"], expected[index], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(got["pooled"], nn.max_pool2d(expected[pooled], 3), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [3, td.Dim("N", min=1, opt=3, max=4)])
 @pytest.mark.parametrize("bound", [0.137, -0.5, 2.0, 10.0, 1e-5, 1e7])
 def test_a_branch_on_a_float_equals_torch_in_both_its_ways(bound, rows):
     """The host's constant has decimal digits ("2f32"); a select reads what the other branch has not written."""

@@ -338,7 +338,8 @@ class Evaluation:
         """The network's outputs."""
         found = {}
         for name in self.text.names("outputs"):
-            if self.memory.root(name).name not in self.written:
+            poison = self.memory.poisoned(name)
+            if self.memory.root(name).name not in self.written or (poison.numel() and bool(poison.all())):
                 raise ProgramFaultError(f"no launch writes the output {plain(name)}")
             found[plain(name)] = self.memory.view(name).clone(memory_format=torch.contiguous_format)
         return found

@@ -234,14 +234,15 @@ class Memory:
 
     def note_missing(self, name: str) -> None:
         """Forgets the parts of a tensor that still hold the poison: its launch did not write them."""
-        owners = self._owned(name)
-        place = self.place(name)
-        if owners is not None and place.itemsize > 1 and owners.numel():
-            poison = self.view(name).view(INTEGERS[place.itemsize]) == int.from_bytes(
-                bytes([POISON]) * place.itemsize, "little"
-            )
-            if bool(poison.any()):
-                owners[poison.unsqueeze(-1).expand(owners.shape)] = 0
+        owners, poison = self._owned(name), self.poisoned(name)
+        if owners is not None and owners.numel() and bool(poison.any()):
+            owners[poison.unsqueeze(-1).expand(owners.shape)] = 0
+
+    def poisoned(self, name: str) -> torch.Tensor:
+        """Where a tensor holds the poison; nowhere for types of one byte, in which it is a usual value."""
+        size = self.place(name).itemsize
+        value = int.from_bytes(bytes([POISON]) * size, "little")
+        return (self.view(name).view(INTEGERS[size]) == value) & (size > 1)
 
     def _owned(self, name: str) -> torch.Tensor | None:
         """The numbers of who wrote a tensor's parts, by element; None where that is not followed."""
