@@ -91,6 +91,10 @@ def no_attribute(module: str, name: str, names: Iterable[str]) -> AttributeError
     return AttributeError(f"{module} has no {name!r}{nearest(name, names)}")
 
 
+LONGEST = 8_000
+"""Characters of a message."""
+
+
 class TrtdslError(Exception):
     """Base of all errors of trtdsl.
 
@@ -104,6 +108,8 @@ class TrtdslError(Exception):
 
     def __init__(self, message: str, *, location: Location | None = None):
         message = ESCAPES.sub("", message) if "\x1b" in message else message  # torch colours some of its own
+        if len(message) > LONGEST:  # a value of the caller's, such as an engine's bytes
+            message = f"{message[: LONGEST // 2]} … {message[-LONGEST // 2 :]}"
         super().__init__(message)
         self.message = message
         self.location = location
