@@ -12,7 +12,7 @@ import math
 import operator
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 from ...core.lazy import torch
 from ..calls import SizeOp, leaves
 from ..operators import MATH
+from ..translating.named_axes import operations_of
 from .frames import asking, is_inside
 from .guards import note
 from .traced_sizes import (
@@ -178,9 +179,8 @@ def named_for_a_type(error: BaseException | None) -> bool:
 class _StandIn:
     """A module of Python's with functions that support traced numbers."""
 
-    def __init__(self, module: Any):
-        self.__dict__.update(vars(module))
-        self.__dict__.update(STAND_INS[module])
+    def __init__(self, module: Any, names: Mapping[str, Any]):
+        self.__dict__.update({**vars(module), **names})
 
 
 def _remembering(function: Any) -> Callable[..., Any]:
@@ -234,8 +234,9 @@ def pythons_functions(packages: Collection[str], types_in: Collection[str] = ())
     cache, which keep nothing, and scripted functions, which run as Python's. Files in ``types_in`` keep their ``int``
     and ``float``.
     """
-    functions = {id(getattr(module, name)): new for module, names in STAND_INS.items() for name, new in names.items()}
-    functions |= {id(module): _StandIn(module) for module in STAND_INS}
+    known = {**STAND_INS, **{module: operations_of(module) for name, module in sys.modules.items() if name == "einx"}}
+    functions = {id(getattr(module, name)): new for module, names in known.items() for name, new in names.items()}
+    functions |= {id(module): _StandIn(module, names) for module, names in known.items()}
     changed: list[tuple[Any, str, Any]] = []
     caches: dict[int, Any] = {}
 
@@ -257,7 +258,7 @@ def pythons_functions(packages: Collection[str], types_in: Collection[str] = ())
                 inside = [(held, key, replaced(each)) for key, each in vars(held).items() if type(each) is CACHED]
                 changed += [each for each in inside if each[2] is not None]
     container = sys.modules["torch.nn.modules.container"]
-    changed.append((vars(container), "operator", _StandIn(operator)))
+    changed.append((vars(container), "operator", _StandIn(operator, STAND_INS[operator])))
     tops = vars(sys.modules["torch"])
     changed += [(tops, f"sym_{name}", NAMESAKES[name]) for name in ("max", "min", "int")]
     with _ONE_AT_A_TIME:
