@@ -112,3 +112,23 @@ def test_a_tensor_of_a_numpy_matrix(dtype):
     expected = torch.tensor(matrix.astype(dtype))
     assert got["own"].dtype == expected.dtype and torch.equal(got["own"], expected)
     assert got["asked"].dtype == torch.float32 and torch.equal(got["asked"], torch.tensor(matrix).float())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, F, two: x.chunk(two, dim=two)[1],
+        lambda x, F, two: x.split(two, 1)[3],
+        lambda x, F, two: x.reshape(x.shape[0], two, 24),
+        lambda x, F, two: x.reshape(two * x.shape[0] * two, 12),
+        lambda x, F, two: x.repeat(1, two, 1),
+        lambda x, F, two: x[:, two],
+        lambda x, F, two: x.sum(two),
+        lambda x, F, two: F.pad(x, (two, two)),
+        lambda x, F, two: F.avg_pool1d(x, two),
+    ],
+)
+def test_numbers_of_numpy_are_numbers(call):
+    net, x = td.Network(), torch.randn(3, 8, 6)
+    net.output(call(net.input("x", ("N", 8, 6)), F, np.int64(2)), "y")
+    torch.testing.assert_close(td.interpret(net, {"x": x})["y"], call(x, torch.nn.functional, 2))

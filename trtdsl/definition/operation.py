@@ -267,15 +267,16 @@ def _in_precision(operation: Operation, low: torch.dtype, function: Callable[...
 
 
 def _operand(network: Network, argument: Any) -> Any:
-    """torch tensors and numpy arrays, also in a list, become constants; anything else is returned unchanged."""
+    """torch tensors and numpy arrays become constants and numpy's numbers Python's, also in a list; else unchanged."""
     if isinstance(argument, _UNCHANGED):
         return argument
-    arrays = (torch.Tensor, np.ndarray)
-    if isinstance(argument, arrays):
+    if isinstance(argument, (torch.Tensor, np.ndarray)):
         return network.constant(argument)
+    if isinstance(argument, np.generic):
+        return argument.item()
     if type(argument) in (list, tuple):
         for item in argument:
-            if isinstance(item, arrays):
+            if isinstance(item, (torch.Tensor, np.ndarray, np.generic)):
                 return type(argument)(_operand(network, item) for item in argument)
     return argument
 

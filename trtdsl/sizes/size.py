@@ -11,7 +11,7 @@ import functools
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from numbers import Real
+from numbers import Integral, Real
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
@@ -52,6 +52,8 @@ def _arithmetic(function: str, *, reflected: bool = False) -> Callable[[Callable
     def decorate(exact: Callable[[Size, SizeLike], SizeLike]) -> Any:
         @functools.wraps(exact)
         def operator(self: Size, other: Any) -> Any:
+            if not isinstance(other, (int, Size)) and isinstance(other, Integral):  # numpy's ints are ints
+                other = int(other)
             result: Any = exact(self, other) if isinstance(other, (int, Size)) else NotImplemented
             if result is not NotImplemented or not isinstance(other, (Real, Size)):
                 return result
