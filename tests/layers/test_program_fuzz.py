@@ -213,6 +213,20 @@ def test_an_average_that_counts_padding_is_refused_where_windows_reach_behind_it
             built.run()
 
 
+def test_a_blend_of_int8_is_built_as_its_maximum():
+    """docs/engine-evaluated.md"""
+    built, x = Built(), torch.arange(-18, 18, dtype=torch.int8).reshape(1, 1, 6, 6)
+    layer = built.network.add_pooling_nd(built.input(x), trt.PoolingType.MAX_AVERAGE_BLEND, (2, 2))
+    layer.stride_nd, layer.blend_factor = (2, 2), 0.25
+    built.output(layer.get_output(0))
+    highest = torch.nn.functional.max_pool2d(x.float(), 2)
+    assert torch.equal(built.run()["y"].float(), highest)
+    assert not torch.equal(0.75 * highest + 0.25 * torch.nn.functional.avg_pool2d(x.float(), 2), highest)
+    bounds = {"stride": (2, 2), "pre_padding": (0, 0), "post_padding": (0, 0)}
+    with pytest.raises(UnsupportedError, match="dequantize what is pooled"):
+        L.pooling(td.Network().input("x", x.shape, torch.int8), "MAX_AVERAGE_BLEND", (2, 2), **bounds)
+
+
 def test_the_first_of_three_outputs_of_a_kernel_is_not_written():
     """docs/traps/builder-outputs.md"""
     built = Built()

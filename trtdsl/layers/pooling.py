@@ -7,8 +7,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from .base import PADDING_MODES, add_layer, adds, channels_last, member
-from .common import Evaluate, Node, Shape, Shapes, SizeLike, Tensor, count, evaluates, mistakes, operation, torch
+from .common import (
+    Evaluate,
+    Node,
+    Shape,
+    Shapes,
+    SizeLike,
+    Tensor,
+    UnsupportedError,
+    count,
+    evaluates,
+    mistakes,
+    operation,
+    torch,
+)
 from .windows import check_positive
+
+INTEGER_BLEND = "TensorRT-RTX 1.7 rounds both shares of a MAX_AVERAGE_BLEND of int8: dequantize what is pooled"
 
 
 @operation
@@ -24,12 +39,15 @@ def pooling(
 ) -> Tensor:
     """MAX or AVERAGE over windows of the last two or three dimensions of ``x`` (N, C, spatial…): one IPoolingLayer.
 
-    Sizes are rounded down. ``exclude_padding`` leaves the padding out of an average's count.
+    Sizes are rounded down. ``exclude_padding`` leaves the padding out of an average's count. Raises UnsupportedError
+    for a MAX_AVERAGE_BLEND of int8.
 
     >>> x = net.input("x", (2, 3, 8, 8))
     >>> pooling(x, "MAX", (2, 2), stride=(2, 2), pre_padding=(0, 0), post_padding=(0, 0)).shape
     (2, 3, 4, 4)
     """
+    if type == "MAX_AVERAGE_BLEND" and x.dtype == torch.int8:
+        raise UnsupportedError(INTEGER_BLEND)
     lead = x.ndim - len(window)
     check_positive(min(stride), "stride")
     spatial: list[SizeLike] = [
@@ -140,6 +158,8 @@ def _pooling(node: Node) -> Evaluate:
     layer, dtype = node.layer, node.dtype
     # The subclass's `type` is the pooling type.
     kind = node.known(layer.type, ("MAX", "AVERAGE", "MAX_AVERAGE_BLEND"), "pooling type")
+    if kind == "MAX_AVERAGE_BLEND" and dtype == torch.int8:
+        raise UnsupportedError(f"layer {node.name!r} (POOLING): {INTEGER_BLEND}")
     windows_of = _windows(layer, node.known(layer.padding_mode, PADDING_MODES, "padding mode"))
     blend, exclusive = layer.blend_factor, layer.average_count_excludes_padding
     ndim = len(layer.window_size_nd)
