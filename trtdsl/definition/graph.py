@@ -236,7 +236,7 @@ class Graph:
         self._names: Counter[str] = Counter()
         self.recorded = 0
         """How many layers were recorded, those that passes took away included."""
-        self.is_emitting = False
+        self.is_emitting = self.is_quantized = False
         self._at = -1  # the number of the layer that is emitted
         self._marked: set[str] = set()
         self._done = 0  # so many of the nodes are emitted

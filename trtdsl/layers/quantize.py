@@ -71,6 +71,7 @@ def _add(
     add = adds(method, x.network.backend.data_type(as_dtype(dtype)), axis=place, block_shape=block)
     # Never folded: the builder needs to see where a network is quantized.
     finish = (lambda layer, name: x.network.numbers.setdefault(name, {}).update(meant=1.0)) if meant else None
+    x.network.graph.is_quantized = True
     return add_layer(add, x, scale, shape=x.shape, dtype=as_dtype(dtype), fold=False, finish=finish, what=(method[4:],))
 
 

@@ -22,6 +22,7 @@ def handwritten_rounding(graph: Graph) -> None:
         if shared is None:
             made = layer.operation.network.plain_constant(step, weight_names_of([scale]))
             graph.replace(layer, functools.partial(fake_quantized, x, made, low, high), *inner)
+            graph.is_quantized = True
         text = (
             "rounded in int8" if shared is None else f"stays in floating point: {shared.label} is used otherwise, too"
         )
