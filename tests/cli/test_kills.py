@@ -27,9 +27,10 @@ COMMANDS = {
     "cpp": "export cpp small.engine project --force",
     "compare": "compare small.py small.engine",
     "program": "inspect small.engine --program",
+    "mutate": "check small.py --sizes quick --mutate --limit 2",
     "several": "build small.py --no-check -o folder/ -j 1",
 }
-READERS = {"compare", "program"}
+READERS = {"compare", "program", "mutate"}
 QUICK = {"convert"}
 """Of which the writing calls are tried in the usual run."""
 

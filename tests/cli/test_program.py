@@ -60,6 +60,27 @@ def test_bad_input_is_one_sentence(trtdsl, arguments, code, message):
     assert message in trtdsl("inspect", "small.py", "--program", *arguments, code=code).stderr
 
 
+DAMAGES = {
+    "empty": (lambda data: b"", 7, "is empty: it was not written to its end"),
+    "cut off": (lambda data: data[: len(data) // 2], 7, "ends after"),
+    "without its end": (lambda data: data[:-100], 7, "ends after"),
+    "another file": (lambda data: b"hello" * 100, 7, "is not an engine: it begins with 68 65 6c 6c"),
+    "of TensorRT": (lambda data: b"ftrt" + data[4:], 5, "it is of TensorRT"),
+    "of another version": (lambda data: data.replace(b"\1\7\1t", b"\1\x09\1t", 1), 5, "it is of TensorRT-RTX 1.9"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_an_engine_that_cannot_be_read_is_one_sentence(trtdsl, small, damage):
+    change, code, message = DAMAGES[damage]
+    trtdsl("build", "small.py", "--no-check")
+    engine = small / "small.engine"
+    (small / "other.engine").write_bytes(change(engine.read_bytes()))
+    done = trtdsl("inspect", "other.engine", "--program", code=code)
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_compare_run(trtdsl):
     done = trtdsl("compare", "small.py", "small.py", "--run", "--dim", "N=3")
     assert "both give the same, within 0.0001 of an output's greatest value" in done.stdout
