@@ -247,10 +247,11 @@ def test_attention_after_a_branch_whose_block_the_builder_splits(program_of, row
         return attended(td.cond(x.mean() > 0, loop, F.relu, (x,)))
 
     program = program_of(net_of, **({"N": 3} if isinstance(rows, td.Dim) else {}))
-    assert sum(launch.times for launch in program.launches if "Tanh" in launch.name) == 3
+    counted = not isinstance(rows, td.Dim)  # where sizes are dynamic, the GPU counts: docs/traps/builder-loops.md
+    assert sum(launch.times for launch in program.launches if "Tanh" in launch.name) == (3 if counted else 1)
     assert not any("Relu" in launch.name for launch in program.launches)
     assert [launch.times for launch in program.launches if launch.kind == "product"] == [1]
-    assert len(program.notes) == 1
+    assert len(program.notes) == (1 if counted else 2)
 
 
 def test_a_scan_over_a_dynamic_length_counts_its_steps(program_of, constant):

@@ -237,6 +237,8 @@ def _descriptor(record: Record, *, view: bool) -> Descriptor:
     static = [size for size in dims if isinstance(size, int)]
     if payload >= 0 and len(static) == len(dims) and (math.prod(static) * BITS[dtype] + 7) // 8 != payload:
         raise ProgramDamagedError(f"the plan's program has a constant {name[:40]!r} of another size than its shape")
+    if not view and payload < 0 and record.number("offset", 0) % max(record.number("alignment", 1), 1):
+        raise ProgramDamagedError(f"the plan's program has a tensor {name[:40]!r} that is not aligned as it says")
     return Descriptor(
         name,
         dims,

@@ -452,8 +452,15 @@ def test_a_launch_on_another_stream_races_where_no_event_orders_it(victim):
 
 def test_a_tensor_that_reaches_outside_of_its_memory_is_named(victim):
     data, feeds, _ = victim
-    change = lambda text: re.sub(r'offset=\d+( rank0=0 region="devmem")', r"offset=99999999\1", text, count=1)  # noqa: E731
+    change = lambda text: re.sub(r'offset=\d+( rank0=0 region="devmem")', r"offset=99999872\1", text, count=1)  # noqa: E731
     with pytest.raises(ProgramFaultError, match="lies outside of its memory"):
+        td.evaluate_engine(edited(data, change), feeds, trust=True)
+
+
+def test_a_tensor_that_is_not_aligned_is_named(victim):
+    data, feeds, _ = victim
+    change = lambda text: re.sub(r'offset=\d+( rank0=0 region="devmem")', r"offset=68\1", text, count=1)  # noqa: E731
+    with pytest.raises(ProgramDamagedError, match="is not aligned as it says"):
         td.evaluate_engine(edited(data, change), feeds, trust=True)
 
 

@@ -59,7 +59,8 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
     """Runs ``body_fn`` on the carried values as long as ``cond_fn`` of them holds: an ILoop.
 
     ``cond_fn(*carried)`` gives a bool scalar, looked at before each iteration; ``body_fn(*carried)`` the next values,
-    of the same shapes and dtypes. Gives the last ones, a tuple. IRecurrenceLayers, ITripLimitLayer, ILoopOutputLayers.
+    of the same shapes and dtypes. Gives the last ones, a tuple. IRecurrenceLayers, ITripLimitLayer, ILoopOutputLayers;
+    IShuffleLayers around scalars that begin as constants where sizes are dynamic.
 
     >>> x = net.input("x", (3,))
     >>> y, = td.while_loop(lambda x: x.sum() < 100, lambda x: (x * 2,), (x,))
