@@ -68,7 +68,7 @@ PARTS = {
     "chunk into 3": lambda m, x: m.chunk(x, 3, 1),
     "split by 4": lambda m, x: m.split(x, 4, 1),
 }
-LENIENT = {"index_select", "pad both sides", "pad with a value", "replicate"}
+LENIENT = {"index_select", "pad both sides", "pad with a value", "replicate", "reshape"}
 """What is defined where torch refuses: more trimmed at one end than there is, and results without elements."""
 
 
