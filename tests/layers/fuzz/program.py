@@ -351,8 +351,11 @@ def compare(member: Member, found: Mapping[str, torch.Tensor | str | None]) -> s
             return have
         if have is None or value.dtype not in COMPARED:
             continue
-        problem = difference(have.reshape(value.shape), value)
-        if problem is not None and not _rounds(member, name, have.reshape(value.shape), value):
+        if have.numel() != value.numel():  # of no dimensions, the engine has one
+            return f"differs: {name}: the engine gives {tuple(have.shape)}, the interpreter {tuple(value.shape)}"
+        have = have.reshape(value.shape)
+        problem = difference(have, value)
+        if problem is not None and not _rounds(member, name, have, value):
             return f"differs: {name}: {problem}"
         outcome = "equal"
     return outcome

@@ -56,8 +56,8 @@ struct __nv_fp8_e4m3 {
             __x = sign | 0x7e;
         } else {
             int exponent;
-            std::frexp(size, &exponent);  // size = f * 2**exponent, f in [0.5, 1)
-            exponent = std::max(exponent - 1, -6);
+            std::frexp(size, &exponent);  // size = f * 2**exponent, f in [0.5, 1); 0 for 0
+            exponent = size > 0 ? std::max(exponent - 1, -6) : -6;
             const int steps = static_cast<int>(std::nearbyint(std::ldexp(size, 3 - exponent)));  // of 2**(exponent - 3)
             __x = static_cast<uint8_t>(sign | (steps + ((exponent + 6) << 3)));  // a carry runs into the exponent
         }
