@@ -116,6 +116,7 @@ class Interpreter:
         for node in self.nodes:
             if node.makes:
                 self.layers.setdefault(node.name, self.slots[node.makes[0]])
+        self.fixed: set[str] = set()
         self.borrowed: set[int] = set()
         """Memory that ends with the network: what is given away of it is copied."""
         outputs = [tensor.name for tensor in self.outputs]
@@ -145,6 +146,9 @@ class Interpreter:
                 run = part.kind.prepare(part, _Body(self, part))
                 inputs = [self.slots[name] for name in part.needs]
             else:
+                part.fixed = self.fixed
+                if part.type == "CONSTANT" or (part.needs and self.fixed.issuperset(part.needs)):
+                    self.fixed.update(part.makes)
                 run = kind(part).prepare(part)
                 if self.wrap is not None and kind(part).category != "collective":
                     run = self.wrap(part, run)

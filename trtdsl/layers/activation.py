@@ -6,6 +6,7 @@ import math
 
 from .common import Evaluate, Node, Tensor, add_layer, adds, evaluates, member, mistakes, operation, torch
 from .elementwise import extreme, is_half
+from .unary import erf
 
 
 @operation
@@ -36,7 +37,7 @@ def _chosen(x: torch.Tensor, condition: torch.Tensor, otherwise: torch.Tensor) -
 
 
 def _gelu_erf(x: torch.Tensor, alpha: float, beta: float) -> torch.Tensor:
-    return (x / math.sqrt(2)).erf_().add_(1).mul_(x).mul_(0.5)
+    return erf(x / math.sqrt(2)).add_(1).mul_(x).mul_(0.5)
 
 
 def _gelu_tanh(x: torch.Tensor, alpha: float, beta: float) -> torch.Tensor:

@@ -7,7 +7,7 @@ knows no layer type, finds both through :func:`kind`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -72,6 +72,8 @@ class Node:
         """The evaluator that the author gave for this one layer, a plugin's."""
         self.numbers: Mapping[str, float] = {}
         """Attributes that TensorRT keeps as C floats, as they were given: :meth:`number`."""
+        self.fixed: Collection[str] = ()
+        """The names of tensors that are constants, or computed from constants alone."""
 
     @property
     def trt(self) -> Any:

@@ -7,10 +7,11 @@ from typing import Any
 
 from ..core.tensors.exact import beside
 from .base import add_layer, adds, normalize_axis
-from .cast import convert
-from .common import ShapeError, Tensor, UnsupportedError, as_dtype, dtype_name, mistakes, operation, torch
-from .elementwise import extreme
+from .cast import cast, convert
+from .common import ShapeError, Tensor, as_dtype, dtype_name, mistakes, operation, torch
+from .elementwise import elementwise, extreme, is_half
 from .evaluation import Evaluate, Node, evaluates
+from .shuffle import shuffle
 
 
 @operation
@@ -23,14 +24,13 @@ def quantize(
     *,
     meant: bool = False,
 ) -> Tensor:
-    """``clamp(round(x / scale))`` in a narrow dtype, rounding half to even: one IQuantizeLayer.
+    """``clamp(round(x / scale))`` in a narrow dtype, rounding half to even: one IQuantizeLayer, and an
+    IElementWiseLayer DIV before it where the scale of an axis is computed: docs/traps/builder-scales.md.
 
     ``dtype`` is int8, float8_e4m3fn, int4 or float4_e2m1fn_x2. ``scale`` (positive) is a scalar, or has one value for
     each index of ``axis``, or has the rank of ``x`` with one value per block (``block_shape``). TensorRT multiplies by
-    the reciprocal, in the dtype of ``x``. With ``meant`` the network means ``x / scale``, and its rounding counts as a
-    matter of quality, as that of float16 does.
-
-    Raises UnsupportedError for a scale that is computed, of another axis than the last.
+    the reciprocal, in the dtype of ``x``, or divides by a ``scale`` that is computed in half precision. With ``meant``
+    the network means ``x / scale``, and its rounding counts as a matter of quality, as that of float16 does.
 
     >>> quantize(net.input("x", (2, 3)), net.constant(0.5)).dtype
     torch.int8
@@ -42,7 +42,8 @@ def quantize(
 def dequantize(
     x: Tensor, scale: Tensor, dtype: Any = "float32", axis: int | None = None, block_shape: Sequence[int] | None = None
 ) -> Tensor:
-    """``x * scale`` in a floating-point dtype: one IDequantizeLayer. ``scale`` is as for :func:`quantize`.
+    """``x * scale`` in a floating-point dtype: one IDequantizeLayer, and an IElementWiseLayer PROD behind it where the
+    scale of an axis is computed. ``scale`` is as for :func:`quantize`.
 
     >>> dequantize(net.input("x", (2, 3), "int8"), net.constant(0.5)).dtype
     torch.float32
@@ -62,11 +63,13 @@ def _add(
     if axis is None and scale.ndim == 1 and x.ndim != 1:
         raise ShapeError("a scale per channel needs axis=")
     place = None if axis is None else normalize_axis(axis, x.ndim)
-    if place not in (None, x.ndim - 1) and scale.ndim == 1 and scale.shape != (1,) and not scale.is_constant:
-        raise UnsupportedError(
-            f"a scale per channel of axis {place} that is computed is built as if it were of the last axis: make it a "
-            "constant, or transpose the tensor so that the channels are last"
-        )
+    if place is not None and scale.ndim == 1 and scale.shape != (1,) and not scale.is_constant:
+        wide = x.dtype if method == "add_quantize" else scale.dtype
+        steps = shuffle(scale, reshape=[scale.shape[0] if dim == place else 1 for dim in range(x.ndim)])
+        one, steps = x.network.constant(torch.ones(()), wide), cast(steps, wide)
+        if method == "add_quantize":
+            return quantize(elementwise(x, steps, "DIV"), one, dtype, meant=meant)
+        return cast(elementwise(dequantize(x, one, wide), steps, "PROD"), as_dtype(dtype))
     block = None if block_shape is None else tuple(block_shape)
     add = adds(method, x.network.backend.data_type(as_dtype(dtype)), axis=place, block_shape=block)
     # Never folded: the builder needs to see where a network is quantized.
@@ -152,15 +155,22 @@ mistakes("QUANTIZE", left_out=True)
 @evaluates("QUANTIZE", category="pointwise", flops=3, unbuilt=_narrow_blocks, fp8="gives")
 def _quantize(node: Node) -> Evaluate:
     """int8: a product with the reciprocal of the scale, in the type of the operand, in half types with each step
-    rounded. The other types: a quotient in float32. int4 comes unpacked, as int8 values, and fp4 as float32 values.
+    rounded. A quotient where the scale is one of blocks, and, of half types, where it is no constant; for fp8 always.
+    int4 and fp4: a quotient in float32; int4 comes unpacked, as int8 values, and fp4 as float32 values.
     """
     axis, dtype, meant = node.layer.axis, node.logical_dtype, "meant" in node.numbers
+    computed = node.inputs[1].name not in node.fixed
 
     def evaluate(x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor | None = None) -> torch.Tensor:
         _refuse_zero_point(zero)
-        if dtype != torch.int8:
+        if dtype not in (torch.int8, torch.float8_e4m3fn):
             return narrow(x.float() / spread(scale.float(), x.shape, axis), dtype)
-        steps = x * spread(scale.to(x.dtype), x.shape, axis).reciprocal()
+        step = spread(scale.to(x.dtype), x.shape, axis)
+        # Of one dimension, a scale for each element is one of blocks.
+        divides = dtype != torch.int8 or (computed and is_half(x)) or (scale.numel() > 1 and scale.ndim == x.ndim)
+        steps = x / step if divides else x * step.reciprocal()
+        if dtype != torch.int8:
+            return narrow(steps.float(), dtype)
         high, low = x.new_tensor(127.0), x.new_tensor(-128.0)
         made = convert(extreme("MAX", extreme("MIN", steps, high), low).round(), dtype)
         return beside(made, lambda exact: exact, steps) if meant else made

@@ -64,6 +64,20 @@ case(
     [torch.tensor([[2]], dtype=i8)],
     quantize(np.float16(0.5), trt.int8),
 )
+# 64.5 / 0.9409 is 68.55, in half precision 68.5625; the reciprocal is 1.0625 there, by which it is 68.5.
+TIED = torch.tensor([[64.5]]).half(), np.float16(0.9409)
+case("QUANTIZE", "half-constant", TIED[:1], [torch.tensor([[68]], dtype=i8)], quantize(TIED[1], trt.int8))
+case(
+    "QUANTIZE", "half-computed", TIED, [torch.tensor([[69]], dtype=i8)], lambda n, x, s: n.add_quantize(x, s, trt.int8)
+)
+# 1.5 / 97 by 1 / 97 is 1.5 in float32, and by the reciprocal less: of one dimension TensorRT divides.
+ODD = np.float32([1 / 97, 1 / 97])
+ABOVE = float(np.float32(1.5) * ODD[0])
+case("QUANTIZE", "one-dimension", [[ABOVE, 0.0]], [torch.tensor([2, 0], dtype=i8)], quantize(ODD, trt.int8, 0))
+case("QUANTIZE", "two-dimensions", [[[ABOVE, 0.0]]], [torch.tensor([[1, 0]], dtype=i8)], quantize(ODD, trt.int8, 1))
+# 0.5386 / 0.1134 is 4.7492, in half precision 4.75: halfway between 4.5 and 5 of fp8.
+QUOTIENT = torch.tensor([[0.53857421875]]).half()
+case("QUANTIZE", "fp8-half", [QUOTIENT], [[[5.0]]], quantize(np.float16(0.1134033203125), trt.fp8), tolerance=0.0)
 BLOCKS = np.float32([[1.0, 2.0, 3.0, 4.0], [8.0, 8.0, 8.0, 8.0]])
 
 
