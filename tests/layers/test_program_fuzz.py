@@ -9,8 +9,10 @@ from cases import BACKEND, trt
 from fuzz.program import define, difference, draw, run_many, smallest
 
 import trtdsl as td
+import trtdsl.functional as F
 import trtdsl.layers as L
 from trtdsl.core.errors import ProgramFaultError, UnevaluatedProgramError, UnsupportedError
+from trtdsl.layers.evaluation import Node
 
 SUM = trt.ElementWiseOperation.SUM
 SEEDS = range(24)
@@ -37,7 +39,17 @@ def settled(part):
     if part.special and UNORDERED & types:
         return True
     chain = define(part)
-    return {"DEQUANTIZE", "REDUCE"} <= types and any(not feed.numel() for feed in chain.feeds.values())
+    nodes = [Node(BACKEND, layer) for layer in map(chain.network.get_layer, range(chain.network.num_layers))]
+    unary = {node.layer.op.name for node in nodes if node.type == "UNARY"}
+    casts = {(node.input_dtype(), node.dtype) for node in nodes if node.type == "CAST" and node.dtype.is_floating_point}
+    cubic = [node for node in nodes if node.type == "GRID_SAMPLE" and node.layer.interpolation_mode.name == "CUBIC"]
+    inputs = {chain.network.get_input(index).name for index in range(chain.network.num_inputs)}
+    return (
+        ({"DEQUANTIZE", "REDUCE"} <= types and any(not feed.numel() for feed in chain.feeds.values()))
+        or (types & {"QUANTIZE", "DEQUANTIZE"} and unary & {"NEG", "ABS"})
+        or (part.special and {(torch.float16, torch.bfloat16), (torch.bfloat16, torch.float16)} <= casts)
+        or any(node.layer.sample_mode.name == "FILL" and node.needs[0] not in inputs for node in cubic)
+    )
 
 
 def test_programs_give_what_the_interpreter_gives():
@@ -84,6 +96,9 @@ class Built:
         name = f"x{len(self.feeds)}"
         self.feeds[name] = value
         return self.network.add_input(name, BACKEND.data_type(value.dtype), tuple(value.shape))
+
+    def interpreted(self):
+        return td.interpret(self.network, self.feeds)
 
     def output(self, tensor, name="y"):
         tensor.name = name
@@ -187,6 +202,84 @@ def test_one_element_that_is_broadcast_and_reduced_is_torchs(batch, dtype):
     torch.testing.assert_close(found, expected, rtol=room, atol=room)
 
 
+def test_a_bicubic_grid_sample_of_a_mirrored_image_reads_other_pixels():
+    """docs/traps/builder-cubic.md"""
+    generator = torch.Generator().manual_seed(0)
+    x, grid = torch.rand(1, 2, 8, 8, generator=generator), torch.rand(1, 6, 6, 2, generator=generator) * 2 - 1
+    built = Built()
+    mirrored = built.network.add_slice(built.input(x), (0, 0, 0, 7), x.shape, (1, 1, 1, -1)).get_output(0)
+    layer = built.network.add_grid_sample(mirrored, built.input(grid))
+    layer.interpolation_mode, layer.sample_mode = trt.InterpolationMode.CUBIC, trt.SampleMode.FILL
+    built.output(layer.get_output(0))
+    want = torch.nn.functional.grid_sample(x.flip(-1), grid, "bicubic", align_corners=False)
+    torch.testing.assert_close(built.interpreted()["y"], want, rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(built.run()["y"], want, atol=0.1)
+    net = td.Network()
+    given, points = net.input("x", x.shape), net.input("grid", grid.shape)
+    with pytest.raises(UnsupportedError, match="takes in the layer before it"):
+        L.grid_sample(given.flip(-1), points, "CUBIC")
+    with pytest.raises(UnsupportedError, match="takes in the layer before it"):
+        F.grid_sample(given.flip(-1), points, "bicubic", align_corners=False, lowering="native")
+    assert L.grid_sample(L.cast(given, torch.float16), L.cast(points, torch.float16), "CUBIC").shape == want.shape
+    net.output(F.grid_sample(given.flip(-1), points, "bicubic", align_corners=False), "y")
+    torch.testing.assert_close(td.evaluate_engine(net, {"x": x, "grid": grid})["y"], want, rtol=1e-4, atol=1e-5)
+
+
+def _codes(x, scale):
+    return (x / scale).round().clamp(-128, 127)
+
+
+@pytest.mark.parametrize("transposes", [False, True])
+def test_a_computed_scale_is_read_by_another_axis(transposes):
+    """docs/traps/builder-scales.md"""
+    x, scale = torch.linspace(-3, 3, 15).reshape(3, 5), torch.tensor([0.02, 0.05, 0.1])
+    built = Built()
+    given, steps = built.input(x), built.input(scale)
+    if transposes:
+        shuffle = built.network.add_shuffle(given)
+        shuffle.first_transpose = (1, 0)
+        given = shuffle.get_output(0)
+    layer = built.network.add_quantize(given, steps, trt.int8)
+    layer.axis = int(transposes)
+    built.output(layer.get_output(0))
+    want = _codes(x, scale[:, None])
+    want = want.mT if transposes else want
+    torch.testing.assert_close(built.interpreted()["y"].float(), want)
+    assert int((built.run()["y"] != want).sum()) > 5
+
+
+SCALED = {
+    "first axis": (lambda x: x, 0),
+    "last axis": (lambda x: x, 2),
+    "transposed": (lambda x: x.permute(1, 2, 0), 2),
+    "transposed, reshaped": (lambda x: x.permute(1, 2, 0).reshape(2, 28, 3), 2),
+    "one dimension": (lambda x: x.reshape(-1), 0),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_computed_scales_of_an_axis_are_torchs(dtype):
+    net, feeds, expected = td.Network(), {}, {}
+    for name, (before, axis) in SCALED.items():
+        x = torch.linspace(-3, 3, 168).reshape(3, 8, 7).to(dtype)
+        moved = before(x)
+        scale = torch.linspace(0.02, 0.1, moved.shape[axis]).to(dtype)
+        feeds |= {f"x {name}": x, f"s {name}": scale}
+        given, steps = net.input(f"x {name}", x.shape, dtype), net.input(f"s {name}", scale.shape, dtype)
+        back = scale.reshape([-1 if dim == axis else 1 for dim in range(moved.ndim)]).float()
+        expected[f"q {name}"] = _codes(moved.float(), back)
+        expected[f"d {name}"] = expected[f"q {name}"] * back
+        with net.current():
+            codes = L.quantize(before(given), steps, axis=axis)
+            net.output(codes, f"q {name}")
+            net.output(L.dequantize(codes, steps, dtype, axis=axis), f"d {name}")
+    found = td.evaluate_engine(net, feeds)
+    for name, want in expected.items():
+        step = 1 if name.startswith("q") else 0.1  # a value between two steps may be rounded to either
+        torch.testing.assert_close(found[name].float(), want, rtol=2e-3, atol=1.01 * step)
+        assert int(((found[name].float() - want).abs() > 0.01 * step + 2e-3 * want.abs()).sum()) <= want.numel() // 8
+
+
 def test_a_slice_without_dimensions_that_clamps_is_never_written():
     """docs/traps/builder-slice.md"""
     built = Built()
@@ -196,6 +289,36 @@ def test_a_slice_without_dimensions_that_clamps_is_never_written():
     built.output(layer.get_output(0))
     with pytest.raises(ProgramFaultError, match="no launch writes the output y"):
         built.run()
+
+
+def test_zeros_are_zeros_of_fp8():
+    built, x = Built(), torch.tensor([0.0, -0.0, 1.0, 2**-9, 2**-10])
+    one = built.input(torch.tensor(1.0))
+    codes = built.network.add_quantize(built.input(x), one, trt.fp8).get_output(0)
+    built.output(built.network.add_dequantize(codes, one, trt.float32).get_output(0))
+    assert built.run()["y"].tolist() == [0.0, 0.0, 1.0, 2**-9, 0.0]
+
+
+def test_bicubic_weights_beside_infinity_are_the_programs():
+    """A weight that is 0 gives NaN beside an infinity, one that is almost 0 gives another: the order decides."""
+    x = torch.tensor([[[[float("-inf"), 2.5, 0.0], [3.4, -2.9, 1.5]]]])
+    rows, columns = torch.linspace(-1, 1, 8), (torch.arange(3) * 2 + 1) / 3 - 1 + 1e-7  # at pixels, almost
+    grid = torch.stack(torch.meshgrid(columns, rows, indexing="xy"), -1)[None]
+    built = Built()
+    layer = built.network.add_grid_sample(built.input(x), built.input(grid))
+    layer.interpolation_mode, layer.sample_mode = trt.InterpolationMode.CUBIC, trt.SampleMode.REFLECT
+    built.output(layer.get_output(0))
+    torch.testing.assert_close(built.interpreted()["y"], built.run()["y"], equal_nan=True)
+
+
+def test_a_launch_behind_a_size_that_tensorrt_computes_is_refused_by_its_name():
+    built = Built()
+    layer = built.network.add_resize(built.network.add_input("x0", trt.float32, (-1, -1, -1, -1)))
+    built.feeds["x0"] = torch.rand(1, 2, 3, 4)
+    layer.scales = (1, 1, 1, 1.3)
+    built.output(layer.get_output(0))
+    with pytest.raises(UnevaluatedProgramError, match="shapeInput, which TensorRT computes before the program runs"):
+        built.run((1, 1, 1, 1), (1, 2, 3, 4), (2, 4, 6, 8))
 
 
 @pytest.mark.parametrize(("stride", "fits"), [(2, True), (3, False)])

@@ -4,8 +4,25 @@ from __future__ import annotations
 
 import itertools
 
-from .common import Shape, ShapeError, Tensor, add_layer, adds, member, mistakes, operation, shape_text, torch
+from .common import (
+    Shape,
+    ShapeError,
+    Tensor,
+    UnsupportedError,
+    add_layer,
+    adds,
+    member,
+    mistakes,
+    operation,
+    shape_text,
+    torch,
+)
 from .evaluation import Evaluate, Node, Shapes, evaluates
+
+MISPLACED = (
+    "TensorRT-RTX 1.7 reads the wrong pixels where a grid sample by CUBIC with FILL takes in the layer before it "
+    "(docs/traps/builder-cubic.md): gather them (F.grid_sample does), or sample the image padded by a zero with CLAMP"
+)
 
 
 @operation
@@ -19,7 +36,7 @@ def grid_sample(
     CLAMP (the edge), REFLECT. Five dimensions (N, C, D, H, W), with (x, y, z) points, where TensorRT's version takes
     them.
 
-    Raises ShapeError where the ranks do not fit each other.
+    Raises ShapeError where the ranks do not fit each other, UnsupportedError for CUBIC with FILL of what layers give.
 
     >>> grid_sample(net.input("x", ("N", 3, 8, 8)), net.input("g", ("N", 5, 6, 2))).shape
     (N, 3, 5, 6)
@@ -29,6 +46,8 @@ def grid_sample(
         raise ShapeError(
             f"an image of shape {shape_text(x.shape)} and a grid of shape {shape_text(grid.shape)} do not fit"
         )
+    if (mode.upper(), sample_mode.upper()) == ("CUBIC", "FILL") and not lies_in_memory(x):
+        raise UnsupportedError(MISPLACED)
     shape: Shape = (*x.shape[:2], *grid.shape[1:-1])
     add = adds(
         "add_grid_sample",
@@ -37,6 +56,13 @@ def grid_sample(
         align_corners=align_corners,
     )
     return add_layer(add, x, grid, shape=shape)
+
+
+def lies_in_memory(x: Tensor) -> bool:
+    """Whether a tensor is a constant or an input, but for its dtype: no layer's index is computed with its own."""
+    while getattr(x.node, "what", ())[:1] == ("cast",) and x.node.operands:
+        x = x.node.operands[0]
+    return x.node is None
 
 
 def _flops(node: Node, shapes: Shapes) -> int:
@@ -96,8 +122,8 @@ def _taps(point: torch.Tensor, size: int, mode: str, outside: str, align: bool) 
     if mode == "CUBIC":  # what lies outside is decided for each pixel, not for the point
         base = torch.floor(point)
         return [
-            _tap(_bring_inside(base + offset, size, outside, align), _cubic(point - base - offset), size)
-            for offset in (-1, 0, 1, 2)
+            _tap(_bring_inside(base + offset, size, outside, align), weight, size)
+            for offset, weight in zip((-1, 0, 1, 2), _cubic(point - base), strict=True)
         ]
     if mode == "NEAREST":  # half to even, before and after what REFLECT does to halves
         return [_tap(torch.round(_bring_inside(torch.round(point), size, outside, align)), one, size)]
@@ -123,9 +149,15 @@ def _bring_inside(point: torch.Tensor, size: int, outside: str, align: bool) -> 
     return point.nan_to_num(0.0, posinf=float(size)).clamp(0, size - 1)
 
 
-def _cubic(distance: torch.Tensor, a: float = -0.75) -> torch.Tensor:
-    """Keys' cubic convolution (1981) with the coefficient that torch and TensorRT use."""
-    x = distance.abs()
-    near = (a + 2) * x**3 - (a + 3) * x**2 + 1
-    far = a * x**3 - 5 * a * x**2 + 8 * a * x - 4 * a
-    return torch.where(x > 1, torch.where(x < 2, far, 0.0), near)  # NaN where the distance is
+def _cubic(t: torch.Tensor, a: float = -0.75) -> list[torch.Tensor]:
+    """The weights of the four pixels around a point, ``t`` behind the second: Keys' cubic convolution (1981) with the
+    coefficient that torch and TensorRT use, in the order of TensorRT's kernels, by which a weight is 0 or almost.
+    """
+
+    def near(x: torch.Tensor) -> torch.Tensor:
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+
+    def far(x: torch.Tensor) -> torch.Tensor:
+        return a * (((x - 5) * x + 8) * x - 4)
+
+    return [far(t + 1), near(t), near(1 - t), far(2 - t)]

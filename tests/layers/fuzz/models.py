@@ -16,9 +16,7 @@ def _scale(t: Trial, shape: tuple[int, ...], dtype: torch.dtype) -> tuple[Any, i
     """A scale per tensor or per channel."""
     if shape and t.maybe():
         axis = t.axis(shape)
-        value = t.values((shape[axis],), dtype, 0.1, 1)
-        # One that is computed is read by the last axis: docs/traps/builder-scales.md.
-        return t.operand(value, static=True) if axis == len(shape) - 1 else t.constant(value), axis
+        return t.constant(t.values((shape[axis],), dtype, 0.1, 1)), axis  # docs/traps/builder-scales.md
     return t.operand(t.values((), dtype, 0.1, 1)), None
 
 

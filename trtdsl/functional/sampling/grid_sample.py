@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...layers.grid_sample import MISPLACED, lies_in_memory
 from ...sizes.size import SizeLike, is_static, product, size_max
 from ..common import L, Network, ShapeError, Tensor, UnsupportedError, folding, operation, shape_text, torch
 from ..lowerings import lowered, way
@@ -96,10 +97,16 @@ def _by_resizing(x: Tensor, grid: Tensor, how: _Sampling) -> Tensor:
     return separable(x, how.points(), how.mode, how.padding_mode, how.align)
 
 
+def _why_not_native(x: Tensor, grid: Tensor, how: _Sampling) -> str | None:
+    taken_in = (how.mode, how.padding_mode) == ("bicubic", "zeros") and not lies_in_memory(x)
+    return MISPLACED if taken_in else None
+
+
 @way(
     "grid_sample",
     "native",
     "IGridSampleLayer",
+    unless=_why_not_native,
     needs="add_grid_sample",
     not_tuned="some versions of TensorRT compute it wrongly in half precision",
 )
