@@ -311,6 +311,21 @@ def test_bicubic_weights_beside_infinity_are_the_programs():
     torch.testing.assert_close(built.interpreted()["y"], built.run()["y"], equal_nan=True)
 
 
+@pytest.mark.parametrize("mode", ["NEAREST", "LINEAR", "CUBIC"])
+@pytest.mark.parametrize("outside", ["FILL", "CLAMP", "REFLECT"])
+def test_an_image_without_pixels_is_sampled_as_the_program_does(mode, outside):
+    inf = float("inf")
+    grid = torch.tensor([[0.0, 0.0], [inf, 0.0], [0.0, -inf], [0.5, float("nan")], [-0.7, 1.2]]).reshape(1, 1, 5, 2)
+    built = Built()
+    image = built.network.add_input("x0", trt.float32, (-1, -1, -1, -1))
+    built.feeds["x0"] = torch.zeros(1, 2, 0, 4)
+    layer = built.network.add_grid_sample(image, built.input(grid))
+    layer.interpolation_mode, layer.sample_mode = getattr(trt.InterpolationMode, mode), getattr(trt.SampleMode, outside)
+    built.output(layer.get_output(0))
+    found = built.run((1, 1, 0, 1), (1, 2, 3, 4), (2, 4, 6, 8))["y"]
+    torch.testing.assert_close(built.interpreted()["y"], found, equal_nan=True)
+
+
 def test_a_launch_behind_a_size_that_tensorrt_computes_is_refused_by_its_name():
     built = Built()
     layer = built.network.add_resize(built.network.add_input("x0", trt.float32, (-1, -1, -1, -1)))

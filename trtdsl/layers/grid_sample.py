@@ -84,15 +84,15 @@ mistakes(
 @evaluates("GRID_SAMPLE", category="sampling", flops=_flops)
 def _grid_sample(node: Node) -> Evaluate:
     """A coordinate that is NaN counts as -1. One that is infinite gives NaN in CUBIC, and in LINEAR with FILL. NEAREST
-    rounds a point before REFLECT brings it inside. Assumed: an image without pixels reads as 0.
+    rounds a point before REFLECT brings it inside. An image without pixels reads as 0.
     """
     layer, dtype = node.layer, node.dtype
     mode, outside, align = layer.interpolation_mode.name, layer.sample_mode.name, layer.align_corners
 
     def evaluate(x: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
         sizes = x.shape[2:]
-        if 0 in sizes:
-            return torch.zeros((*x.shape[:2], *grid.shape[1:-1]), dtype=dtype)
+        if 0 in sizes:  # no pixel is inside
+            x = x.new_zeros((*x.shape[:2], *(max(size, 1) for size in sizes)))
         taps = []
         for axis, size in enumerate(sizes):
             point = grid[..., len(sizes) - 1 - axis].float().nan_to_num(-1.0, torch.inf, -torch.inf) + 1
