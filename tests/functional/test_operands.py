@@ -132,3 +132,35 @@ def test_numbers_of_numpy_are_numbers(call):
     net, x = td.Network(), torch.randn(3, 8, 6)
     net.output(call(net.input("x", ("N", 8, 6)), F, np.int64(2)), "y")
     torch.testing.assert_close(td.interpret(net, {"x": x})["y"], call(x, torch.nn.functional, 2))
+
+
+ARRAYS = {
+    "of float64": [np.ones(2), np.full(2, 0.1)],
+    "of float32": (np.ones(2, np.float32), np.zeros(2, np.float32)),
+    "of one element": [np.ones(1), np.ones(1)],
+    "beside lists": [np.array([1, 2]), [3, 4]],
+    "beside floats": [np.array([1, 2]), [3.5, 4]],
+    "deeper": [[np.ones((2, 1), np.float16)], [np.zeros((2, 1), np.float16)]],
+}
+
+
+@pytest.mark.filterwarnings("ignore:Creating a tensor from a list of numpy")
+@pytest.mark.parametrize("make", [F.tensor, F.as_tensor])
+@pytest.mark.parametrize("name", ARRAYS)
+def test_a_tensor_of_arrays_in_lists(name, make):
+    """Each is a list of its elements."""
+    expected = torch.tensor(ARRAYS[name])
+    with td.Network().current():
+        made, asked = make(ARRAYS[name]), make(ARRAYS[name], dtype="float32")
+    assert (made.shape, made.dtype) == (tuple(expected.shape), expected.dtype)
+    assert torch.equal(made.data, expected)
+    assert asked.dtype == torch.float32 and torch.equal(asked.data, expected.float())
+
+
+def test_arrays_that_no_list_can_be():
+    with td.Network().current():
+        for given in ([np.ones(2), np.ones(3)], [[np.ones(2)], np.ones(2)], [np.ones(2), [1, 2, 3]]):
+            with pytest.raises(
+                td.ShapeError, match=r"test_operands.py:\d+: tensor takes (lists of equal lengths|arrays of one shape)"
+            ):
+                F.tensor(given)

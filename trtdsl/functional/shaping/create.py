@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
 from ...definition.operation import operation, require_network
 from ...layers.shape import size_tensor
 from ...sizes.size import Size, SizeLike, product, size_max
-from ..common import DefinitionError, L, Network, ShapeError, Tensor, UnsupportedError, as_dtype, torch
+from ..common import DefinitionError, L, Network, ShapeError, Tensor, UnsupportedError, as_dtype, np, torch
 from ..family import family, finished
 from ..operands import align, binary, choose, result_type, stretch, varargs
 from ..operands import as_tensor as _tensor_of
@@ -312,10 +314,33 @@ def _pinned(made: Tensor, *, device: Any = None, requires_grad: bool = False, pi
     return _stored(made, requires_grad=requires_grad)
 
 
+def _has_arrays(data: Any) -> bool:
+    """Whether lists, however nested, have numpy arrays with dimensions in them."""
+    return any(
+        _has_arrays(item) if isinstance(item, (list, tuple)) else isinstance(item, np.ndarray) and item.ndim > 0
+        for item in data
+    )
+
+
+def _listed(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Reads numpy arrays in a list as lists, as torch does; :func:`operation` would make a constant of each."""
+
+    @functools.wraps(function)
+    def call(data: Any, *args: Any, **kwargs: Any) -> Tensor:
+        if isinstance(data, (list, tuple)) and _has_arrays(data):
+            with contextlib.suppress(TypeError, ValueError), warnings.catch_warnings():  # `function` refuses these
+                warnings.simplefilter("ignore", UserWarning)  # lists of arrays are slow
+                data = torch.tensor(data)
+        return function(data, *args, **kwargs)
+
+    return call
+
+
+@_listed
 @operation
 @finished(_pinned)
 def tensor(data: Any, *, dtype: Any = None) -> Tensor:
-    """A constant of numbers in (nested) lists; a shape tensor where dynamic sizes are among them.
+    """A constant of numbers in (nested) lists and numpy arrays; a shape tensor where dynamic sizes are among them.
 
     Tensors of one element may be among them: IConcatenationLayer of all, in the dtype that torch promotes them to.
     ``device`` and ``pin_memory`` have no meaning in an engine.
@@ -350,7 +375,9 @@ def _row(numbers: list[Any], dtype: torch.dtype | None) -> Tensor:
     wanted = dtype or functools.reduce(torch.promote_types, kinds)
     tensors = [_tensor_of(x, network, wanted) for x in numbers]
     if any(x.numel() != 1 for x in tensors):
-        raise ShapeError("tensor takes Tensors of one element in a list: F.stack takes greater ones")
+        raise ShapeError(
+            "tensor takes arrays of one shape or Tensors of one element in a list: F.stack takes greater Tensors"
+        )
     return L.concatenation([L.shuffle(x, reshape=(1,)) for x in tensors], 0)
 
 
@@ -417,6 +444,7 @@ def scalar_tensor(s: Any, *, dtype: Any = None) -> Tensor:
     return _tensor_of(s, require_network(s), as_dtype(dtype or torch.float32))
 
 
+@_listed
 @operation
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """``data`` as a Tensor: itself, cast to ``dtype``, or a constant of numbers in (nested) lists, as :func:`tensor`.
