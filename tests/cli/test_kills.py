@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -28,11 +29,40 @@ COMMANDS = {
     "compare": "compare small.py small.engine",
     "program": "inspect small.engine --program",
     "mutate": "check small.py --sizes quick --mutate --limit 2",
+    "run": "run small.engine --input x=x.npy -o .",
+    "bench": "bench small.py --runs 2 --warm-up 1",
+    "doctor": "doctor",
+    "explain": "explain einsum nkctv,kvw->nctw N,3,64,300,18 3,18,18 --dim N=1:2:4",
+    "generate": "generate following.py --tokens 1,2 --max-tokens 3",
+    "generate by an engine": "generate following.engine --tokens 1,2 --max-tokens 3",
     "several": "build small.py --no-check -o folder/ -j 1",
 }
-READERS = {"compare", "program", "mutate"}
+READERS = {"compare", "program", "mutate", "bench", "doctor", "explain", "generate", "generate by an engine"}
+FILELESS = {"doctor", "explain"}
 QUICK = {"convert"}
 """Of which the writing calls are tried in the usual run."""
+
+FOLLOWING = """\
+import torch
+import trtdsl as td
+import trtdsl.functional as F
+import trtdsl.layers as L
+
+N, S = td.Dim("N", min=1, opt=1, max=2), td.Dim("S", min=1, opt=2, max=3)
+INPUTS = {
+    "tokens": td.Input((N, S), "int64", sample=(0, 11)), "starts": td.Input((N,), "int32", sample=(0, 4)),
+    "lengths": td.Input((N,), "int32", sample=(1, 2)), "cache": td.State((N, 1, 7, 1)),
+}
+
+
+@td.network(inputs=INPUTS, profiles=[td.Profile(S=1), td.Profile()])
+def following(tokens, starts, lengths, cache):
+    new = L.kv_cache_update(cache, tokens.to(torch.float32).unsqueeze(1).unsqueeze(-1), starts)
+    end = (starts + lengths).to(torch.int64).unsqueeze(1)
+    total = F.where(F.arange(7) < end, new.flatten(1), 0.0).sum(1)
+    return {"next_cache": new, "logits": F.one_hot(total.to(torch.int64) % 11, 11)}
+"""
+"""Whose next token is the sum of all before, modulo 11."""
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +72,9 @@ def folder(small_folder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("kills") / "source"
     shutil.copytree(small_folder, folder, ignore=shutil.ignore_patterns("__pycache__"))
     td.build(str(folder / "small.py"), folder / "small.engine", check=False)
+    (folder / "following.py").write_text(FOLLOWING)
+    td.build(str(folder / "following.py"), folder / "following.engine", check=False)
+    np.save(folder / "x.npy", np.ones((2, 3, 5, 5), np.float32))
     torch.save({"a": torch.ones(2)}, folder / "a.pt")
     shutil.rmtree(folder / "__pycache__", ignore_errors=True)
     return folder
@@ -57,7 +90,7 @@ def killed(folder, every, command, by="SIGKILL"):
 @pytest.mark.parametrize(
     ("name", "every"),
     [(name, "writing") for name in sorted(QUICK)]
-    + [pytest.param(name, "every", marks=pytest.mark.heavy) for name in COMMANDS],
+    + [pytest.param(name, "every", marks=pytest.mark.heavy) for name in COMMANDS if name not in FILELESS],
 )
 def test_kills_at_every_call(folder, name, every):
     found = killed(folder, every, COMMANDS[name])
@@ -71,16 +104,19 @@ def test_kills_at_every_call(folder, name, every):
 
 
 @pytest.mark.parametrize(
-    ("name", "every", "by"),
-    [("convert", "writing", "SIGTERM")]
+    ("name", "when", "by"),
+    [("convert", "writing", "SIGTERM"), ("explain", "working", "SIGINT")]
     + [
-        pytest.param(name, "every", by, marks=pytest.mark.heavy)
+        pytest.param(name, when, by, marks=pytest.mark.heavy)
+        for when in ("every", "working")
         for name in COMMANDS
+        if when == "working" or name not in FILELESS
         for by in ("SIGINT", "SIGTERM", "SIGHUP")
     ],
 )
-def test_an_interruption_at_every_call_leaves_nothing(folder, name, every, by):
-    found = killed(folder, every, COMMANDS[name], by)
-    assert found["codes"] == [130]
+def test_an_interruption_leaves_nothing(folder, name, when, by):
+    """At every call of the file system, and at moments between."""
+    found = killed(folder, when, COMMANDS[name], by)
+    assert (found["code"], found["codes"], found["said"]) == (0, [130], [])
     assert found["kills"] > (1 if name in READERS else 4)
     assert (found["inputs"], found["damaged"], found["at_once"]) == ([], [], [])

@@ -55,6 +55,29 @@ def test_a_note_is_left_where_nothing_may_be_raised():
         assert not pressed()
 
 
+def test_a_note_is_left_of_every_signal_that_a_command_answers():
+    """Otherwise it is raised within a callback of TensorRT's, which loses it and prints a traceback."""
+    before = signal.getsignal(signal.SIGTERM)
+    with answered():
+        with noted() as pressed:
+            signal.raise_signal(signal.SIGTERM)
+            assert pressed()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+    with noted():
+        assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_finalizer_that_loses_ctrl_c_prints_nothing(capsys):
+    class Lost:
+        def __del__(self):
+            press()
+
+    with answered():
+        Lost()
+    assert "Traceback" not in capsys.readouterr().err
+
+
 def test_a_thread_besides_the_main_one_has_no_signals():
     seen = []
 

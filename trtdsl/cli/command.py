@@ -29,7 +29,7 @@ import typer
 
 from ..core import exit_codes
 from ..core.caller import at_shell
-from ..core.cancel import PRESSED, cancellable
+from ..core.cancel import NOTICED, PRESSED, cancellable
 from ..core.errors import CancelledError, TrtdslError, TuningWarning
 from ..display.terminal import Progress, print_error, print_note
 
@@ -143,6 +143,8 @@ def _failed(out: Output, error: BaseException) -> NoReturn:
     if isinstance(error, BrokenPipeError):
         _drop_output()
         raise typer.Exit(exit_codes.FINE) from None
+    if isinstance(error, CancelledError):
+        NOTICED.set()
     if isinstance(error, TrtdslError):
         _fail(out, error, error.exit_code, str(error))
     _fail(out, error, exit_codes.RUNTIME, f"{type(error).__name__}: {error}")

@@ -7,14 +7,15 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import Any
 
-from ..core.cancel import NOTICED, PRESSED
+from ..core.cancel import ENDING, NOTICED, PRESSED
 
 PATIENCE = 1.5  # seconds
-ENDING = (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
+SIGNALS = (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
 """Each cancels as Ctrl-C does, so that nothing half-written stays; but not a hang-up under ``nohup``."""
 
 
@@ -27,14 +28,35 @@ def answered() -> Iterator[None]:
     read, write = os.pipe()
     os.set_blocking(write, False)
     before, ended = signal.set_wakeup_fd(write, warn_on_full_buffer=False), threading.Event()
-    heard = [each for each in ENDING if each == signal.SIGINT or signal.getsignal(each) is not signal.SIG_IGN]
-    handlers = {number: signal.signal(number, _interrupt) for number in heard}
-    thread = threading.Thread(target=_answer, args=(read, ended), daemon=True)
+    heard = [each for each in SIGNALS if each == signal.SIGINT or signal.getsignal(each) is not signal.SIG_IGN]
+    lock, told = threading.RLock(), threading.Event()
+
+    def tell() -> None:
+        """Says so once, before the main thread goes on."""
+        with lock:
+            if not told.is_set():
+                told.set()
+                clear, end = ("\r\x1b[2K", "\r\n") if sys.stderr.isatty() else ("", "\n")
+                with suppress(OSError):
+                    os.write(sys.stderr.fileno(), f"{clear}cancelling…{end}".encode())
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        """As Python's own, but noted before the exception: an error that a library makes of it is known as such."""
+        PRESSED.set()
+        tell()
+        signal.default_int_handler(number, frame)
+
+    handlers = {number: signal.signal(number, interrupt) for number in heard}
+    ENDING.update(heard)
+    report, sys.unraisablehook = sys.unraisablehook, lambda lost: _report(report, lost)
+    thread = threading.Thread(target=_answer, args=(read, ended, tell), daemon=True)
     thread.start()
     try:
         yield
     finally:
         ended.set()
+        ENDING.intersection_update({signal.SIGINT})
+        sys.unraisablehook = report
         for number, handler in handlers.items():
             signal.signal(number, handler)
         signal.set_wakeup_fd(before)
@@ -42,13 +64,13 @@ def answered() -> Iterator[None]:
         thread.join(PATIENCE)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    """As Python's own handler, but noted before the exception: an error that a library makes of it is known as such."""
-    PRESSED.set()
-    signal.default_int_handler(number, frame)
+def _report(report: Callable[[Any], object], lost: Any) -> None:
+    """Says nothing of Ctrl-C within a finalizer, which is raised again."""
+    if not isinstance(lost.exc_value, KeyboardInterrupt):
+        report(lost)
 
 
-def _answer(pipe: int, ended: threading.Event) -> None:
+def _answer(pipe: int, ended: threading.Event, tell: Callable[[], None]) -> None:
     """Waits for the numbers of signals, which Python's own handler writes at once.
 
     Python raises KeyboardInterrupt wherever the main thread is, which a library's callback or finalizer may lose: where
@@ -56,12 +78,10 @@ def _answer(pipe: int, ended: threading.Event) -> None:
     """
     answered = False
     while data := os.read(pipe, 16):
-        if not answered and any(number in data for number in ENDING):
+        if not answered and any(number in data for number in SIGNALS):
             answered = True
             PRESSED.set()
-            clear, end = ("\r\x1b[2K", "\r\n") if sys.stderr.isatty() else ("", "\n")
-            with suppress(OSError):
-                os.write(sys.stderr.fileno(), f"{clear}cancelling…{end}".encode())
+            tell()
             while not ended.wait(PATIENCE) and not NOTICED.is_set():
                 _thread.interrupt_main()
     os.close(pipe)

@@ -6,6 +6,7 @@ import contextlib
 import faulthandler
 import sys
 
+from ..core.cancel import NOTICED
 from ..core.errors import CancelledError, TrtdslError
 from ..core.exit_codes import RUNTIME
 from .interrupt import answered
@@ -31,7 +32,9 @@ def main() -> None:
     except OSError as error:  # no more files or processes may be opened
         sys.stderr.write(f"error: {error}\n")
         sys.exit(RUNTIME)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as ended:
+        if isinstance(ended, SystemExit) and (ended.code != CancelledError.exit_code or NOTICED.is_set()):
+            raise  # all is said; typer says nothing of Ctrl-C while it reads arguments
         sys.stderr.write(f"error: {CancelledError()}\n")
         sys.exit(CancelledError.exit_code)
 

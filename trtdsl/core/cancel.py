@@ -28,6 +28,10 @@ NOTICED = threading.Event()
 """Whether :func:`cancellable` has seen it: what is now being kept is not to be interrupted."""
 
 
+ENDING = {signal.SIGINT}
+"""The signals that cancel; a command answers more of them."""
+
+
 @contextmanager
 def cancellable() -> Iterator[None]:
     """Inside, Ctrl-C raises a CancelledError.
@@ -52,9 +56,9 @@ def noted() -> Iterator[Callable[[], bool]]:
     """Inside, Ctrl-C leaves a note, and the function that this gives says whether it did."""
     note = threading.Event()
     main = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGINT, lambda number, frame: note.set()) if main else None
+    before = {each: signal.signal(each, lambda number, frame: note.set()) for each in ENDING if main}
     try:
         yield note.is_set
     finally:
-        if main:
-            signal.signal(signal.SIGINT, before)
+        for each, handler in before.items():
+            signal.signal(each, handler)
