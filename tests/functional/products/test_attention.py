@@ -429,3 +429,24 @@ def test_a_remark_says_why_there_is_no_attention_layer(options, why):
     assert len(remarks) == (why is not None)
     for call, file, text in remarks:
         assert (call, file) == ("scaled_dot_product_attention", __file__) and why in text
+
+
+@pytest.mark.parametrize("form", ["none", "causal", "float", "grouped"])
+@pytest.mark.parametrize("length", [1, 3, 8])
+def test_the_program_of_a_single_key_gives_what_torch_gives(length, form):
+    """In the layer's kernel, (8, 8) by one key, each thread divides a weight that only the first one computed."""
+    x = {"q": torch.randn(2, 4, length, 8), "k": torch.randn(2, 4, 1, 8), "v": torch.randn(2, 4, 1, 8)}
+    if form == "grouped":
+        x["k"], x["v"] = x["k"][:, :2], x["v"][:, :2]
+    rules = {
+        "causal": {"is_causal": True},
+        "float": {"attn_mask": torch.randn(length, 1)},
+        "grouped": {"enable_gqa": True},
+    }
+    rule = rules.get(form, {})
+    net = td.Network()
+    with net.current():
+        q, k, v = (net.input(name, tuple(value.shape)) for name, value in x.items())
+        net.output(F.scaled_dot_product_attention(q, k, v, **rule), "y")
+    want = torch.nn.functional.scaled_dot_product_attention(*x.values(), **rule)
+    assert_close(td.evaluate_engine(net, x)["y"], want)

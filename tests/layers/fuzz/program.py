@@ -336,9 +336,10 @@ def outcomes(members: Sequence[Member], plan: bytes) -> Iterator[tuple[Member, s
         return
     for number, own in enumerate(members):
         outcome = compare(own, {name: found.get(prefix(number) + name) for name in own.want})
-        if outcome.startswith("differs") and len(members) > 1:
+        if outcome.startswith(OUTCOMES) and len(members) > 1:  # a kernel may be of several networks
             ((_, alone),) = run_all([[own]])
-            outcome = alone if alone.startswith("differs") else f"{outcome}, not alone but with {members[0].drawn.seed}"
+            together = outcome.startswith("differs") and not alone.startswith("differs")
+            outcome = f"{outcome}, not alone but with {members[0].drawn.seed}" if together else alone
         yield own, outcome
 
 

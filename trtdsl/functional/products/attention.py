@@ -41,9 +41,10 @@ def scaled_dot_product_attention(
     One IAttention (``lowering="layer"``), or two IMatrixMultiplyLayers and ISoftMaxLayer (``"products"``) where these
     do no worse: half precision without ``enable_gqa``; float32 with a bool mask that is constant, or any for a fixed
     number of keys that a linear product without bias gives, or one that is not constant for a batch or a head of one;
-    in loops and branches; and where the layer cannot express the case. In half precision the builder makes one fused
-    kernel of either. Where ``scale`` makes scores greater than by default, these stay in float32, as in torch, in the
-    layer or in products that are not fused. ``scale`` is ``1 / sqrt(E)`` when None. ``is_causal`` masks what lies above
+    for a single key, where threads of the layer's kernel read what others computed; in loops and branches; and where
+    the layer cannot express the case. In half precision the builder makes one fused kernel of either. Where ``scale``
+    makes scores greater than by default, these stay in float32, as in torch, in the layer or in products that are not
+    fused. ``scale`` is ``1 / sqrt(E)`` when None. ``is_causal`` masks what lies above
     the diagonal. With ``enable_gqa`` heads of the query share one of key and value, which a kernel for one query reads
     once. ``dropout_p`` must be 0. In float32 keys become an even number.
 
@@ -112,6 +113,8 @@ def _attention(
     against = {
         "it is in a loop or a branch": in_body,
         "two products move less": wide,
+        "its kernel for a single key reads weights that other threads have": key.shape[-2] == 1
+        and query.shape[-2] != 1,
         "in half precision the builder fuses two products": plain,
         "scores as great as these stay in float32": sharpness == 2,
     }

@@ -28,16 +28,23 @@ static void store_from_regs(T* row, const T* registers, int one, int length) {
         }
 }
 
+// Element i of a vector of N, which is a number where N is 1.
+template <int N, class T>
+static auto& of(T& vector, int i) {
+    if constexpr (N == 1) return vector;
+    else return vector.values[i];
+}
+
 template <class A, class B, class Sum, int N>
 struct FMAReduce {
     static void fma(Sum& sum, const A& a, const B& b) {
-        for (int i = 0; i < N; ++i) sum += static_cast<Sum>(a.values[i]) * static_cast<Sum>(b.values[i]);
+        for (int i = 0; i < N; ++i) sum += static_cast<Sum>(of<N>(a, i)) * static_cast<Sum>(of<N>(b, i));
     }
 };
 template <class A, class Factor, class Sums, class Sum, int N>
 struct FMA {
     static void fma(Sums& sums, const A& a, Factor factor) {
-        for (int i = 0; i < N; ++i) sums.values[i] += static_cast<Sum>(a.values[i]) * static_cast<Sum>(factor);
+        for (int i = 0; i < N; ++i) of<N>(sums, i) += static_cast<Sum>(of<N>(a, i)) * static_cast<Sum>(factor);
     }
 };
 
@@ -83,13 +90,13 @@ static void reduce(const T* registers, T* result, T*, int length) {
 template <class Vector, class Sum, class Op, int N, int COLUMNS, int LANES>
 static void warp_reduce_column_major(Vector& own, Vector*) {
     const Vector before = own;
-    exchanged(before, [&](auto of) {
+    exchanged(before, [&](auto from) {
         const int column = threadIdx.x / LANES;
         if (threadIdx.x % LANES || column >= COLUMNS) return;
-        for (int i = 0; i < N; ++i) own.values[i] = Op::identity();
+        for (int i = 0; i < N; ++i) of<N>(own, i) = Op::identity();
         for (int thread = column; thread < int(blockDim.x); thread += COLUMNS) {
-            const Vector other = of(thread);
-            for (int i = 0; i < N; ++i) own.values[i] = Op::of(own.values[i], other.values[i]);
+            const Vector other = from(thread);
+            for (int i = 0; i < N; ++i) of<N>(own, i) = Op::of(of<N>(own, i), of<N>(other, i));
         }
     });
 }
