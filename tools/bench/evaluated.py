@@ -4,6 +4,7 @@
     python tools/bench/evaluated.py --models [--only PATTERN]          # those of tools/surveyed/models.py
     python tools/bench/evaluated.py --results evaluated.jsonl --minutes 5    # goes on where it stopped
     python tools/bench/evaluated.py --results evaluated.jsonl --write        # writes the table in docs/benchmarks.md
+    python tools/bench/evaluated.py --touched                          # bytes by operands beside bytes that are touched
 
 Engines of the gallery are those that are shipped, with all sizes of their profiles; each is evaluated
 (docs/engine-evaluated.md) once at the sizes that a profile is tuned for. Models of other libraries have one size and
@@ -11,7 +12,9 @@ made weights. Every row takes a process of its own. The error is the greatest di
 computes in the network's precision, and stands beside the greatest value of that output. Equal is 1e-4 of that in
 float32; in half precision, twice what the interpreter itself is off from the network in float32. Where rounding decides
 what is selected, the parts before and behind the selection have rows of their own. Seconds are of the evaluation, with
-what is to be compiled. Weights that are not in the repository are made by tools/make_weights.py.
+what is to be compiled. With ``--touched`` the bytes of every launch's operands, which td.program adds up, stand beside
+those that the evaluation saw it read or write, each byte of a launch once. Weights that are not in the repository are
+made by tools/make_weights.py.
 """
 
 from __future__ import annotations
@@ -36,12 +39,18 @@ from survey import declare_operators_of_torchvision  # noqa: E402
 import trtdsl as td  # noqa: E402
 from networks import NAMES, Networks, refused  # noqa: E402
 from trtdsl.core.author import load_module  # noqa: E402
-from trtdsl.engine.running.evaluate import evaluator_of  # noqa: E402
+from trtdsl.engine.compiling.compiler import compile_engine  # noqa: E402
+from trtdsl.engine.program import At, program_of_plan  # noqa: E402
+from trtdsl.engine.running.evaluate import evaluator_of, evaluator_of_plan  # noqa: E402
 
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
 PARTS = {
-    False: ("<!-- evaluated: python tools/bench/evaluated.py --write -->", "<!-- end of evaluated -->"),
-    True: ("<!-- evaluated models: python tools/bench/evaluated.py --models -->", "<!-- end of evaluated models -->"),
+    "gallery": ("<!-- evaluated: python tools/bench/evaluated.py --write -->", "<!-- end of evaluated -->"),
+    "models": (
+        "<!-- evaluated models: python tools/bench/evaluated.py --models -->",
+        "<!-- end of evaluated models -->",
+    ),
+    "touched": ("<!-- touched: python tools/bench/evaluated.py --touched --write -->", "<!-- end of touched -->"),
 }
 PRECISIONS = (None, "fp16", "bf16")
 EQUAL = 1e-4  # of an output's greatest value, in float32
@@ -59,6 +68,22 @@ def evaluated(spec, weights, profile, precision):
         given = td.sample_feeds(spec, sizes, torch.Generator().manual_seed(0))
         exact = None if precision is None else spec.define(weights=weights)
         return {"sizes": sizes, **held(network, given, exact, profile)}
+    except td.TrtdslError as error:
+        return refused(error)
+
+
+def touched(spec, weights, profile, precision):
+    """The bytes of one engine's launches, by their operands and as they are touched."""
+    sizes = (spec.profiles[profile] if spec.profiles else td.Profile()).within(spec.dims).at("opt")
+    try:
+        network = spec.define(weights=weights, precision=precision)
+        plan, counted = compile_engine(network, td.BuildConfig(tf32=False)), []
+        evaluate = evaluator_of_plan(
+            plan.data, network, profile, lambda step, results: counted.append(sum(step.touched)), count=True
+        )
+        evaluate(td.sample_feeds(spec, sizes, torch.Generator().manual_seed(0)))
+        by_operands = program_of_plan(plan, network, At({}, sizes, {}, profile)).bytes
+        return {"sizes": sizes, "launches": len(counted), "operands": by_operands, "touched": sum(counted)}
     except td.TrtdslError as error:
         return refused(error)
 
@@ -130,6 +155,27 @@ def table(rows):
     return "\n".join(lines)
 
 
+def table_of_touched(rows):
+    lines = ["| network | precision | launches | MB by operands | MB touched | of them |", "|---" * 6 + "|"]
+    for name, precision, row in rows:
+        cells = [row.get("refused", ""), "", "", ""]
+        if not cells[0]:
+            name = ", ".join([name, *(f"{key} = {size}" for key, size in row["sizes"].items())])
+            both = row["operands"], row["touched"]
+            cells = [row["launches"], *(f"{each / 1e6:.3f}" for each in both), f"{both[1] / both[0]:.3f}"]
+        lines.append(f"| {name} | {precision or 'fp32'} | {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
+def rows_of_touched(names, folder):
+    networks = Networks(names, "", None, folder, float("inf"))
+    for name in names:
+        spec = dataclasses.replace(networks.specs[name], tuning=False)
+        for precision in PRECISIONS[:2]:
+            key = {"network": name, "profile": 0, "precision": precision, "of": "bytes"}
+            yield key, lambda name=name, spec=spec, by=precision: (touched, spec, networks.weights(name), 0, by)
+
+
 def rows_of_gallery(names, folder):
     """What each row is called, what it depends on, and how it is made."""
     networks = Networks(names, "", None, folder, float("inf"))
@@ -171,6 +217,7 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=NAMES)
     parser.add_argument("--models", action="store_true", help="models of other libraries instead of the gallery")
+    parser.add_argument("--touched", action="store_true", help="bytes that launches of the gallery touch")
     parser.add_argument("--only", default="", help="models whose library and name this pattern finds")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="what is not measured by then is named")
     parser.add_argument("--results", type=Path, help="a file of results: what it has is not measured again")
@@ -178,7 +225,9 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     until, kept, rows, missed = time.monotonic() + 60 * options.minutes, Results(options.results), [], []
     with tempfile.TemporaryDirectory() as folder:
-        wanted = rows_of_models(options.only) if options.models else rows_of_gallery(options.names, folder)
+        what = "models" if options.models else "touched" if options.touched else "gallery"
+        of = {"gallery": rows_of_gallery, "touched": rows_of_touched}
+        wanted = rows_of_models(options.only) if options.models else of[what](options.names, folder)
         for key, work in wanted:
             known = [row for row in kept.rows if key.items() <= row.items()]
             if not known and time.monotonic() > until:
@@ -193,10 +242,11 @@ def main(arguments=None):
                 known = [{**key, **made}]
                 print(f"{key}: {made}", file=sys.stderr, flush=True)
             rows.append((key["network"], key["precision"], known[-1]))
-    text = f"{versions()}.\n\n{table(rows)}" + (f"\n\nNot measured: {'; '.join(missed)}." if missed else "")
+    made = table_of_touched(rows) if options.touched else table(rows)
+    text = f"{versions()}.\n\n{made}" + (f"\n\nNot measured: {'; '.join(missed)}." if missed else "")
     print(text)
     if options.write:
-        write_part(DOCUMENT, *PARTS[options.models], text)
+        write_part(DOCUMENT, *PARTS[what], text)
 
 
 if __name__ == "__main__":

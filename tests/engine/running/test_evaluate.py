@@ -527,6 +527,37 @@ DAMAGES = {
 }
 
 
+def test_the_bytes_that_launches_touch_are_counted_once():
+    """Of x, (2, 64, 32): rows 3 to 6, and 1, 5, 7, 7 and 9; and all of it for the softmax, with a factor."""
+    net, index = td.Network(), torch.tensor([1, 5, 7, 7, 9])
+    with net.current():
+        x = net.input("x", (2, 64, 32))
+        net.output(F.softmax(F.relu(x) * 2, -1), "all")
+        net.output(F.index_select(x, 1, net.input("index", (5,), dtype="int64")), "rows")
+        net.output(x[:, 3:7].exp(), "sliced")
+    row, seen = 2 * 32 * 4, {}
+
+    def observe(step, results):
+        seen[step.name.removeprefix("__myl_")] = step.touched
+
+    td.evaluate_engine(net, {"x": torch.randn(2, 64, 32), "index": index}, observe=observe, count=True)
+    assert seen.pop("MoveSlicExpGath") == (7 * row + 5 * 8, 9 * row)
+    assert list(seen.values()) == [(64 * row + 4, 64 * row)]
+    seen.clear()
+    td.evaluate_engine(net, {"x": torch.randn(2, 64, 32), "index": index}, observe=observe)
+    assert set(seen.values()) == {(0, 0)}
+
+
+def test_a_library_s_operation_touches_its_operands():
+    net, seen = td.Network(), []
+    with net.current():
+        net.output(F.matmul(net.input("a", (3, 4, 8)), net.input("b", (3, 8, 6))), "y")
+    feeds = {"a": torch.randn(3, 4, 8), "b": torch.randn(3, 8, 6)}
+    td.evaluate_engine(net, feeds, observe=lambda step, _: seen.append(step.touched), count=True)
+    factors = 2  # of the product, and of what is added to it
+    assert seen == [(4 * (3 * (4 * 8 + 8 * 6) + factors), 4 * 3 * 4 * 6)]
+
+
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", DAMAGES)
 def test_damages_of_engines_of_the_gallery_are_caught(name):

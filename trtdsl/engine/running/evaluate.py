@@ -38,6 +38,7 @@ def evaluate_engine(
     profile: int = 0,
     trust: bool = False,
     observe: Observer | None = None,
+    count: bool = False,
 ) -> dict[str, torch.Tensor]:
     """The outputs of an engine for these ``feeds``, computed on the CPU from the program in its file.
 
@@ -47,7 +48,8 @@ def evaluate_engine(
     are compiled by a C++ compiler. ``docs/engine-evaluated.md`` says what that shows and what not.
 
     Kernels of a file are compiled and run only if trtdsl built it on this machine, or with ``trust``. ``observe`` is
-    called after each launch with its place in the program and its results.
+    called after each launch with its place in the program and its results; with ``count`` the place has the bytes that
+    the launch touched, each once, as ``touched``: ``(read, written)``. A library's operation touches its operands.
 
     Raises UnevaluatedProgramError for what is not known (an operation, a header, no compiler), ProgramFaultError for a
     launch that reads what nothing wrote or what was overwritten, writes outside of its tensors or races with another,
@@ -58,7 +60,7 @@ def evaluate_engine(
     >>> evaluate_engine(net, {"x": torch.tensor([[1.0, -2.0, 3.0], [0.0, 4.0, -5.0]])})["y"].tolist()
     [[2.0, 0.0, 6.0], [0.0, 8.0, 0.0]]
     """
-    return evaluator_of(engine, profile=profile, trust=trust, observe=observe)(feeds)
+    return evaluator_of(engine, profile=profile, trust=trust, observe=observe, count=count)(feeds)
 
 
 def evaluator_of(
@@ -67,6 +69,7 @@ def evaluator_of(
     profile: int = 0,
     trust: bool = False,
     observe: Observer | None = None,
+    count: bool = False,
 ) -> Evaluate:
     """A function that evaluates an engine for the feeds that it is given: see :func:`evaluate_engine`."""
     if isinstance(engine, (str, PathLike)) and Path(str(engine).partition(":")[0]).suffix == ".py":
@@ -74,20 +77,24 @@ def evaluator_of(
     if isinstance(engine, NetworkSpec):
         engine = engine.define()
     if isinstance(engine, Network):
-        return evaluator_of_plan(compile_engine(engine, BuildConfig(tf32=False)).data, engine, profile, observe)
-    return _of_file(engine, profile, trust, observe)
+        return evaluator_of_plan(compile_engine(engine, BuildConfig(tf32=False)).data, engine, profile, observe, count)
+    return _of_file(engine, profile, trust, observe, count)
 
 
-def evaluator_of_plan(data: bytes, network: Network, profile: int = 0, observe: Observer | None = None) -> Evaluate:
+def evaluator_of_plan(
+    data: bytes, network: Network, profile: int = 0, observe: Observer | None = None, count: bool = False
+) -> Evaluate:
     """The same of a network's own plan."""
     texts = read_plan(data, network.backend.name, network.backend.version, "the network's plan")
     named = {name: tensor.shape for name, tensor in network.inputs.items()}
     given = Given({}, {}, named, handed_sizes(network, texts.of_profile(profile)))
     ranks = {name: len(tensor.shape) for name, tensor in network.outputs.items()}
-    return _evaluate(bytes(data), texts, given, ranks, profile, observe)
+    return _evaluate(bytes(data), texts, given, ranks, profile, observe, count)
 
 
-def _of_file(source: str | PathLike[str] | bytes, profile: int, trust: bool, observe: Observer | None) -> Evaluate:
+def _of_file(
+    source: str | PathLike[str] | bytes, profile: int, trust: bool, observe: Observer | None, count: bool
+) -> Evaluate:
     path = None if isinstance(source, bytes) else Path(source)
     data = source if isinstance(source, bytes) else read_engine_file(Path(source))
     label = "the engine" if path is None else str(path)
@@ -103,11 +110,17 @@ def _of_file(source: str | PathLike[str] | bytes, profile: int, trust: bool, obs
     texts = read_plan(data, header.product, header.version, label)
     given = Given({}) if manifest is None else given_of_manifest(manifest, {}, profile)
     ranks = {} if manifest is None else {name: len(tensor.shape) for name, tensor in manifest.outputs.items()}
-    return _evaluate(data, texts, given, ranks, profile, observe)
+    return _evaluate(data, texts, given, ranks, profile, observe, count)
 
 
 def _evaluate(
-    data: bytes, texts: PlanTexts, given: Given, ranks: Mapping[str, int], profile: int, observe: Observer | None
+    data: bytes,
+    texts: PlanTexts,
+    given: Given,
+    ranks: Mapping[str, int],
+    profile: int,
+    observe: Observer | None,
+    count: bool,
 ) -> Evaluate:
     """Evaluates one profile's program; ``ranks`` are those of the outputs, as far as they are known."""
     own = texts.of_profile(profile)
@@ -127,7 +140,7 @@ def _evaluate(
                 f"the engine has the inputs {', '.join(given.named)}, not {', '.join(tensors) or 'none'}"
             )
         at = replace(given, shapes={name: tuple(tensor.shape) for name, tensor in tensors.items()}, dims={})
-        found = evaluate_program(text, contents, constants, sizes_at(text, at), tensors, observe)
+        found = evaluate_program(text, contents, constants, sizes_at(text, at), tensors, observe, count)
         unnamed, missing = [name for name in found if name not in ranks], [name for name in ranks if name not in found]
         if missing and len(unnamed) == len(missing):  # a program may call outputs by other names, in the same order
             found |= {name: found[own] for name, own in zip(missing, unnamed, strict=True)}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -39,6 +39,8 @@ class Step:
     index: int
     name: str
     lines: tuple[str, ...]
+    touched: tuple[int, int] = (0, 0)
+    """The bytes that it read and wrote, each once, where these are counted."""
 
     def __str__(self) -> str:
         where = f" ({', '.join(self.lines)})" if self.lines else ""
@@ -52,13 +54,15 @@ def evaluate_program(
     scalars: Scalars,
     feeds: Feeds,
     observe: Observer | None = None,
+    count: bool = False,
 ) -> dict[str, torch.Tensor]:
     """The outputs of a program by the network's names, from the values of its inputs.
 
-    Raises UnevaluatedProgramError for what is not known, and ProgramFaultError for a launch that reads what nothing
-    wrote or what was overwritten, writes outside of its tensors, or races with another.
+    ``count`` counts the bytes that each launch touches. Raises UnevaluatedProgramError for what is not known, and
+    ProgramFaultError for a launch that reads what nothing wrote or what was overwritten, writes outside of its tensors,
+    or races with another.
     """
-    evaluation = Evaluation(text, contents, constants, scalars, observe)
+    evaluation = Evaluation(text, contents, constants, scalars, observe, count)
     try:
         evaluation.give(feeds)
         evaluation.run()
@@ -77,9 +81,10 @@ class Evaluation:
         constants: Mapping[str, bytes],
         scalars: Scalars,
         observe: Observer | None,
+        count: bool,
     ):
-        self.text, self.contents, self.scalars, self.observe = text, contents, scalars, observe
-        self.memory = Memory(text, scalars, constants)
+        self.text, self.contents, self.scalars, self.observe, self.count = text, contents, scalars, observe, count
+        self.memory = Memory(text, scalars, constants, count)
         self.servers: dict[Path, Server] = {}
         self.compiled: dict[str, tuple[Path, int]] = {}
         self.order = Order(int(str(text.header.get("n_streams", "1"))))
@@ -220,6 +225,8 @@ class Evaluation:
             else:
                 views = [[self.memory.view(name) for name in names] for names in (reads, writes)]
                 library.evaluate(kind, record, *views)
+            if self.count and kind not in KERNELS:
+                self.step = replace(self.step, touched=(self._whole(reads), self._whole(writes)))
         except UnevaluatedProgramError as error:
             raise UnevaluatedProgramError(
                 error.message if error.message.startswith("launch") else f"{what} {error.message}"
@@ -232,6 +239,14 @@ class Evaluation:
                 self.scalars.values[name] = self.memory.view(name).reshape(()).item()
         if self.observe is not None:
             self.observe(self.step, {name: self.memory.view(name) for name in writes})
+
+    def _whole(self, names: Iterable[str]) -> int:
+        """The bytes of operands that a library's operation reads or writes."""
+        places = {self.memory.place(name) for name in names}
+        return sum(
+            math.prod(size for size, stride in zip(p.shape, p.strides, strict=True) if stride) * p.itemsize
+            for p in places
+        )
 
     def _followed(self, names: Sequence[str]) -> list[Place]:
         """Where operands lie that a launch can change."""
@@ -287,7 +302,7 @@ class Evaluation:
     def _kernel(self, name: str) -> Kernel:
         if name not in self.contents.sources:
             raise UnevaluatedProgramError(f"the plan has no source of the kernel {name}")
-        return kernel_of(name, self.contents.sources[name])
+        return replace(kernel_of(name, self.contents.sources[name]), marks=self.count)
 
     def _variant(self, record: Record) -> tuple[str, Record]:
         """The name of the kernel to run, of those for some sizes or for all, and the record of its grid."""
@@ -318,6 +333,7 @@ class Evaluation:
             self.servers.pop(path).close()
             raise
         staged.take_back(str(self.step))
+        self.step = replace(self.step, touched=staged.touched())
 
     def _blocks(self, record: Record, axis: int, written: int) -> int:
         """The blocks along an axis: at most those that are written, of the greatest sizes; none are left to the sizes.
@@ -393,6 +409,19 @@ class _Stage:
                 memory.bytes[start:end] = memory.bytes[first:last]
             elif not torch.equal(memory.bytes[start:end], memory.bytes[first:last]):
                 raise ProgramFaultError(f"{what} writes to an operand that it only reads")
+
+    def touched(self) -> tuple[int, int]:
+        """The bytes of the operands that the kernel read and wrote, where they are marked."""
+        if not self.memory.marked:
+            return 0, 0
+        marks = [
+            self.memory.bytes[self.memory.marked + start + shift : self.memory.marked + end + shift]
+            for (start, end), shift in zip(self.parts, self.shifts, strict=True)
+        ]
+        read, written = (sum(int((part & bit != 0).sum()) for part in marks) for bit in (1, 2))
+        for part in marks:
+            part.zero_()
+        return read, written
 
     def _fill(self, start: int, end: int) -> None:
         self.memory.bytes[start:end] = POISON

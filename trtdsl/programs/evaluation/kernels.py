@@ -27,6 +27,7 @@ OPTIONS = (
     "-std=c++17", "-O2", "-march=native", "-ffp-contract=off", "-fno-strict-aliasing", "-fwrapv", "-w",
     "-fpermissive", "-fno-math-errno", "-fno-trapping-math", "-ftree-vectorize",
 )  # fmt: skip
+MARKING = ("-fsanitize=thread", "-fno-threadsafe-statics", "-DMARKS=1")
 SECONDS = 600  # of computing that a process of kernels may take
 FEWEST = 8  # kernels for each run of the compiler, which takes a fifth of a second before the first
 COMPILING = 300  # seconds of computing for one run of the compiler
@@ -61,16 +62,18 @@ def _cpu() -> str:
         return ""
 
 
-def _options() -> tuple[str, ...]:
-    """The compiler's options, ``$CXXFLAGS`` last; assemblers of today do not know what GCC makes of half precision on
-    the newest CPUs.
+def _options(marks: bool = False) -> tuple[str, ...]:
+    """The compiler's options, ``$CXXFLAGS`` last; with ``marks`` it puts a call at every access.
+
+    Assemblers of today do not know what GCC makes of half precision on the newest CPUs.
     """
     own = (*OPTIONS, "-mno-avx512fp16") if "avx512_fp16" in _cpu() else OPTIONS
-    return (*own, *os.environ.get("CXXFLAGS", "").split())
+    return (*own, *(MARKING if marks else ()), *os.environ.get("CXXFLAGS", "").split())
 
 
 def _key(kernel: Kernel) -> str:
-    return hashlib.sha256("\0".join((_version(), kernel.name, kernel.builtins, kernel.body)).encode()).hexdigest()
+    text = "\0".join((_version(), str(kernel.marks), kernel.name, kernel.builtins, kernel.body))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def compile_kernels(kernels: Iterable[Kernel]) -> dict[str, tuple[Path, int]]:
@@ -107,14 +110,17 @@ def _compile(cached: Path, group: Sequence[Kernel]) -> dict[str, tuple[Path, int
     """Compiles kernels into one executable, and writes down which are in it."""
     text = "\n".join(_translation_unit(group))
     cached.mkdir(parents=True, exist_ok=True)
-    target = cached / (hashlib.sha256((_version() + text).encode()).hexdigest() + ".kernels")
+    marks = any(kernel.marks for kernel in group)
+    target = cached / (hashlib.sha256((_version() + str(marks) + text).encode()).hexdigest() + ".kernels")
     with tempfile.TemporaryDirectory(dir=cached) as scratch:
-        source, made = Path(scratch) / "kernels.cpp", Path(scratch) / "kernels"
+        source, object_file, made = (Path(scratch) / name for name in ("kernels.cpp", "kernels.o", "kernels"))
         source.write_text(text)
-        command = [str(compiler()), *_options(), f"-I{OWN}", str(source), "-o", str(made)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=_limit_compiler)
-        if done.returncode:
-            raise UnevaluatedProgramError(_not_compiled(group, done.stderr))
+        to_object = [*_options(marks), f"-I{OWN}", "-c", str(source), "-o", str(object_file)]
+        for options in (to_object, [*_options(), str(object_file), "-o", str(made)]):
+            command = [str(compiler()), *options]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=_limit_compiler)
+            if done.returncode:
+                raise UnevaluatedProgramError(_not_compiled(group, done.stderr))
         os.replace(made, target)
         for number, kernel in enumerate(group):
             note = Path(scratch) / "note"

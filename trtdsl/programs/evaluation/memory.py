@@ -66,7 +66,7 @@ class Memory:
     Behind them lies the stage, where a kernel gets its operands with guards around them.
     """
 
-    def __init__(self, text: ProgramText, scalars: Scalars, constants: Mapping[str, bytes]):
+    def __init__(self, text: ProgramText, scalars: Scalars, constants: Mapping[str, bytes], marks: bool = False):
         self.text = text
         self.scalars = scalars
         self.loops = any(kind in ("jmp", "cjmp") for kind, _ in text.statements)
@@ -84,6 +84,9 @@ class Memory:
                 self.starts[f"\0{tensor.name}"] = self._reserve(self._size(tensor) if payload is None else len(payload))
         self.stage = self._end
         self.size = 2 * self._end + (1 << 20) + 64 * PAGE
+        self.marked = self.size if marks else 0
+        """The bytes that have a mark each, behind them, of who touches them."""
+        self.size += self.marked
         self.file = os.memfd_create("trtdsl")
         os.ftruncate(self.file, self.size)
         self._map = mmap.mmap(self.file, self.size)

@@ -57,6 +57,8 @@ class Kernel:
     barrier: bool
     headers: tuple[str, ...]
     """Ours, for those that it includes."""
+    marks: bool = False
+    """Whether each byte that it reads or writes is marked."""
 
 
 def kernel_of(name: str, source: str) -> Kernel:

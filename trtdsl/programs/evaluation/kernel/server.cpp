@@ -22,7 +22,11 @@ static bool read_all(void* to, size_t size) {
     return true;
 }
 
+#if MARKS
+#include "marks.hpp"
+#else
 static char* memory;
+#endif
 static void* addresses[256];
 static uint64_t offsets[256];
 
@@ -31,6 +35,9 @@ __attribute__((constructor(101))) static void enclose(int, char** arguments, cha
     const int shared = std::atoi(arguments[1]);
     const size_t size = std::strtoull(arguments[2], nullptr, 10), seconds = std::strtoull(arguments[3], nullptr, 10);
     memory = static_cast<char*>(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, shared, 0));
+#if MARKS
+    marked = size / 2;
+#endif
     if (memory == MAP_FAILED || stacks() == MAP_FAILED) refuse("no memory");
     close(shared);
     const size_t most = size + (size_t(1) << 30);
