@@ -313,7 +313,7 @@ def evaluate(plan: bytes, feeds: Mapping[str, torch.Tensor]) -> dict[str, Any]:
     (text,) = read_plan(plan, header.product, header.version, "the plan").of_profile(0)
     given = Given({name: tuple(feed.shape) for name, feed in feeds.items()})
     contents = Contents(plan)
-    run = Tolerant(text, contents, contents.constants(text), sizes_at(text, given), None)
+    run = Tolerant(text, contents, contents.constants(text), sizes_at(text, given))
     try:
         run.give(feeds)
         run.run()

@@ -80,8 +80,8 @@ class Evaluation:
         contents: Contents,
         constants: Mapping[str, bytes],
         scalars: Scalars,
-        observe: Observer | None,
-        count: bool,
+        observe: Observer | None = None,
+        count: bool = False,
     ):
         self.text, self.contents, self.scalars, self.observe, self.count = text, contents, scalars, observe, count
         self.memory = Memory(text, scalars, constants, count)
