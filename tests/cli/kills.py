@@ -65,6 +65,8 @@ def child(folder, arguments, last, when, by):
     enter(folder, f"{folder}.stderr")
     sys.argv = ["trtdsl", *arguments]
     sys.dont_write_bytecode = True
+    if by != signal.SIGKILL:  # which the tests' own shell may ignore, as under nohup
+        signal.signal(by, signal.default_int_handler if by == signal.SIGINT else signal.SIG_DFL)
     calls = 0
 
     def call():
