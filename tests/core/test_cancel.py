@@ -2,10 +2,12 @@
 
 import signal
 import threading
+import time
 
 import pytest
 
 import trtdsl as td
+from trtdsl.cli import interrupt
 from trtdsl.cli.interrupt import answered
 from trtdsl.core import cancel
 from trtdsl.core.cancel import cancellable, noted
@@ -68,13 +70,19 @@ def test_a_note_is_left_of_every_signal_that_a_command_answers():
         assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_a_finalizer_that_loses_ctrl_c_prints_nothing(capsys):
+def test_ctrl_c_that_a_finalizer_loses_is_raised_again_at_once(capsys, monkeypatch):
     class Lost:
         def __del__(self):
             press()
 
-    with answered():
+    monkeypatch.setattr(interrupt, "PATIENCE", 60)
+
+    def work():
         Lost()
+        time.sleep(30)
+
+    with answered(), pytest.raises(KeyboardInterrupt):
+        work()
     assert "Traceback" not in capsys.readouterr().err
 
 

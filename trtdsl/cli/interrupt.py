@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -14,7 +15,7 @@ from typing import Any
 
 from ..core.cancel import ENDING, NOTICED, PRESSED
 
-PATIENCE = 1.5  # seconds
+PATIENCE, MOMENT = 1.5, 0.02  # seconds
 SIGNALS = (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
 """Each cancels as Ctrl-C does, so that nothing half-written stays; but not a hang-up under ``nohup``."""
 
@@ -29,7 +30,7 @@ def answered() -> Iterator[None]:
     os.set_blocking(write, False)
     before, ended = signal.set_wakeup_fd(write, warn_on_full_buffer=False), threading.Event()
     heard = [each for each in SIGNALS if each == signal.SIGINT or signal.getsignal(each) is not signal.SIG_IGN]
-    lock, told = threading.RLock(), threading.Event()
+    lock, told, lost = threading.RLock(), threading.Event(), threading.Event()
 
     def tell() -> None:
         """Says so once, before the main thread goes on."""
@@ -48,13 +49,22 @@ def answered() -> Iterator[None]:
 
     handlers = {number: signal.signal(number, interrupt) for number in heard}
     ENDING.update(heard)
-    report, sys.unraisablehook = sys.unraisablehook, lambda lost: _report(report, lost)
-    thread = threading.Thread(target=_answer, args=(read, ended, tell), daemon=True)
+
+    def unraisable(what: Any) -> None:
+        """Python drops what is raised within a finalizer: Ctrl-C is raised again."""
+        if isinstance(what.exc_value, KeyboardInterrupt):
+            lost.set()
+        else:
+            report(what)
+
+    report, sys.unraisablehook = sys.unraisablehook, unraisable
+    thread = threading.Thread(target=_answer, args=(read, ended, tell, lost), daemon=True)
     thread.start()
     try:
         yield
     finally:
         ended.set()
+        lost.set()
         ENDING.intersection_update({signal.SIGINT})
         sys.unraisablehook = report
         for number, handler in handlers.items():
@@ -64,17 +74,11 @@ def answered() -> Iterator[None]:
         thread.join(PATIENCE)
 
 
-def _report(report: Callable[[Any], object], lost: Any) -> None:
-    """Says nothing of Ctrl-C within a finalizer, which is raised again."""
-    if not isinstance(lost.exc_value, KeyboardInterrupt):
-        report(lost)
-
-
-def _answer(pipe: int, ended: threading.Event, tell: Callable[[], None]) -> None:
+def _answer(pipe: int, ended: threading.Event, tell: Callable[[], None], lost: threading.Event) -> None:
     """Waits for the numbers of signals, which Python's own handler writes at once.
 
-    Python raises KeyboardInterrupt wherever the main thread is, which a library's callback or finalizer may lose: where
-    the command still runs after a while and nobody has noticed, it is raised again.
+    Python raises KeyboardInterrupt wherever the main thread is, where a library's callback or a finalizer may lose it:
+    it is raised again where it is known to be ``lost``, or the command still runs after a while and nobody has noticed.
     """
     answered = False
     while data := os.read(pipe, 16):
@@ -82,6 +86,10 @@ def _answer(pipe: int, ended: threading.Event, tell: Callable[[], None]) -> None
             answered = True
             PRESSED.set()
             tell()
-            while not ended.wait(PATIENCE) and not NOTICED.is_set():
-                _thread.interrupt_main()
+            while not ended.is_set() and not NOTICED.is_set():
+                if lost.wait(PATIENCE):
+                    lost.clear()
+                    time.sleep(MOMENT)  # until the finalizer is done
+                if not ended.is_set() and not NOTICED.is_set():
+                    _thread.interrupt_main()
     os.close(pipe)
