@@ -1,5 +1,6 @@
 """tools/bench/pages.py: the figures in the documents are those of today's programs."""
 
+import re
 from pathlib import Path
 
 from trtdsl.core.author import load_module
@@ -21,3 +22,15 @@ def test_each_part_has_its_place():
             (ROOT / document).read_text().partition(f"<!-- {name}: python tools/bench/pages.py --write")
         )
         assert before and begin and f"<!-- end of {name} -->" in rest
+
+
+def test_the_readme_has_what_a_build_prints_but_for_its_seconds():
+    tool = load_module(ROOT / "tools" / "bench" / "pages.py")
+    made = tool.build("--no-check").splitlines()
+    figures = made[: 1 + next(at for at, line in enumerate(made) if line.startswith("  program at"))]
+    written = (ROOT / "README.md").read_text()
+    assert _without_seconds("\n".join(figures)) in _without_seconds(written), "run python tools/bench/pages.py --write"
+
+
+def _without_seconds(text):
+    return re.sub(r"in [\d.]+ s ", "in … s ", text)

@@ -60,10 +60,10 @@ def pages(folder):
     return f"{text}of which {empty:.0f} kB are the page itself."
 
 
-def build():
+def build(*options):
     """What `trtdsl build` prints of ST-GCN."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "trtdsl.cli.main", "build", str(ROOT / "networks" / "stgcn.py")]
+        command = [sys.executable, "-m", "trtdsl.cli.main", "build", str(ROOT / "networks" / "stgcn.py"), *options]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     lines = [line for line in done.stdout.splitlines() if not line.startswith("next:")]
     return "\n".join(["```text", "$ trtdsl build networks/stgcn.py", *lines, "```"])
