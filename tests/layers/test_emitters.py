@@ -1,6 +1,7 @@
 """The functions that add layers: every argument reaches the layer, dynamic sizes are known by name, constants fold."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -111,6 +112,34 @@ def test_running_sums_and_reversed_sequences():
     check(lambda n, x, m: L.reverse_sequence(x, m, 0, 1), [X, lengths], want, dynamic=True)
     with pytest.raises(ShapeError, match="must be two dimensions"):
         check(lambda n, x, m: L.reverse_sequence(x, m, 1, 1), [X, lengths])
+
+
+@pytest.mark.parametrize("equation", ["ad,abd->b", "da,dba", "dca,dba->cb"])
+def test_an_einsum_that_the_builder_gets_wrong_is_refused(equation, monkeypatch):
+    sizes = {"a": 2, "b": 4, "c": 5, "d": 3}
+    x, y = (torch.randn([sizes[label] for label in term]) for term in equation.partition("-")[0].split(","))
+    with pytest.raises(UnsupportedError, match="sums the wrong products"):
+        check(lambda n, x, y: L.einsum(equation, x, y), [x, y], None)
+    net, feeds = td.Network(), {"x": x, "y": y}
+    with net.current(), monkeypatch.context() as patch:
+        patch.setattr(sys.modules["trtdsl.layers.einsum"], "_are_apart", lambda inputs, output: False)
+        net.output(L.einsum(equation, net.input("x", x.shape), net.input("y", y.shape)), "z")
+    got, want = td.evaluate_engine(net, feeds)["z"], torch.einsum(equation, x, y)
+    assert float((got - want).abs().max()) > 1e-3  # where this fails, the builder is mended
+    with pytest.raises(UnsupportedError, match="sums the wrong products"):
+        td.interpret(net, feeds)
+
+
+@pytest.mark.parametrize(
+    "equation", ["da,abd->b", "abd,ad->b", "ad,abfd->bf", "nad,nabd->nb", "ade,adbe->b", "ad,adb->b"]
+)
+def test_the_builder_gets_its_neighbours_right(equation):
+    sizes = {"a": 2, "b": 4, "d": 3, "e": 2, "f": 2, "n": 3}
+    x, y = (torch.randn([sizes[label] for label in term]) for term in equation.partition("-")[0].split(","))
+    net = td.Network()
+    with net.current():
+        net.output(L.einsum(equation, net.input("x", x.shape), net.input("y", y.shape)), "z")
+    torch.testing.assert_close(td.evaluate_engine(net, {"x": x, "y": y})["z"], torch.einsum(equation, x, y))
 
 
 def test_einsum_knows_dynamic_sizes():

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 
-from .common import ShapeError, SizeLike, Tensor, add_layer, folding, operation, torch
+from .common import ShapeError, SizeLike, Tensor, UnsupportedError, add_layer, folding, operation, torch
 from .evaluation import Evaluate, Node, Shapes, evaluates
 
 Labels = list[str]
+
+APART = (
+    "TensorRT-RTX 1.7 sums the wrong products where the second of two operands has one label between the two that are "
+    "summed, and none is kept of both: functional.einsum plans products, or exchange the operands"
+)
 
 
 @operation
@@ -16,12 +21,15 @@ def einsum(equation: str, *operands: Tensor) -> Tensor:
     """Sums of products by the equation's labels: one IEinsumLayer.
 
     Lower-case labels, ``...`` and an optional ``->``; floating-point operands of one dtype. ``functional.einsum`` plans
-    matrix products instead, which is what usually runs faster.
+    matrix products instead, which is what usually runs faster. Raises UnsupportedError for the form of ``"ad,abd->b"``,
+    of which TensorRT's builder sums the wrong products (docs/traps/builder-einsum.md).
 
     >>> einsum("ik,kj->ij", net.input("a", (2, 3)), net.input("b", (3, 4))).shape
     (2, 4)
     """
     inputs, output = parse(equation, [tensor.ndim for tensor in operands])
+    if _are_apart(inputs, output):
+        raise UnsupportedError(f"{equation!r}: {APART}")
     sizes: dict[str, SizeLike] = {}
     for labels, tensor in zip(inputs, operands, strict=True):
         for label, size in zip(labels, tensor.shape, strict=True):
@@ -52,6 +60,15 @@ def parse(equation: str, ranks: Sequence[int]) -> tuple[list[Labels], Labels]:
         named = [label for labels in inputs for label in labels if not label.isdigit()]
         output = [*hidden, *sorted(label for label in set(named) if named.count(label) == 1)]
     return inputs, output
+
+
+def _are_apart(inputs: Sequence[Labels], output: Labels) -> bool:
+    """Whether the builder sums the wrong products: ``"acd,abd->bc"`` and its like."""
+    if len(inputs) != 2 or len(inputs[1]) != 3:
+        return False
+    first, (before, between, after) = inputs
+    summed = [label for label in first if label in (before, after) and label not in output]
+    return summed == [before, after] and between in output and set(first).isdisjoint(between)
 
 
 def _expand(term: str, rank: int, equation: str) -> Labels:
@@ -126,6 +143,9 @@ def _sum_out(x: torch.Tensor, labels: Labels, needed: set[str]) -> tuple[torch.T
 def _einsum(node: Node) -> Evaluate:
     """Operands from left to right, in float32 for the half types, rounded once."""
     equation, dtype = node.layer.equation, node.dtype
+
+    if _are_apart(*parse(equation, [len(operand.shape) for operand in node.inputs if operand is not None])):
+        raise UnsupportedError(f"layer {node.name!r} ({node.type}): {equation!r}: {APART}")
 
     def evaluate(*operands: torch.Tensor) -> torch.Tensor:
         inputs, output = parse(equation, [x.ndim for x in operands])
