@@ -99,6 +99,16 @@ def test_a_file_that_another_takes_for_abandoned_before_it_is_locked_is_made_ane
     assert len(taken) == 3 and [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a.npy", b"whole")]
 
 
+def test_a_writer_that_is_interrupted_before_it_has_its_lock_leaves_nothing(tmp_path, monkeypatch):
+    def interrupted(descriptor, *, wait):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(files, "_lock", interrupted)
+    with pytest.raises(KeyboardInterrupt), files._temporary(tmp_path / "a.npy"):
+        pass
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_file_that_another_process_is_writing_is_left_alone(tmp_path):
     with files._temporary(tmp_path / "a.npy") as (descriptor, name):
         write_atomically(output(tmp_path / "a.npy"), b"other")

@@ -134,6 +134,8 @@ def errors(out: Output) -> Iterator[None]:
     except typer.Exit:
         raise
     except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):  # at the very beginning or end
+            error = CancelledError()
         said = isinstance(error, (BrokenPipeError, CancelledError)) or not isinstance(error, Exception)
         _failed(out, error if said or not PRESSED.is_set() else CancelledError())
 

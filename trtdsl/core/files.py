@@ -186,21 +186,23 @@ def _temporary(target: Path) -> Iterator[tuple[int, Path]]:
     short = hashlib.sha256(target.name.encode("utf-8", "surrogateescape")).hexdigest()[:12]
     for left in target.parent.glob(f".trtdsl-{short}-*.tmp"):
         _remove_if_abandoned(left)
-    while True:
-        name = target.parent / f".trtdsl-{short}-{secrets.token_hex(8)}.tmp"
-        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
-        with suppress(OSError):  # there are file systems without locks
-            _lock(descriptor, wait=True)
-        if os.fstat(descriptor).st_nlink:  # nobody took it for abandoned before it was locked
-            break
-        os.close(descriptor)
+    name = None
     try:
+        while True:
+            name = target.parent / f".trtdsl-{short}-{secrets.token_hex(8)}.tmp"
+            descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+            with suppress(OSError):  # there are file systems without locks
+                _lock(descriptor, wait=True)
+            if os.fstat(descriptor).st_nlink:  # nobody took it for abandoned before it was locked
+                break
+            os.close(descriptor)
         with suppress(FileNotFoundError):
             os.chmod(name, stat.S_IMODE(target.stat().st_mode))
         yield descriptor, name
     except BaseException:
         with suppress(OSError):
-            os.unlink(name)
+            if name is not None:
+                os.unlink(name)
         raise
 
 
