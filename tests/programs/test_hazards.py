@@ -101,6 +101,23 @@ def test_a_product_whose_result_is_read_back(program_of, constant):
     assert "product without its epilogue" in found(program_of(write))
 
 
+def test_products_of_one_line_are_one_hazard_with_all_lines_that_read_them_back(program_of, constant):
+    def write(net):
+        inputs = [net.input(name, (8, 32, 64)) for name in "xy"]
+        x, y = (F.matmul(each, constant(net, 64, 128)).permute(0, 2, 1) for each in inputs)
+        first = F.sin(x) * net.input("z", (8, 128, 32))
+        second = F.cos(y) * net.input("v", (8, 128, 32))
+        net.output(first, "first")
+        return second
+
+    (hazard,) = [
+        hazard for hazard in td.find_hazards(program_of(write)) if hazard.name == "product without its epilogue"
+    ]
+    assert len(hazard.launches) == 2
+    assert hazard.bytes == 2 * 2 * 4 * 8 * 32 * 128  # each is written and read
+    assert len({part for part in hazard.text.split() if "test_hazards.py:" in part}) == 2
+
+
 def test_a_constant_that_was_blown_up(program_of):
     def write(net):
         table = net.constant(torch.randn(64, 1, 256)).expand(64, 128, 256)

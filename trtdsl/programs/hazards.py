@@ -200,22 +200,20 @@ def _kinds(cause: str) -> str:
 
 
 def _unfused_epilogue(program: Program, graph: Graph) -> Iterable[Found]:
+    """One text for all products of a line, with each line that reads one back, so that they are one hazard."""
+    pairs: dict[str, list[tuple[Launch, Launch]]] = {}
     for launch in program.launches:
         if launch.kind != "product" or not launch.writes or graph.is_callers(launch.writes[0]):
             continue
         readers = graph.consumers(launch)
         if len(readers) == 1 and readers[0].kind == "pointwise" and readers[0].loop == launch.loop:
+            pairs.setdefault(", ".join(graph.lines(launch)[-1:]), []).append((launch, readers[0]))
+    for found in pairs.values():
+        places = ", ".join(dict.fromkeys(reader.lines[-1] for _, reader in found if reader.lines))
+        text = f"the product is written, and another kernel reads it back{f' at {places}' if places else ''}"
+        for launch, _ in found:
             between = 2 * launch.writes[0].bytes * launch.times
-            yield (
-                "product without its epilogue", launch, between,
-                f"the product is written, and {_short(readers[0])} reads it back",
-                EPILOGUE,
-            )  # fmt: skip
-
-
-def _short(launch: Launch) -> str:
-    name = launch.name if len(launch.name) <= 40 else launch.name[:37] + "…"
-    return f"{name} at {launch.lines[-1]}" if launch.lines else name
+            yield "product without its epilogue", launch, between, text, EPILOGUE
 
 
 def _is_softmax(launch: Launch) -> bool:
