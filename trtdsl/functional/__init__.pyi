@@ -2068,7 +2068,7 @@ def eye(
 def tensor(
     data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
 ) -> Tensor:
-    """A constant of numbers in (nested) lists; a shape tensor where dynamic sizes are among them.
+    """A constant of numbers in (nested) lists and numpy arrays; a shape tensor where dynamic sizes are among them.
 
     Tensors of one element may be among them: IConcatenationLayer of all, in the dtype that torch promotes them to.
     ``device`` and ``pin_memory`` have no meaning in an engine.
