@@ -130,7 +130,8 @@ def gallery() -> dict[str, str]:
     head = "| network | what it is | launches | bytes moved | floor, ms |\n|---|---|---|---|---|"
     table = "\n".join([head, *(f"| {' | '.join(row)} |" for row in rows)])
     play = '<p>A view that was saved opens on <a href="../playground.html">this page</a>, without a server.</p>'
-    pages["gallery/index.md"] = f"# Networks\n\nEngines in float32, by their programs.\n\n{table}\n\n{play}\n"
+    about = "Engines in float32, by their programs, each built for the sizes that it is tuned for alone."
+    pages["gallery/index.md"] = f"# Networks\n\n{about}\n\n{table}\n\n{play}\n"
     return pages
 
 

@@ -132,6 +132,7 @@ def test_a_mismatch_exits_with_1(trtdsl, small):
         r"^output 'scores' differs at N = \d.*: in exact arithmetic, \d+ of \d+ elements are out.*and in 8 other cases"
     )
     assert len(re.findall(said, done.stdout, re.M)) == 1
+    assert done.stdout.endswith("next: the same with --layers finds the first call that differs\n")
     assert "DIFFERS" in trtdsl("check", "small.py", "-q", code=1).stdout
     report = json.loads(trtdsl("check", "small.py", "--json", code=1).stdout)
     assert not report["passed"]

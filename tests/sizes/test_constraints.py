@@ -74,7 +74,7 @@ def test_a_mismatch_says_the_operands_and_what_to_write():
         "  in add(…)",
         "  input: (N, H, 30) float32, dimension 1 is H",
         "  other: (N, 20, 30) float32, dimension 1 is 20",
-        "  write 20 in the place of H in the inputs' shapes",
+        "  where H is always 20, write 20 in its place in the inputs' shapes",
     ]
     assert "where H = 2, the sizes of the operands do not match: H is 2, not 20" in message
 
@@ -85,7 +85,7 @@ def test_a_mismatch_says_the_operands_and_what_to_write():
         (lambda a, b: torch.cat([a, b], 2), [(N, H, 3), (N, 4, 3)], ["tensors[1]: (N, 4, 3)", "H is 2, not 4"]),
         (lambda a, b: torch.stack([a, b]), [(N, H, 3), (N, 4, 3)], ["in stack(…)", "H is 2, not 4"]),
         (lambda a: F.conv2d(a, torch.ones(1, 9, 1, 1)), [(N, H, 5, 5)], ["weight: (1, 9, 1, 1) float32", "not 9"]),
-        (lambda a: F.linear(a, torch.ones(5, 9)), [(N, H)], ["weight: (5, 9) float32", "write 9 in the place of H"]),
+        (lambda a: F.linear(a, torch.ones(5, 9)), [(N, H)], ["weight: (5, 9) float32", "where H is always 9, write 9"]),
         (lambda a, b: F.einsum("ij,kj->ik", a, b), [(N, H), (N, 9)], ["operands[0]: (N, H)", "H is 2, not 9"]),
         (
             lambda a, b: F.scaled_dot_product_attention(a, b, b),

@@ -62,7 +62,7 @@ class Constraint:
                     f"give both dimensions one name, or serve only the sizes that match: td.require({left} == {right})"
                 ]
             if dims and isinstance(number := right if dims[0] is left else left, int):
-                return [f"write {number} in the place of {dims[0]} in the inputs' shapes"]
+                return [f"where {dims[0]} is always {number}, write {number} in its place in the inputs' shapes"]
         where = where_it_holds(self.condition, ranges)
         if where.startswith("for no"):
             return [f"it holds {where}: choose another range, or other sizes in the network"]

@@ -118,6 +118,8 @@ def check(
         print_check(report, verbose=out.verbose)
         if calls is not None:
             print_calls(calls)
+        elif not report.passed and on == "interpreter" and not rules["against"]:  # it compares with the module
+            print_line("next: the same with --layers finds the first call that differs")
         print_losses(losses)
         for obstacle in unbuildable:
             print_line(str(obstacle))
