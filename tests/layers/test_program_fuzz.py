@@ -336,6 +336,23 @@ def test_a_launch_behind_a_size_that_tensorrt_computes_is_refused_by_its_name():
         built.run((1, 1, 1, 1), (1, 2, 3, 4), (2, 4, 6, 8))
 
 
+@pytest.mark.parametrize("size", [0, 2, 3, 6])
+def test_a_size_that_is_rounded_up_is_computed_by_the_host(size):
+    built, x = Built(), torch.rand(1, 2, size, 5)
+    weights = torch.rand(3, 2, 3, 3)
+    built.feeds["x0"] = x
+    given = built.network.add_input("x0", trt.float32, (1, 2, -1, 5))
+    layer = built.network.add_convolution_nd(given, 3, (3, 3), weights.numpy(), trt.Weights())
+    layer.stride_nd, layer.padding_mode = (3, 3), trt.PaddingMode.EXPLICIT_ROUND_UP
+    built.output(layer.get_output(0))
+    found = built.run((1, 2, 0, 5), (1, 2, 4, 5), (1, 2, 9, 5))["y"]
+    if size:
+        padded = torch.nn.functional.pad(x, (0, 1, 0, -(size - 3) % 3))
+        torch.testing.assert_close(found, torch.conv2d(padded, weights, stride=3))
+    else:
+        assert found.shape == (1, 3, 0, 2)
+
+
 @pytest.mark.parametrize(("stride", "fits"), [(2, True), (3, False)])
 def test_an_average_that_counts_padding_is_refused_where_windows_reach_behind_it(stride, fits):
     """By what these are divided is the library's, and not in the program."""

@@ -57,6 +57,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "le": lambda a, b: a <= b,
     "and": lambda a, b: a and b,
     "or": lambda a, b: a or b,
+    "xor": lambda a, b: a ^ b,
     "not": lambda a: not a,
     "select": lambda condition, a, b: a if condition else b,
     "copy": lambda a: a,

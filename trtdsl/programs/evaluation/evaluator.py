@@ -108,9 +108,12 @@ class Evaluation:
                 self._note(name, "the caller")
             elif name not in self.scalars.values:
                 self.absent[name] = f"needs {plain(name)}, which TensorRT computes before the program runs"
-        for record in [record for _, record in self.text.sizing if self.absent and isinstance(record, Record)]:
-            reasons = [self.absent[name] for name in record.texts("input") if name in self.absent]
-            self.absent |= {name: reasons[0] for name in record.texts("output") if reasons}
+        for kind, record in self.text.sizing:
+            if isinstance(record, Record):
+                reasons = [self.absent[name] for name in record.texts("input") if name in self.absent]
+                if kind not in OPERATIONS and kind != "memset":
+                    reasons.append(f"needs {kind} of sizes, which is not known")
+                self.absent |= {name: reasons[0] for name in record.texts("output") if reasons}
         for name in list(self.scalars.values):
             self._put_scalar(name)
 
