@@ -280,6 +280,31 @@ def test_computed_scales_of_an_axis_are_torchs(dtype):
         assert int(((found[name].float() - want).abs() > 0.01 * step + 2e-3 * want.abs()).sum()) <= want.numel() // 8
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int32])
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_choice_between_equal_tensors_by_a_wider_condition(alone, dtype):
+    """docs/traps/builder-select.md"""
+    x, condition = torch.arange(8).to(dtype), torch.rand(2, 7, 1) < 0.5
+    want = x.reshape(2, 1, 4).expand(2, 7, 4)
+    built = Built()
+    given, chosen = built.input(x), built.input(condition)
+    reshapes = [built.network.add_shuffle(given) for _ in range(1 if alone else 2)]
+    for reshape in reshapes:
+        reshape.reshape_dims = (2, 1, 4)
+    branches = [reshapes[0].get_output(0), reshapes[-1].get_output(0)]
+    built.output(built.network.add_select(chosen, *branches).get_output(0))
+    assert torch.equal(built.interpreted()["y"], want)
+    assert not torch.equal(built.run()["y"], want)
+    net = td.Network()
+    given, chosen = net.input("x", x.shape, dtype), net.input("c", condition.shape, "bool")
+    branches = [given.reshape(2, 1, 4)] * 2 if alone else [given.reshape(2, 1, 4), given.reshape(2, 1, 4)]
+    net.output(F.where(chosen, *branches), "y")
+    net.output(L.select(chosen, *branches), "z")
+    found = td.evaluate_engine(net, {"x": x, "c": condition})
+    assert torch.equal(found["y"], want)
+    assert torch.equal(found["z"], want)
+
+
 def test_a_slice_without_dimensions_that_clamps_is_never_written():
     """docs/traps/builder-slice.md"""
     built = Built()

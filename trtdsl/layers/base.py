@@ -286,15 +286,16 @@ def broadcast(*shapes: Shape) -> Shape:
     return tuple(result)
 
 
-def repeated(x: Tensor, shape: Shape) -> Tensor:
-    """``x`` in a shape that it is broadcast to: itself, and by an ISliceLayer where TensorRT-RTX broadcasts it wrongly.
+def repeated(x: Tensor, shape: Shape, *, always: bool = False) -> Tensor:
+    """``x`` in a shape that it is broadcast to: itself, and by an ISliceLayer where TensorRT-RTX broadcasts it wrongly,
+    or ``always``.
 
     >>> x = net.input("x", (4, 3, 8))
     >>> repeated(x, (4, 3, 8)) is x, repeated(x[:, :1], (4, 3, 8)).shape
     (True, (4, 3, 8))
     """
     stride = [0 if have == 1 and want != 1 else 1 for have, want in zip(x.shape, shape, strict=True)]
-    if not x.partial or all(stride):
+    if not (x.partial or always) or all(stride):
         return x
     sizes = [have if step else want for have, want, step in zip(x.shape, shape, stride, strict=True)]
     return layers.slice(x, (0,) * x.ndim, sizes, stride)

@@ -153,7 +153,9 @@ def select(condition: Tensor, then: Tensor, otherwise: Tensor) -> Tensor:
         raise ShapeError(f"select operands must have one rank, not {condition.ndim}, {then.ndim} and {otherwise.ndim}")
     shape = broadcast(condition.shape, then.shape, otherwise.shape)
     require_match(condition.network, shape, condition.shape, then.shape, otherwise.shape)
-    condition, then, otherwise = (repeated(x, shape) for x in (condition, then, otherwise))
+    may_be_equal = then.shape == otherwise.shape and not (then.is_constant and otherwise.is_constant)
+    condition, otherwise = repeated(condition, shape), repeated(otherwise, shape)
+    then = repeated(then, shape, always=may_be_equal)  # docs/traps/builder-select.md
     return add_layer(adds("add_select"), condition, then, otherwise, shape=shape, dtype=then.dtype, order="kept")
 
 
