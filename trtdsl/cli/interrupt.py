@@ -56,7 +56,8 @@ def answered() -> Iterator[None]:
         _thread.interrupt_main()
 
     handlers = {number: signal.signal(number, interrupt) for number in heard}
-    ENDING.update(heard)
+    alone = dict(ENDING)
+    ENDING.update(dict.fromkeys(heard, tell))
 
     def unraisable(what: Any) -> None:
         """Python drops what is raised within a finalizer: Ctrl-C is raised again."""
@@ -73,7 +74,8 @@ def answered() -> Iterator[None]:
     finally:
         ended.set()
         lost.set()
-        ENDING.intersection_update({signal.SIGINT})
+        ENDING.clear()
+        ENDING.update(alone)
         sys.unraisablehook = report
         for number, handler in handlers.items():
             signal.signal(number, handler)

@@ -11,6 +11,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 from .errors import CancelledError
 
@@ -28,8 +29,12 @@ NOTICED = threading.Event()
 """Whether :func:`cancellable` has seen it: what is now being kept is not to be interrupted."""
 
 
-ENDING = {signal.SIGINT}
-"""The signals that cancel; a command answers more of them."""
+def _unanswered() -> None:
+    """Nobody is told."""
+
+
+ENDING: dict[int, Callable[[], None]] = {signal.SIGINT: _unanswered}
+"""The signals that cancel, with what answers each at once; a command answers more of them."""
 
 
 @contextmanager
@@ -56,7 +61,12 @@ def noted() -> Iterator[Callable[[], bool]]:
     """Inside, Ctrl-C leaves a note, and the function that this gives says whether it did."""
     note = threading.Event()
     main = threading.current_thread() is threading.main_thread()
-    before = {each: signal.signal(each, lambda number, frame: note.set()) for each in ENDING if main}
+
+    def answer(number: int, frame: FrameType | None) -> None:
+        note.set()
+        ENDING[number]()
+
+    before = {each: signal.signal(each, answer) for each in ENDING if main}
     try:
         yield note.is_set
     finally:
