@@ -227,3 +227,35 @@ def test_sizes_are_read_as_they_are_written(size):
     read = parse_size(str(size), {"H": H, "W": W})
     for h, w in ((2, 9), (5, 7), (8, 3)):
         assert read.value({"H": h, "W": w}) == size.value({"H": h, "W": w})
+
+
+CONDITIONS = {
+    ">": lambda n, h: n > h,
+    ">=": lambda n, h: n >= h,
+    "<": lambda n, h: n < 3 * h - 2,
+    "<=": lambda n, h: n * h <= 2 * n + h,
+    "==": lambda n, h: n == h,
+    "!=": lambda n, h: n != 3,
+    "remainder": lambda n, h: n % 2 == 1,
+}
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_a_branch_on_sizes_is_evaluated_and_told(name, tmp_path):
+    """TensorRT compares the sizes, and hands the program what came out: the one branch runs, and is counted."""
+    condition = CONDITIONS[name]
+    n, h = (td.Dim(each, min=1, opt=4, max=16) for each in "NH")
+    net = td.Network()
+    x = net.input("x", (n, h, 3))
+    net.output(td.cond(condition(*x.shape[:2]), lambda x: x.softmax(-1).exp(), lambda x: x * 2, (x,)), "y")
+    path = tmp_path / "branch.engine"
+    td.build(net, path, check=False)
+    for sizes in ((1, 1), (2, 3), (3, 2), (5, 5), (16, 4)):
+        x = torch.rand(*sizes, 3)
+        holds = condition(*sizes)
+        want = x.softmax(-1).exp() if holds else x * 2
+        for source in (net, path):
+            torch.testing.assert_close(td.evaluate_engine(source, {"x": x})["y"], want)
+            program = td.program(source, shapes={"x": x.shape})
+            assert not program.notes
+            assert any("Exp" in launch.name for launch in program.launches) == holds

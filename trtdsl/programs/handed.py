@@ -8,11 +8,14 @@ computes of an IResizeLayer's scales, or of what an ITopKLayer keeps: ``LAYER_sh
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
+
+import torch
 
 from ..core.errors import DefinitionError, ManifestDamagedError
 from ..definition.network import Network
+from ..layers.constant import read_weights
 from ..layers.evaluation import Node
 from ..layers.shape import size_tensors
 from ..sizes.dim import Dim
@@ -22,7 +25,27 @@ from .plan import SHAPE_INPUT, ProgramText, plain
 # Of a size in a manifest: terms of a product, factors, and quotients and extremes within each other, whose time doubles
 # with each.
 MOST_TERMS, MOST_FACTORS, MOST_WORK = 1000, 64, 1 << 13
+
+
+def _less(a: SizeLike, b: SizeLike) -> SizeLike:
+    return size_min(1, size_max(0, b - a))
+
+
+def _differ(a: SizeLike, b: SizeLike) -> SizeLike:
+    return size_min(1, size_max(a - b, b - a))
+
+
 MOVED = ("SHUFFLE", "SQUEEZE", "UNSQUEEZE", "IDENTITY", "CAST")
+FUNCTIONS: dict[str, Callable[..., SizeLike]] = {
+    "LESS": _less,
+    "GREATER": lambda a, b: _less(b, a),
+    "EQUAL": lambda a, b: 1 - _differ(a, b),
+    "NOT": lambda a: 1 - a,
+    "AND": size_min,
+    "OR": size_max,
+    "XOR": _differ,
+}
+"""What is computed of sizes, and of truth values as 0 and 1, by the operation."""
 
 
 def handed_sizes(network: Network, texts: Sequence[ProgramText]) -> dict[str, SizeLike]:
@@ -36,20 +59,27 @@ def handed_sizes(network: Network, texts: Sequence[ProgramText]) -> dict[str, Si
 
 
 def _size_tensors(network: Network, names: Sequence[str]) -> dict[str, SizeLike]:
-    """Those that are tensors of the network, made of a size and reshaped or cast since."""
-    known = size_tensors(network)
-    definition, sources = network.definition, {}
-    for layer in map(definition.get_layer, range(definition.num_layers)):
-        if layer.type.name in MOVED:
-            sources[layer.get_output(0).name] = layer.get_input(0).name
-    found = {}
-    for name in names:
-        source = name
-        while source not in known and source in sources:
-            source = sources.pop(source)
-        if source in known:
-            found[name] = known[source]
-    return found
+    """Those that are tensors of the network, made of sizes: one that was reshaped or cast, or a comparison, 0 or 1."""
+    found: dict[str, SizeLike | None] = dict(size_tensors(network))
+    definition = network.definition
+    layers = [definition.get_layer(index) for index in range(definition.num_layers)]
+    made = {layer.get_output(0).name: layer for layer in layers if layer.num_outputs}
+
+    def size(name: str) -> SizeLike | None:
+        if name not in found:
+            found[name] = None  # a loop's own value has none
+            node = Node(network.backend, made[name]) if name in made else None
+            if node is not None and node.type in MOVED:
+                found[name] = size(node.inputs[0].name)
+            elif node is not None and node.type == "CONSTANT" and node.dtype == torch.int64:
+                value = read_weights(network.backend, node.layer.weights, tuple(node.layer.shape), node.dtype)
+                found[name] = int(value) if value.numel() == 1 else None
+            elif node is not None and node.type in ("ELEMENTWISE", "UNARY"):
+                operands, function = [size(each.name) for each in node.inputs], FUNCTIONS.get(node.layer.op.name)
+                found[name] = function(*operands) if function is not None and None not in operands else None
+        return found[name]
+
+    return {name: own for name in names if (own := size(name)) is not None}
 
 
 def _of_results(network: Network, names: Sequence[str]) -> Iterator[tuple[str, SizeLike]]:

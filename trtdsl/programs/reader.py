@@ -191,13 +191,19 @@ class _Reader:
             made.append(self._launch(number, kind, record, self.operands[index], walked.times[index], first))
         self._tell(walked)
         if not walked.chosen and not walked.uncounted:
-            self._check_order(made)
+            passed = (record for index, (_, record) in enumerate(statements) if index not in walked.times)
+            self._check_order(
+                made, [name for record in passed if isinstance(record, Record) for name in _outputs(record)]
+            )
         return made
 
-    def _check_order(self, launches: Sequence[Launch]) -> None:
-        """Raises ProgramDamagedError where a launch reads memory that is never written, or an output is not written."""
+    def _check_order(self, launches: Sequence[Launch], passed: Iterable[str]) -> None:
+        """Raises ProgramDamagedError where a launch reads memory that is never written, or an output is not written.
+
+        What ``passed`` over branches write may be read behind them.
+        """
         given = {name for name, tensor in self.tensors.items() if tensor.constant or tensor.view_of is not None}
-        there = given | set(self.text.names("inputs"))
+        there = given | set(self.text.names("inputs")) | {self._root(name) for name in passed}
         for launch in launches:
             for operand in launch.reads:
                 root = self._root(operand.tensor)
