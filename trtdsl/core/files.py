@@ -275,8 +275,10 @@ class Snapshot:
             now = _version(os.stat(self.path))
         except OSError as error:
             return f"it cannot be found any more ({error.strerror})"
-        if not self.is_copy and self._first is not None and self._first != self.sha256():
-            return "it was written to"
+        if not self.is_copy and self._first is not None:
+            if self._first != self.sha256():
+                return "it was written to"
+            now = now._replace(changed=self.version.changed)  # a new name or new rights alone
         if now == self.version:
             return None
         if self.is_copy and now.size == self.version.size:  # copied anew, or touched
@@ -295,11 +297,13 @@ class Version(NamedTuple):
     inode: int
     size: int
     modified: int
-    """In nanoseconds."""
+    """In nanoseconds; whoever writes to a file can set it back."""
+    changed: int
+    """When content, rights or names changed last: nobody can set it back."""
 
 
 def _version(status: os.stat_result) -> Version:
-    return Version(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+    return Version(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def _copy(file: IO[bytes]) -> int | None:
