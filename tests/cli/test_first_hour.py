@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -115,11 +116,20 @@ def test_pyproject_has_defaults_of_options(file):
         ('[tool.trtdsl]\ndevic = "h100"', "[tool.trtdsl]: there is no option 'devic' (nearest: device)"),
         ("[tool.trtdsl.inspect]\ndept = 2", "[tool.trtdsl.inspect]: there is no option 'dept' (nearest: depth)"),
         ("[tool.trtdsl.inspekt]\n", "there is no command 'inspekt' (nearest: inspect)"),
+        ("[tool.trtdsl.weights.convrt]\n", "[tool.trtdsl.weights]: there is no command 'convrt' (nearest: convert)"),
+        ('[tool.trtdsl]\nexport = "x"', "[tool.trtdsl]: there is no option 'export'"),
+        ("[tool]\ntrtdsl = 5", "[tool.trtdsl] is not a table of options, but 5"),
+        ("[[tool.trtdsl]]\na = 1", "[tool.trtdsl] is not a table of options, but [{'a': 1}]"),
+        ("[tool.trtdsl.weights]\nconvert = 5", "[tool.trtdsl.weights.convert] is not a table of options, but 5"),
     ):
         project.write_text(text)
         done = CliRunner().invoke(app, ["doctor"])
         assert done.exception is not None and message in str(done.exception)
-    project.write_text("[tool.other]\nx = 1")
+    for text in ("[tool.other]\nx = 1", "tool = 5", "tool = [1]", f"a = {'[' * 100_000}", f"a = {'9' * 20_000}"):
+        project.write_text(text)  # what no other tool reads either is not ours to judge
+        trtdsl("inspect", "net.engine")
+    project.write_text('[tool.trtdsl]\nprecision = "fp16"\nweights = "none.safetensors"')  # options, and commands
+    assert json.loads(trtdsl("doctor", "--json"))
     trtdsl("inspect", "net.engine")
 
 

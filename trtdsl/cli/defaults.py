@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,41 +22,46 @@ def default_map(group: Any) -> dict[str, Any]:
     if file is None:
         return {}
     try:
-        project = msgspec.toml.decode(file.read_bytes())
-    except (OSError, ImportError, msgspec.DecodeError, UnicodeDecodeError):  # which is not ours to judge
+        tool = msgspec.toml.decode(file.read_bytes()).get("tool")
+    except (OSError, ImportError, ValueError, RecursionError):  # which is not ours to judge
         return {}
-    given = project.get("tool", {}).get("trtdsl", {})
-    if not given:
-        return {}
-    commands = {path: _options(command) for path, command in _commands(group, ())}
-    shared = {name: value for name, value in given.items() if not isinstance(value, dict)}
-    known = {name for options in commands.values() for name in options}
-    _refuse_unknown(shared, known, f"{file}: [tool.trtdsl]", "option")
-    _refuse_unknown({k: v for k, v in given.items() if k not in shared}, {p[0] for p in commands}, f"{file}", "command")
+    given = tool.get("trtdsl", {}) if isinstance(tool, dict) else {}
+    place = f"{file}: [tool.trtdsl"
+    shared = {name: value for name, value in _table(given, place).items() if not isinstance(value, dict)}
+    _refuse_unknown(shared, _every_option(group), place, "option")
+    return _defaults(group, {k: v for k, v in given.items() if k not in shared}, shared, place)
+
+
+def _defaults(group: Any, given: dict[str, Any], shared: dict[str, Any], place: str) -> dict[str, Any]:
+    """The defaults of the commands of a group, of which ``given`` has the tables, and ``shared`` what is for all."""
+    _refuse_unknown(given, set(group.commands), place, "command")
     found: dict[str, Any] = {}
-    for path, options in commands.items():
-        own, place = given, "tool.trtdsl"
-        for part in path:
-            own, place = own.get(part, {}), f"{place}.{part}"
-        below = {other[len(path)] for other in commands if other[: len(path)] == path and len(other) > len(path)}
-        own = {name: value for name, value in own.items() if name not in below}
-        _refuse_unknown(own, set(options), f"{file}: [{place}]", "option")
-        target = found
-        for part in path:
-            target = target.setdefault(part, {})
-        for name, value in {**shared, **own}.items():
-            if name in options:
-                parameter = options[name]
-                target[parameter.name] = [value] if parameter.multiple and not isinstance(value, list) else value
+    for name, command in group.commands.items():
+        own, inner = _table(given.get(name, {}), f"{place}.{name}"), f"{place}.{name}"
+        if hasattr(command, "commands"):
+            found[name] = _defaults(command, own, shared, inner)
+            continue
+        options = _options(command)
+        _refuse_unknown(own, set(options), inner, "option")
+        known = {options[key]: value for key, value in {**shared, **own}.items() if key in options}
+        found[name] = {
+            option.name: [value] if option.multiple and not isinstance(value, list) else value
+            for option, value in known.items()
+        }
     return found
 
 
-def _commands(group: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            yield from _commands(command, (*path, name))
-        else:
-            yield (*path, name), command
+def _table(given: Any, place: str) -> dict[str, Any]:
+    if not isinstance(given, dict):
+        raise UsageError(f"{place}] is not a table of options, but {given!r:.40}")
+    return given
+
+
+def _every_option(group: Any) -> set[str]:
+    inner = (
+        _every_option(each) if hasattr(each, "commands") else set(_options(each)) for each in group.commands.values()
+    )
+    return set().union(*inner)
 
 
 def _options(command: Any) -> dict[str, Any]:
@@ -74,4 +78,4 @@ def _options(command: Any) -> dict[str, Any]:
 def _refuse_unknown(given: dict[str, Any], known: set[str], place: str, what: str) -> None:
     for name in given:
         if name not in known:
-            raise UsageError(f"{place}: there is no {what} {name!r}{nearest(name, known)}")
+            raise UsageError(f"{place}]: there is no {what} {name!r}{nearest(name, known)}")
