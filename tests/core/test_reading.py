@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 import types
 import zipfile
@@ -17,7 +18,7 @@ from safetensors.torch import save_file
 import trtdsl as td
 from trtdsl.building.manifest import read_earlier_manifest
 from trtdsl.core.backend import Backend, get_backend
-from trtdsl.core.errors import CorruptFileError, RuntimeCacheWarning, UnexaminedVersionWarning
+from trtdsl.core.errors import CorruptFileError, EngineMissingError, RuntimeCacheWarning, UnexaminedVersionWarning
 from trtdsl.core.reading import DEEPEST, as_struct, open_regular, parse_json, read_file
 from trtdsl.definition.tuning.file import read_tuning
 from trtdsl.definition.weights import Weights, convert_weights
@@ -211,6 +212,20 @@ def test_headers_that_are_too_large(tmp_path):
         Weights(tmp_path / "w.safetensors")
     with pytest.raises(td.FeedError, match="its header has 20,971,520 bytes"):
         read_array("x", tmp_path / "x.npy")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="files with holes, and maps of more than the memory")
+def test_files_that_are_larger_than_the_memory(tmp_path):
+    size = 1 << 39
+    header = f'{{"a": {{"dtype": "F32", "shape": [{size // 4}], "data_offsets": [0, {size}]}}}}'.encode()
+    with open(tmp_path / "w.safetensors", "wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.truncate(8 + len(header) + size)
+    assert Weights(tmp_path / "w.safetensors").shapes["a"] == (size // 4,)
+    with pytest.raises(
+        EngineMissingError, match=r"the engine .*w.safetensors cannot be read: it is larger than the mem"
+    ):
+        td.load_engine(tmp_path / "w.safetensors", manifest=False)
 
 
 @pytest.mark.parametrize("shape", ["(-1,)", "(2, -3)", "(10**30,)", "(999999999999,)", "(7, 0, 9)", "(True,)", "3"])

@@ -55,6 +55,9 @@ def line_of(text):
         ("Small", {"image": "N,3,8,8:float31"}, td.UsageError, "unknown dtype 'float31'"),
         ("Small", {"image": "N,3,8,8:float32:1"}, td.UsageError, "expected SHAPE, SHAPE:DTYPE or"),
         ("Small", {"image": "N,3,8,8:float32:a:b"}, td.UsageError, "LOW and HIGH are numbers"),
+        ("Small", {"image": "N,3,8,8:float32:0:1e39"}, td.UsageError, "sample of float32 lies between"),
+        ("Small", {"image": "N,3,8,8:float32:nan:1"}, td.UsageError, "sample of float32 lies between"),
+        ("Small", {"image": "N,3,8,8:int64:0:99999999999999999999"}, td.UsageError, "sample of int64 lies between"),
         ("Nowhere", {"x": "N"}, td.UsageError, "modules.py has no 'Nowhere': it has Small, Residual, InPlace"),
         ("CONSTANT", {"x": "N"}, td.UsageError, "CONSTANT is a Tensor: give a torch.nn.Module class"),
         ("halves", {"x": "N"}, td.DefinitionError, "making halves: TypeError"),
@@ -138,3 +141,9 @@ def test_a_size_may_be_calculated(text, shape):
 def test_a_size_that_is_no_number_name_or_calculation_is_refused(text):
     with pytest.raises(td.UsageError, match=r"a size is a number, a name, or a calculation such as 8\*H"):
         parsed("mask", text)
+
+
+def test_a_size_that_divides_by_zero():
+    dims = {name: (1, 2, most) for name, most in (("N", 4), ("M", 3), ("K", 3))}
+    with pytest.raises(td.UsageError, match="the size of an input divides by 0"):
+        ported(torch.nn.ReLU(), {"input": "N//(M//(K//(N//M))),3"}, dims=dims)

@@ -65,6 +65,18 @@ def test_outputs_are_called_as_they_are_given(modules, tmp_path):
         checked("encoders:Several", tmp_path, outputs=["a"])
 
 
+@pytest.mark.parametrize("name", ['"', '"""', "'\\", '": x}\nraise SystemExit  # '.replace("\n", "; "), "{x}", "é"])
+def test_outputs_of_any_printable_name(modules, tmp_path, name):
+    _, spec = checked("encoders:Several", tmp_path, outputs=[name, "next"])
+    assert list(spec.define().outputs) == [name, "next"]
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\0", "\udce9"])
+def test_outputs_of_no_printable_name(modules, tmp_path, name):
+    with pytest.raises(td.UsageError, match="the name of an output has control characters"):
+        checked("encoders:Several", tmp_path, outputs=[name, "next"])
+
+
 def test_expressions_that_are_returned_have_numbers(modules):
     spec = td.from_module(modules.Several(), ["N,4"])
     assert list(spec.define().outputs) == ["output_0", "output_1"]

@@ -10,6 +10,7 @@ import re
 import secrets
 import shutil
 import stat
+import sys
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
@@ -225,6 +226,8 @@ def _remove_if_abandoned(path: Path) -> None:
             os.close(descriptor)
 
 
+NORESERVE = 0x4000
+"""Linux's MAP_NORESERVE, which Python has from 3.13 on."""
 PRIVATE = 64 << 20
 """Bytes of the largest file that a :class:`Snapshot` copies."""
 
@@ -250,8 +253,12 @@ class Snapshot:
         self._first: str | None = None
 
     def map(self) -> mmap.mmap:
-        """The content, in pages of the caller's own where he writes to them."""
-        return mmap.mmap(self.descriptor, 0, access=mmap.ACCESS_COPY)
+        """The content, in pages of the caller's own where he writes to them. OSError where there is no room for it."""
+        if sys.platform != "linux":
+            return mmap.mmap(self.descriptor, 0, access=mmap.ACCESS_COPY)
+        # Linux would refuse a map of more than the memory, although no page of it is written to.
+        flags, pages = mmap.MAP_PRIVATE | NORESERVE, mmap.PROT_READ | mmap.PROT_WRITE
+        return mmap.mmap(self.descriptor, 0, flags=flags, prot=pages)
 
     def read(self, count: int, offset: int) -> bytes:
         """Some of the content; fewer bytes where it ends."""

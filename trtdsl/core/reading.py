@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import json
 import os
 import pickletools
@@ -44,11 +45,14 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 def read_file(path: str | os.PathLike[str], largest: int | None = None) -> bytes:
-    """The bytes of a regular file. OSError for any other, and for one of more than ``largest`` bytes."""
+    """The bytes of a regular file. OSError for any other, and for one of more than ``largest`` bytes or the memory."""
     with open_regular(path) as file:
         if largest is not None and os.fstat(file.fileno()).st_size > largest:
             raise OSError(0, f"it is larger than the {largest >> 20} MiB that such a file may have")
-        return file.read()
+        try:
+            return file.read()
+        except MemoryError:
+            raise OSError(errno.ENOMEM, "it is larger than the memory") from None
 
 
 BEYOND = 1 << 30

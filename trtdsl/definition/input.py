@@ -64,11 +64,28 @@ class Input:
             raise UsageError(
                 f"an input's sample is (low, high), a function of shape and generator or an .npy file, not {sample!r}"
             )
+        if pair:
+            _check_range(self.dtype, sample)
         if isinstance(sample, (str, PathLike)):  # relative to the author's file
             author = Path(sys._getframe(2).f_code.co_filename)  # this method's caller is the dataclass's own
             folder = author.parent if author.is_file() and not str(author).startswith(PACKAGE) else Path()
             object.__setattr__(self, "sample", str(folder / sample))
         object.__setattr__(self, "shape", shape)
+
+
+def _check_range(given: Any, sample: tuple[float, float]) -> None:
+    """UsageError for a sample whose ends are no numbers of the dtype; those of integers lie below the high end."""
+    import torch
+
+    from ..core.dtypes import as_dtype, dtype_name
+
+    dtype = as_dtype(given)
+    if dtype.is_floating_point:
+        least, most = torch.finfo(dtype).min, torch.finfo(dtype).max
+    else:
+        least, most = (0, 2) if dtype == torch.bool else (torch.iinfo(dtype).min, torch.iinfo(dtype).max + 1)
+    if not (least <= sample[0] <= most and least <= sample[1] <= most):
+        raise UsageError(f"an input's sample of {dtype_name(dtype)} lies between {least} and {most}, not {sample!r}")
 
 
 @dataclass(frozen=True)

@@ -340,7 +340,10 @@ class _File:
 
     def __init__(self, snapshot: Snapshot, header: Header, names: Collection[str]):
         self.snapshot, self.header, self.names = snapshot, header, names
-        self._bytes = snapshot.map()
+        try:
+            self._bytes = snapshot.map()
+        except OSError as error:  # where the system promises no more memory than it has
+            raise WeightsError(f"the weights file {snapshot.path} cannot be mapped: {error.strerror}") from None
 
     def again(self) -> _File:
         """The same content in memory of its own."""
@@ -486,7 +489,7 @@ def _opened(path: Path) -> Snapshot:
     except FileNotFoundError:
         beside = [each.name for each in path.parent.glob("*.safetensors")] if path.parent.is_dir() else []
         raise WeightsError(f"no weights file {path}{nearest(path.name, beside)}") from None
-    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+    except (OSError, ValueError, MemoryError) as error:  # ValueError: a name that no file can have
         raise WeightsError(f"the weights file {path} cannot be read: {getattr(error, 'strerror', error)}") from None
     except SafetensorError as error:
         if head.startswith((b"PK", b"\x80")):

@@ -34,11 +34,14 @@ class Given:
     dims: dict[str, Dim]
 
     def at(self, env: Mapping[str, int]) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:
-        """Shapes and dtypes where the dimensions have these values."""
-        return {
-            name: (tuple(value(size, env) for size in spec.shape), as_dtype(spec.dtype))
-            for name, spec in self.inputs.items()
-        }
+        """Shapes and dtypes where the dimensions have these values. UsageError where a size divides by 0."""
+        try:
+            return {
+                name: (tuple(value(size, env) for size in spec.shape), as_dtype(spec.dtype))
+                for name, spec in self.inputs.items()
+            }
+        except ZeroDivisionError:
+            raise UsageError("the size of an input divides by 0") from None
 
     def between(self) -> list[dict[str, int]]:
         """Sizes just above the least, where what is the same at the ends of the ranges may differ."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import keyword
 import os
 from collections import Counter
@@ -13,6 +14,7 @@ from ...checking.judging.structure import OUT
 from ...core.caller import to_write
 from ...core.dtypes import as_dtype, dtype_name
 from ...core.errors import Location, UsageError
+from ...core.files import check_characters
 from ...definition.input import Input
 from ..calls import Value, operations
 from ..given import Given
@@ -176,7 +178,7 @@ class File:
         lines += body.signature(self.name, gives if len(body.results) > 1 or gives else "tuple[td.Tensor]")
         written, expression = [*self._required(), *body.lines()], body.last_expression()
         if expression is not None and isinstance(self.trace.results, Value):
-            line = f'    return {{"{self._output("output")}": {body.renderer().expression(expression)[0]}}}'
+            line = f"    return {{{self._output('output')}: {body.renderer().expression(expression)[0]}}}"
             if len(line) <= WIDTH:
                 return "\n".join([*lines, *written[:-1], line])
         return "\n".join([*lines, *written, *self._returned(body)])
@@ -237,17 +239,18 @@ class File:
         return tuple(dict.fromkeys(result))
 
     def _output(self, name: str) -> str:
-        """The name of an output: another where an input is called so."""
-        return f"{name}{OUT}" if name in self.trace.inputs else name
+        """The name of an output, as text of the file: another where an input is called so."""
+        check_characters(name, "the name of an output")
+        return json.dumps(f"{name}{OUT}" if name in self.trace.inputs else name, ensure_ascii=False)
 
     def _returned(self, body: Body) -> list[str]:
         results = self.trace.results
         names = [body.renderer().value(value) for value in body.results]
         if isinstance(results, Value):
-            return [f'    return {{"{self._output("output")}": {names[0]}}}']
+            return [f"    return {{{self._output('output')}: {names[0]}}}"]
         if isinstance(results, dict):
-            keys = [self._output(key) for key, item in results.items() if isinstance(item, Value)]
-            entries = [f'"{key}": {name}' for key, name in zip(keys, names)]
+            keys = [self._output(str(key)) for key, item in results.items() if isinstance(item, Value)]
+            entries = [f"{key}: {name}" for key, name in zip(keys, names)]
             text = f"    return {{{', '.join(entries)}}}"
             return (
                 [text] if len(text) <= WIDTH else ["    return {", *(f"        {entry}," for entry in entries), "    }"]
