@@ -419,10 +419,11 @@ def _in_folder(folder: Path) -> Path:
 def _weight_map(path: Path) -> dict[str, str]:
     """The file of each tensor, by an index."""
     try:
-        facts = parse_json(read_file(path, LARGEST), str(path), "index of weights", WeightsDamagedError)
+        facts = parse_json(read_file(path, LARGEST), str(path), "weights index", WeightsDamagedError)
     except FileNotFoundError:
         beside = [each.name for each in path.parent.glob("*.json")] if path.parent.is_dir() else []
-        raise WeightsError(f"no weights file {path}{nearest(path.name, beside)}") from None
+        hint = nearest(path.name, beside) or f": make it with `trtdsl weights convert CHECKPOINT {path}`"
+        raise WeightsError(f"no weights file {path}{hint}") from None
     except OSError as error:
         raise WeightsError(f"the index {path} cannot be read: {error.strerror}") from None
     found = as_struct(facts, _Index, str(path), WeightsDamagedError).weight_map
@@ -488,7 +489,8 @@ def _opened(path: Path) -> Snapshot:
         return snapshot
     except FileNotFoundError:
         beside = [each.name for each in path.parent.glob("*.safetensors")] if path.parent.is_dir() else []
-        raise WeightsError(f"no weights file {path}{nearest(path.name, beside)}") from None
+        hint = nearest(path.name, beside) or f": make it with `trtdsl weights convert CHECKPOINT {path}`"
+        raise WeightsError(f"no weights file {path}{hint}") from None
     except (OSError, ValueError, MemoryError) as error:  # ValueError: a name that no file can have
         raise WeightsError(f"the weights file {path} cannot be read: {getattr(error, 'strerror', error)}") from None
     except SafetensorError as error:
