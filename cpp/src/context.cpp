@@ -20,6 +20,7 @@ struct Context::State {
 
 Context::Context(Engine const& engine) try : state_(std::make_unique<State>()) {
     state_->engine = engine.state_;
+    std::shared_lock<Gate> const entered(engine.state_->gate);
     OnDevice const here(engine.state_->device);
     state_->lane = std::make_unique<Lane>(*engine.state_, false, false);
 } catch (...) {

@@ -15,7 +15,7 @@ using Arrays = std::map<std::string, Array>;
 
 std::size_t bytes_of(Shape const& shape, std::string const& dtype);
 
-// Runs enter it shared, refitting alone; a refit that waits lets no further run begin.
+// Runs, and what makes a context, enter it shared and once; refitting enters it alone, and lets nobody in while it waits.
 class Gate {
 public:
     void lock_shared() {

@@ -26,7 +26,7 @@ struct Session::State {
 
     std::map<std::string, std::string> const& outputs() const { return engine->manifest->states; }
     std::unique_lock<std::mutex> turn();
-    void make(std::map<std::string, Shape> const& shapes);
+    void make(std::map<std::string, Shape> const& shapes);  // inside the engine's gate
     void reset();
     Views before() const;  // by the inputs' names
     Views after() const;   // by the outputs' names
@@ -98,6 +98,7 @@ void Session::State::advance() {
 }
 
 Session::Session(Engine const& engine, std::map<std::string, Shape> const& shapes) try : state_(std::make_unique<State>(engine.state_)) {
+    std::shared_lock<Gate> const entered(engine.state_->gate);
     state_->make(shapes);
 } catch (...) {
     rethrow();

@@ -593,6 +593,22 @@ void refit(std::filesystem::path const& path, std::filesystem::path const& weigh
         if (!problem.empty()) throw std::runtime_error(problem);
 }
 
+// Contexts and sessions are made while new weights are put in: neither waits for the other for ever, and no thread reads
+// what another writes.
+void made(std::filesystem::path const& path, std::filesystem::path const& weights) {
+    Engine const engine(path);
+    std::atomic<int> making{2};
+    auto const repeated = [&](auto const& make) {  // an error ends the program
+        for (int i = 0; i < 1000; ++i) make();
+        --making;
+    };
+    std::thread contexts([&] { repeated([&] { Context context(engine); }); });
+    std::thread sessions([&] { repeated([&] { Session session(engine, {{"total", {2, 2}}, {"cache", {2, 2}}}); }); });
+    do engine.refit(weights);
+    while (making);
+    contexts.join(), sessions.join();
+}
+
 // Runs of which one always begins before the one before has ended: a refit gets its turn all the same. A run waits for the
 // next one, which does not come once the refit waits; only then the clock ends it.
 void overlapping(std::filesystem::path const& path, std::filesystem::path const& weights) {
@@ -638,6 +654,7 @@ void run(std::filesystem::path const& path, std::string const& what, std::filesy
     if (what == "warm") return warm(path, file);
     if (what == "graphs") return with_graphs(path);
     if (what == "refit") return refit(path, file);
+    if (what == "made") return made(path, file);
     if (what == "overlapping") return overlapping(path, file);
     if (what == "turns") return turns(path, file);
     if (what == "pool") return pool(path);

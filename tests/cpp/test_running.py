@@ -202,6 +202,8 @@ def test_new_weights(running, tmp_path):
     running(late, "refit", weights)
     running(late, "overlapping", weights)
     running(late, "turns", weights)
+    states = write(tmp_path / "d.engine", STATES + "weight scale 0 2\n", **STATES_FACTS, refit=REFIT)
+    running(states, "made", weights)
     assert "execution-failed" in running(engine, "weights", weights, code=8, DOUBLE_FAIL="refitCudaEngine:1")
 
 

@@ -227,7 +227,8 @@ using Stream = void*;  // a cudaStream_t
 struct Loaded;  // what an engine, its contexts and its captured runs share
 using Profile = std::optional<std::size_t>;  // one of the engine's, counted from 0; the first that holds all shapes
 
-// An engine on a GPU, for all threads: copies are the same engine, and it lives as long as one of them or a Context.
+// An engine on a GPU, for all threads: copies are the same engine, and it lives as long as one of them or a Context. What
+// was moved from is destroyed or assigned to, and nothing else.
 class Engine {
 public:
     // Throws what open_engine throws, and no-driver, driver-too-old, compute-capability, library-mismatch, missing-plugin,
@@ -253,7 +254,8 @@ public:
     void warm_up(int runs = 3) const;
 
     // Puts the values of a file of `trtdsl weights derive` into an engine that was built with --refit. Waits for runs
-    // that have begun; those that begin meanwhile wait for it. Throws usage, weights-mismatch, weights-damaged.
+    // that have begun; those that begin meanwhile, and what makes a Context or a Session, wait for it. Throws usage,
+    // weights-mismatch, weights-damaged.
     void refit(std::filesystem::path const& weights) const;
 
     // Writes the runtime cache, where there is one and it has changed. Throws usage.
