@@ -12,7 +12,7 @@ constexpr std::size_t kLine = 4096;  // more than the first line ever has
 
 // Whether the first line is that of a cache; what it says then.
 bool read_head(std::string const& line, std::string& sha256, std::uint64_t& bytes, std::map<std::string, std::string>& made_for) try {
-    Json const json = parse_json(line, "");
+    Json const json = parse_json(line, "", "runtime cache");
     Reader const reader(&json, "", "");
     if (reader.text("kind") != kMark) return false;
     sha256 = reader.text("sha256"), bytes = reader.size("bytes");

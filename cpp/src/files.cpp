@@ -22,9 +22,16 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kLongest = 255;  // bytes of a file's name that every file system here takes
+constexpr int kMostLinks = 40;           // in a row
+constexpr std::size_t kHead = 4096;      // bytes by which a kind is known
 
 Error unwritable(fs::path const& path, std::string const& why) {
     return Error("usage", "cannot write " + path.string() + ": " + why);
+}
+
+// Throws for a name that the operating system would cut, and so take for another file's.
+void check_name(fs::path const& path, char const* code) {
+    if (path.native().find(fs::path::value_type()) != fs::path::string_type::npos) throw Error(code, path.string() + " has a NUL, which no file's name has");
 }
 
 // Temporary files of a target begin with this: trtdsl/core/files.py gives the same names, and removes what is left of them.
@@ -97,21 +104,19 @@ public:
     }
 
     void write(std::initializer_list<std::string_view> parts) {
-        bool fine = true;
-        for (auto const part : parts) fine = fine && std::fwrite(part.data(), 1, part.size(), file_) == part.size();
-        fine = fine && std::fflush(file_) == 0;
+        for (auto const part : parts) check(std::fwrite(part.data(), 1, part.size(), file_) == part.size());
+        check(std::fflush(file_) == 0);
 #ifndef _WIN32
         struct stat there {};
-        if (stat(target_.c_str(), &there) == 0) fine = fine && fchmod(fileno(file_), there.st_mode & 07777) == 0;
-        fine = fine && fsync(fileno(file_)) == 0;
+        if (stat(target_.c_str(), &there) == 0) check(fchmod(fileno(file_), there.st_mode & 07777) == 0);
+        check(fsync(fileno(file_)) == 0);
 #endif
-        if (!fine) throw unwritable(target_, std::strerror(errno));
     }
 
     void rename() {
         std::error_code error;
 #ifdef _WIN32  // an open file cannot be renamed there
-        if (std::fclose(std::exchange(file_, nullptr)) != 0) throw unwritable(target_, std::strerror(errno));
+        check(std::fclose(std::exchange(file_, nullptr)) == 0);
 #endif
         fs::rename(path_, target_, error);
         if (error) throw unwritable(target_, error.message());
@@ -126,6 +131,10 @@ public:
     }
 
 private:
+    void check(bool done) const {
+        if (!done) throw unwritable(target_, std::strerror(errno));
+    }
+
     // nullptr, and errno, where it fails: EEXIST also where the file was taken for an abandoned one before it was locked.
     static std::FILE* create(fs::path const& path) {
 #ifdef _WIN32
@@ -147,10 +156,16 @@ private:
     bool renamed_ = false;
 };
 
-// The file that is written for a path: a link stays one.
+// The file that is written for a path: a link stays one, also where it leads to a file that is not there yet.
 fs::path regular(fs::path const& path) {
+    check_name(path, "usage");
     std::error_code error;
-    auto target = fs::is_symlink(path, error) ? fs::weakly_canonical(path, error) : path;
+    auto target = path;
+    for (int links = 0; fs::is_symlink(target, error); ++links) {
+        if (links == kMostLinks) throw unwritable(path, std::make_error_code(std::errc::too_many_symbolic_link_levels).message());
+        target = target.parent_path() / fs::read_symlink(target, error);
+        if (error) break;
+    }
     if (error && error != std::errc::no_such_file_or_directory) throw unwritable(path, error.message());
     if (fs::exists(target, error) && !fs::is_regular_file(target, error)) throw unwritable(path, "it is not a regular file");
     return target;
@@ -159,6 +174,7 @@ fs::path regular(fs::path const& path) {
 }  // namespace
 
 Input::Input(fs::path const& path, char const* code, std::string const& missing) : path_(path), code_(code) {
+    check_name(path, code);
     std::error_code error;
     auto const kind = fs::status(path, error).type();
     if (kind == fs::file_type::fifo || kind == fs::file_type::socket || kind == fs::file_type::character || kind == fs::file_type::block)
@@ -182,25 +198,24 @@ std::string Input::read(std::size_t size) {
     return data;
 }
 
-std::string Input::rest() {
+std::string Input::rest(std::uint64_t most) {
+    if (left_ > most) throw Error(code_, path_.string() + " is larger than the " + std::to_string(most >> 20) + " MiB that such a file may have");
     if (left_ > std::string().max_size()) throw Error(code_, path_.string() + " is too large to be read");
     return read(static_cast<std::size_t>(left_));
 }
 
-FileKind const kArrayFile{"an array", "\x93NUMPY", ".npy"}, kCacheFile{"a runtime cache", "{\"bytes\": ", "cache"};
+FileKind const kArrayFile{"an array", "\x93NUMPY", ""}, kCacheFile{"a runtime cache", "{\"bytes\": ", "\"kind\": \"trtdsl-runtime-cache\""};
 
 void check_kind(fs::path const& path, FileKind const& kind) {
+    check_name(path, "usage");
     std::error_code error;
     if (!fs::is_regular_file(path, error)) return;
-    std::string head(16, '\0');
+    std::string head(kHead, '\0');
     std::ifstream file(path, std::ios::binary);
+    bool const opened = file.is_open();
     head.resize(static_cast<std::size_t>(file.read(head.data(), static_cast<std::streamsize>(head.size())).gcount()));
-    auto const has = [&](std::size_t at, std::string const& text) { return head.size() > at && head.compare(at, text.size(), text) == 0; };
-    if (head.empty() || has(0, kind.head)) return;
-    bool const is_other = has(1, "trt") || has(0, "{") || has(8, "{") || has(0, kArrayFile.head);  // an engine, JSON, weights
-    auto const name = path.filename().string();
-    bool const is_named = name.size() >= kind.suffix.size() && name.compare(name.size() - kind.suffix.size(), std::string::npos, kind.suffix) == 0;
-    if (is_other || !is_named) throw unwritable(path, "the file that is there is not " + kind.label + ", and would be replaced by one: give another name, or remove it");
+    bool const is_kind = head.rfind(kind.head, 0) == 0 && head.find(kind.mark) != std::string::npos;
+    if (!opened || !(head.empty() || is_kind)) throw unwritable(path, "the file that is there is not " + kind.label + ", and would be replaced by one: give another name, or remove it");
 }
 
 void write_file(fs::path const& path, FileKind const& kind, std::initializer_list<std::string_view> parts) {
@@ -220,9 +235,8 @@ std::string file_name(std::string const& name, std::string const& suffix) try {
     else if (name.find_first_of("/\\") != std::string::npos) reason = "would lead to another place";
 #endif
     else if (name.size() + suffix.size() > kLongest) reason = "is too long for a file's name";
-    for (char letter : name)
-        if (static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f) reason = "has characters that cannot be printed";
-    if (!reason.empty()) throw Error("usage", "the name '" + name.substr(0, 60) + "' " + reason + ", and a file would be called after it");
+    else if (!is_printable(name)) reason = "has characters that cannot be printed";
+    if (!reason.empty()) throw Error("usage", "the name '" + name + "' " + reason + ", and a file would be called after it");
     return name + suffix;
 } catch (...) {
     rethrow();

@@ -4,6 +4,7 @@
 #include <array>
 #include <fstream>
 #include <initializer_list>
+#include <limits>
 #include <string_view>
 
 #include "trtdsl/engine.hpp"
@@ -17,7 +18,7 @@ public:
     std::uint64_t left() const { return left_; }  // bytes that were not read yet
     void read(char* target, std::size_t size);    // no more than are left
     std::string read(std::size_t size);
-    std::string rest();
+    std::string rest(std::uint64_t most = std::numeric_limits<std::uint64_t>::max());  // throws for more bytes
 
 private:
     std::filesystem::path path_;
@@ -26,9 +27,9 @@ private:
     std::uint64_t left_ = 0;
 };
 
-// What is written: its name in messages, how such a file begins, and how its name ends.
+// What is written: its name in messages, how such a file begins, and what is in its first 4096 bytes.
 struct FileKind {
-    std::string label, head, suffix;
+    std::string label, head, mark;
 };
 extern FileKind const kArrayFile, kCacheFile;
 
@@ -76,6 +77,9 @@ void resize(Container& container, std::size_t size) {
 // For the handler of each function that a program calls: throws what is being handled, and out-of-memory in place of what
 // the standard library throws where there is no memory, or no container can be so large.
 [[noreturn]] void rethrow();
+
+// Whether a text has no character that a terminal obeys or that nobody sees: UNPRINTED in trtdsl/core/files.py.
+bool is_printable(std::string_view text);
 
 // A shape for messages.
 std::string text_of(Shape const& shape);

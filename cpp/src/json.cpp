@@ -25,12 +25,12 @@ bool is_utf8(std::string const& text) {
     return true;
 }
 
-constexpr int kMostNested = 64;
+constexpr int kMostNested = 100;  // levels, as trtdsl/core/reading.py has it
 constexpr std::size_t kMostValues = 5'000'000;  // values: some 300 MB, more than any manifest or header has
 
 class Parser {
 public:
-    Parser(std::string const& text, std::string const& label) : text_(text), label_(label) {}
+    Parser(std::string const& text, std::string const& label, char const* kind, bool strict) : text_(text), label_(label), kind_(kind), strict_(strict) {}
 
     Json parse() {
         if (!is_utf8(text_)) fail();
@@ -42,7 +42,7 @@ public:
 
 private:
     [[noreturn]] void fail() const {
-        throw Error("manifest-damaged", label_ + " is not JSON: it is damaged, or not a manifest");
+        throw Error("manifest-damaged", label_ + " is not JSON: it is damaged, or not a " + kind_);
     }
 
     void space() {
@@ -60,7 +60,8 @@ private:
     }
 
     Json any(int depth) {
-        if (depth > kMostNested || ++values_ > kMostValues) fail();
+        if (depth >= kMostNested) throw Error("manifest-damaged", label_ + " is not a " + kind_ + ": it is nested more than " + std::to_string(kMostNested) + " times");
+        if (++values_ > kMostValues) fail();
         switch (peek()) {
             case '{': return object(depth);
             case '[': return list(depth);
@@ -81,6 +82,7 @@ private:
             std::string key = string();
             if (peek() != ':') fail();
             ++at_;
+            if (strict_ && result.count(key)) throw Error("manifest-damaged", label_ + " is not a " + kind_ + ": " + key + " repeats");
             result[std::move(key)] = any(depth + 1);
             char const next = peek();
             ++at_;
@@ -183,7 +185,8 @@ private:
         }
         std::string const text = text_.substr(start, at_ - start);
         std::int64_t integer = 0;
-        if (whole && std::from_chars(text.data(), text.data() + text.size(), integer).ec == std::errc()) return {integer};
+        bool const no_size = strict_ && text == "-0";
+        if (whole && !no_size && std::from_chars(text.data(), text.data() + text.size(), integer).ec == std::errc()) return {integer};
         std::istringstream stream(text);
         stream.imbue(std::locale::classic());
         double value = 0;
@@ -193,11 +196,13 @@ private:
 
     std::string const& text_;
     std::string const& label_;
+    char const* const kind_;
+    bool const strict_;
     std::size_t at_ = 0, values_ = 0;
 };
 
 }  // namespace
 
-Json parse_json(std::string const& text, std::string const& label) { return Parser(text, label).parse(); }
+Json parse_json(std::string const& text, std::string const& label, char const* kind, bool strict) { return Parser(text, label, kind, strict).parse(); }
 
 }  // namespace trtdsl

@@ -22,8 +22,12 @@ struct Json {
     bool operator==(Json const& other) const { return value == other.value; }
 };
 
-// Throws manifest-damaged for what is not JSON.
-Json parse_json(std::string const& text, std::string const& label);
+// Bytes of the largest JSON that is read, as trtdsl/core/reading.py has it.
+constexpr std::uint64_t kLargestJson = 16 << 20;
+
+// Throws manifest-damaged for what is not JSON; `kind` is what it should be. Keys may repeat, and the last one holds, and -0
+// is a whole number: unless `strict`, for what the library of safetensors refuses.
+Json parse_json(std::string const& text, std::string const& label, char const* kind, bool strict = false);
 
 // An object of the manifest and the path to it, for messages.
 class Reader {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "internal.hpp"
+#include "json.hpp"
 
 namespace trtdsl {
 
@@ -127,7 +128,7 @@ EngineFile open_engine(std::filesystem::path const& path, Have const& have, Load
             std::error_code none;
             if (!std::filesystem::exists(beside, none) && std::filesystem::is_symlink(path, none))
                 beside = std::filesystem::canonical(path).concat(".json");  // of a link: where it leads
-            file.manifest = parse_manifest(Input(beside, "manifest-missing", "there is no manifest").rest(), beside.string());
+            file.manifest = parse_manifest(Input(beside, "manifest-missing", "there is no manifest").rest(kLargestJson), beside.string());
         } catch (Error const& error) {
             unread = error;
         }

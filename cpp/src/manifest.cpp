@@ -211,7 +211,7 @@ Refit read_refit(Reader const& reader) {
 }  // namespace
 
 Manifest parse_manifest(std::string const& text, std::string const& label) try {
-    Json const json = parse_json(text, label);
+    Json const json = parse_json(text, label, "manifest");
     Reader const reader(&json, label, "");
     if (auto const schema = reader.size("schema"); schema != 2 && schema != 3)
         throw Error("manifest-damaged",

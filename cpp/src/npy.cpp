@@ -9,7 +9,9 @@ namespace {
 // numpy's type strings, little-endian, and torch's names.
 std::map<std::string, std::string> const kDescr{{"<f4", "float32"}, {"<f2", "float16"}, {"<i4", "int32"}, {"<i8", "int64"},
                                                 {"|i1", "int8"},    {"|u1", "uint8"},   {"|b1", "bool"},  {"<f8", "float64"}};
-constexpr std::size_t kMostDigits = 18;  // of a size: what 64 bits hold
+constexpr std::size_t kMostDigits = 18;          // of a size: what 64 bits hold
+constexpr std::size_t kLongestHeader = 10'000;  // bytes, as numpy reads of a file that nobody vouches for
+constexpr std::size_t kMostDimensions = 64;     // of numpy's arrays
 
 [[noreturn]] void not_npy(std::filesystem::path const& path, std::string const& why) {
     throw Error("feed-dtype", path.string() + " is not an array that can be fed: " + why);
@@ -94,6 +96,7 @@ private:
             bool const zeros = at_ - from > 1 && text_[from] == '0';  // 02 is no number in Python
             if (at_ == from || zeros) not_npy(path_, "its header is damaged");
             array_.shape.push_back(size);
+            if (array_.shape.size() > kMostDimensions) not_npy(path_, "it has more than 64 dimensions");
             if (array_.shape.size() == 1 || next() != ')') take(',');  // (2) is no tuple
         }
         take(')');
@@ -114,10 +117,11 @@ Array read_npy(std::filesystem::path const& path) try {
     if (file.left() < 12) not_npy(path, "it is no .npy file");
     auto const start = file.read(8);
     if (start.compare(0, 6, "\x93NUMPY") != 0) not_npy(path, "it is no .npy file");
-    if (start[6] < 1 || start[6] > 3) not_npy(path, "it is of a version of the format that is not known");
+    if (start[6] < 1 || start[6] > 3 || start[7] != 0) not_npy(path, "it is of a version of the format that is not known");
     auto const digits = file.read(start[6] == 1 ? 2 : 4);
     std::size_t length = 0;
     for (auto i = digits.size(); i-- > 0;) length = length << 8 | static_cast<unsigned char>(digits[i]);
+    if (length > kLongestHeader) not_npy(path, "its header has " + std::to_string(length) + " bytes");
     if (file.left() < length) not_npy(path, "it is truncated");
     std::string const header = file.read(length);
     Array array = Description(header, path).read();
@@ -136,6 +140,7 @@ void write_npy(std::filesystem::path const& path, Array const& array) try {
     for (auto const& [text, dtype] : kDescr)
         if (dtype == array.dtype) descr = text;
     if (descr.empty()) throw Error("feed-dtype", "numpy has no " + array.dtype);
+    if (array.shape.size() > kMostDimensions) throw Error("feed-dtype", "numpy has no arrays of " + std::to_string(array.shape.size()) + " dimensions");
     if (byte_count(array.shape, array.dtype) != static_cast<std::int64_t>(array.data.size()))
         throw Error("usage", "an array of shape " + text_of(array.shape) + " has not " + std::to_string(array.data.size()) + " bytes of " + array.dtype);
     std::string shape;

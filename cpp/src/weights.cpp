@@ -17,7 +17,7 @@ struct Kind {
 constexpr Kind kKinds[]{{"F64", "float64", 8}, {"F32", "float32", 4}, {"F16", "float16", 2}, {"BF16", "bfloat16", 2},
                         {"F8_E4M3", "float8_e4m3fn", 1}, {"F8_E5M2", "float8_e5m2", 1}, {"I64", "int64", 8}, {"I32", "int32", 4},
                         {"I16", "int16", 2}, {"I8", "int8", 1}, {"U8", "uint8", 1}, {"BOOL", "bool", 1}};
-constexpr std::size_t kLength = 8, kLongestHeader = 100'000'000;  // bytes of the header's length, and of the longest header
+constexpr std::size_t kLength = 8;  // bytes of the header's length
 
 struct Part {
     std::string name;
@@ -59,19 +59,21 @@ WeightsFile read_safetensors(std::filesystem::path const& path) try {
     auto const digits = input.read(kLength);
     std::uint64_t length = 0;
     for (auto i = kLength; i-- > 0;) length = length << 8 | static_cast<unsigned char>(digits[i]);
-    if (length > kLongestHeader || length > input.left()) throw damaged(label, "its header does not end");
+    if (length > input.left()) throw damaged(label, "its header does not end");
+    if (length > kLargestJson) throw damaged(label, "its header is larger than the " + std::to_string(kLargestJson >> 20) + " MiB that are read");
     WeightsFile file;
     std::vector<Part> places;
     try {
         auto const text = input.read(static_cast<std::size_t>(length));
         if (text.empty() || text[0] != '{') throw damaged(label, "its header is not JSON");
-        Json const json = parse_json(text, label);
+        Json const json = parse_json(text, label, "safetensors file's header", true);
         Reader const reader(&json, label, "");
         for (auto const& [name, value] : reader.object()) {
             if (name == "__metadata__") {
                 read_metadata(reader.at(name), file);
                 continue;
             }
+            if (!is_printable(name)) throw damaged(label, "the name " + name + " must be printable text");
             file.tensors[name] = entry(name, reader.at(name), label, places.emplace_back());
         }
     } catch (Error const& error) {

@@ -102,6 +102,25 @@ int main(int count, char** values) {
             trtdsl::write_npy(values[3], trtdsl::read_npy(values[2]));
         } else if (what == "copies") {  // TARGET, then one file after another on stdin
             for (std::string path; std::getline(std::cin, path);) trtdsl::write_npy(values[2], trtdsl::read_npy(path));
+        } else if (what == "rank") {
+            auto const rank = std::stoul(values[3]);
+            trtdsl::write_npy(values[2], {"int8", trtdsl::Shape(rank, 1), "x"});
+        } else if (what == "nul") {  // a file's name, then NUL and more, to all that opens files
+            auto const path = std::string(values[2]) + std::string("\0.more", 6);
+            trtdsl::LoadOptions options;
+            options.manifest = false;
+            std::function<void(std::string const&)> const warn = [](std::string const& reason) { throw trtdsl::Error("runtime-cache", reason); };
+            std::function<void()> const calls[]{[&] { trtdsl::write_npy(path, {"int8", {1}, "x"}); }, [&] { trtdsl::write_runtime_cache(path, "1", "8.9", "x"); },
+                                                [&] { trtdsl::read_npy(path); }, [&] { trtdsl::read_safetensors(path); },
+                                                [&] { trtdsl::read_runtime_cache(path, "1", "8.9", warn); }, [&] { trtdsl::open_engine(path, {"tensorrt-rtx", "1.7.1.116"}, options); }};
+            for (auto const& call : calls) {
+                try {
+                    call();
+                    std::cout << "fine\n";
+                } catch (trtdsl::Error const& error) {
+                    std::cout << error.code() << (std::string(error.what()).find("NUL") == std::string::npos ? "" : " NUL") << "\n";
+                }
+            }
         } else if (what == "library") {
             trtdsl::check_library(values[2], values[3]);
         } else if (what == "version") {

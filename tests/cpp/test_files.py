@@ -19,8 +19,10 @@ from safetensors.torch import save_file
 import trtdsl as td
 from trtdsl.core import files
 from trtdsl.core.backend import get_backend
+from trtdsl.definition.weights import Weights
 from trtdsl.engine.loading.manifest import manifest_path, parse_manifest
 from trtdsl.engine.loading.runtime_cache import write_runtime_cache
+from trtdsl.interpreter.feeds import read_array
 
 from ..engine.loading.test_loader import mutate
 from .conftest import write_array
@@ -87,7 +89,7 @@ def test_writing_follows_no_link_that_waits_and_keeps_the_mode(probe, tmp_path):
     np.save(tmp_path / "a.npy", np.ones(3))
     (tmp_path / "secret").write_text("untouched")
     (tmp_path / "b.npy.part").symlink_to(tmp_path / "secret")
-    (tmp_path / "b.npy").write_text("old")
+    np.save(tmp_path / "b.npy", np.zeros(2))
     (tmp_path / "b.npy").chmod(0o640)
     probe("npy", tmp_path / "a.npy", tmp_path / "b.npy")
     assert (tmp_path / "secret").read_text() == "untouched"
@@ -97,6 +99,73 @@ def test_writing_follows_no_link_that_waits_and_keeps_the_mode(probe, tmp_path):
     assert "not a regular file" in probe("npy", tmp_path / "a.npy", tmp_path / "folder", code=2)
     assert "cannot write" in probe("npy", tmp_path / "a.npy", tmp_path / "none" / "b.npy", code=2)
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
+
+
+def test_a_link_to_no_file_stays_and_the_file_is_made(probe, tmp_path):
+    np.save(tmp_path / "a.npy", np.ones(3))
+    (tmp_path / "there").mkdir()
+    (tmp_path / "b.npy").symlink_to("there/again")
+    (tmp_path / "there/again").symlink_to("c.npy")
+    probe("npy", tmp_path / "a.npy", tmp_path / "b.npy")
+    assert np.array_equal(np.load(tmp_path / "there/c.npy"), np.ones(3))
+    assert sorted(os.listdir(tmp_path / "there")) == ["again", "c.npy"]
+    (tmp_path / "circle").symlink_to("circle")
+    assert "symbolic links" in probe("npy", tmp_path / "a.npy", tmp_path / "circle", code=2)
+    assert all((tmp_path / name).is_symlink() for name in ("b.npy", "there/again", "circle"))
+
+
+def test_a_name_with_nul_is_no_other_files(probe, tmp_path):
+    path = tmp_path / "a"
+    for make in (lambda: np.save(tmp_path / "a.npy", np.ones(3)), (tmp_path / "a.npy").unlink):
+        make()
+        before = {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
+        codes = ["usage NUL", "usage NUL", "feed-name NUL", "weights-mismatch NUL", "engine-missing NUL"]
+        said = probe("nul", tmp_path / "a.npy").splitlines()
+        assert [line for line in said if line not in ("runtime-cache", "fine")] == codes
+        assert {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)} == before
+    assert not path.exists()
+
+
+def test_why_writing_failed(binaries, tmp_path):
+    np.save(tmp_path / "a.npy", np.ones(10_000))
+    done = subprocess.run(
+        [binaries / "probe", "npy", tmp_path / "a.npy", tmp_path / "b.npy"],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),
+        restore_signals=False,  # SIGXFSZ is ignored, as Python has it
+    )
+    assert (done.returncode, done.stderr) == (2, f"usage: cannot write {tmp_path / 'b.npy'}: File too large\n")
+    assert os.listdir(tmp_path) == ["a.npy"]
+
+
+def npy(header, version=b"\x01\x00"):
+    return b"\x93NUMPY" + version + len(header).to_bytes(2, "little") + header
+
+
+@pytest.mark.parametrize(
+    ("content", "sound"),
+    [
+        (npy(b"{'descr': '|i1', 'fortran_order': False, 'shape': (), }".ljust(10_000)) + b"x", True),
+        (npy(b"{'descr': '|i1', 'fortran_order': False, 'shape': (), }".ljust(10_001)) + b"x", False),
+        (npy(b"{'descr': '|i1', 'fortran_order': False, 'shape': (%s), }" % (b"1," * 64)) + b"x", True),
+        (npy(b"{'descr': '|i1', 'fortran_order': False, 'shape': (%s), }" % (b"1," * 65)) + b"x", False),
+        (npy(b"{'descr': '|i1', 'fortran_order': False, 'shape': (), }", b"\x01\x01") + b"x", False),
+    ],
+    ids=["10,000 bytes", "10,001 bytes", "64 dimensions", "65 dimensions", "version 1.1"],
+)
+def test_limits_of_npy_files_are_those_of_python(probe, tmp_path, content, sound):
+    (tmp_path / "a.npy").write_bytes(content)
+    with nullcontext() if sound else pytest.raises(td.TrtdslError):
+        assert read_array("x", tmp_path / "a.npy") == ord("x")
+    assert (probe("npys", data=f"{tmp_path / 'a.npy'}\n".encode()) != "feed-dtype\n") == sound
+
+
+def test_arrays_of_more_dimensions_than_are_read_are_not_written(probe, tmp_path):
+    probe("rank", tmp_path / "a.npy", 64)
+    assert read_array("x", tmp_path / "a.npy").ndim == 64
+    assert probe("rank", tmp_path / "b.npy", 65, code=2) == "feed-dtype: numpy has no arrays of 65 dimensions\n"
+    assert not (tmp_path / "b.npy").exists()
 
 
 @pytest.mark.parametrize(
@@ -109,8 +178,6 @@ def test_writing_follows_no_link_that_waits_and_keeps_the_mode(probe, tmp_path):
         ("a.npy", b'{"schema": 3, "network": "a"}', ()),
         ("notes", b"of somebody", ()),
         ("notes", b"", ("npy", "cache")),
-        ("a.npy", b"half of an array", ("npy",)),
-        ("a.cache", b"half of a cache", ("cache",)),
         ("notes", b"\x93NUMPY\x01\x00", ("npy",)),
         ("notes", b'{"bytes": 3, "for": {}, "kind": "trtdsl-runtime-cache"}', ("cache",)),
     ],
@@ -137,6 +204,19 @@ def test_no_file_of_another_kind_is_replaced(probe, tmp_path, name, content, kin
             judge(path)
         said = written(path, 0 if kind in kinds else 2)
         assert (path.read_bytes() == content, "the file that is there" in said) == (kind not in kinds,) * 2
+
+
+@pytest.mark.parametrize("content", [b"of somebody", b"\0" * 5000, b'{"bytes": 3, "for": "another"}'])
+def test_a_name_does_not_make_a_file_one_of_a_kind(probe, tmp_path, content):
+    np.save(tmp_path / "source.npy", np.ones(3))
+    write_runtime_cache(tmp_path / "source.cache", b"kernels", {"backend": "1", "compute_capability": "8.9"})
+    for name in ("a.npy", "a.cache"):
+        (tmp_path / name).write_bytes(content)
+    assert "is not an array" in probe("npy", tmp_path / "source.npy", tmp_path / "a.npy", code=2)
+    assert "is not a runtime cache" in probe(
+        "cache", tmp_path / "source.cache", tmp_path / "a.cache", "1", "8.9", code=2
+    )
+    assert (tmp_path / "a.npy").read_bytes() == (tmp_path / "a.cache").read_bytes() == content
 
 
 def killed_in_cpp(binaries, source, target):
@@ -168,7 +248,7 @@ def test_what_a_killed_writer_leaves_is_removed_from_python_and_from_cpp(binarie
     (other,) = os.listdir(folder)
     killed_in_cpp(binaries, tmp_path / "a.npy", target)
     assert len(os.listdir(folder)) == 2
-    write_array(target, b"python")
+    write_array(target, b"\x93NUMPY of Python")
     assert sorted(os.listdir(folder)) == [other, target.name]
     killed_in_python(target)
     assert len(os.listdir(folder)) == 3
@@ -353,7 +433,7 @@ def described(path):
 def test_safetensors(probe, tmp_path):
     path = tmp_path / "all.safetensors"
     tensors = {f"{dtype}": torch.arange(6).reshape(2, 3).to(dtype) for dtype in DTYPES}
-    save_file({**tensors, "scalar": torch.tensor(7.0), "empty": torch.empty(0, 3), "\u00e9:\n": torch.ones(1)}, path)
+    save_file({**tensors, "scalar": torch.tensor(7.0), "empty": torch.empty(0, 3), "\u00e9:": torch.ones(1)}, path)
     expected = described(path)
     assert expected.count(";") == len(DTYPES) + 3
     assert probe("weights", data=f"{path}\n".encode()).removesuffix("\n") == expected
@@ -398,6 +478,69 @@ def test_damaged_safetensors_files_are_read_as_their_library_reads_them(probe, t
         elif expected is not None:  # what is laxer there: names that repeat, and the like
             assert line.startswith("weights-damaged"), line
     assert 10 <= read < len(paths)
+
+
+EMPTY = '{"dtype":"I8","shape":[0],"data_offsets":[0,0]}'
+
+
+@pytest.mark.parametrize(
+    ("header", "why"),
+    [
+        (f'{{"a":{EMPTY}}}', None),
+        (f'{{"a":{EMPTY},"__metadata__":{{"a":"b"}}}}', None),
+        (f'{{"a":{EMPTY[:-1]},"dtype":"I8"}}}}', "dtype repeats"),
+        (f'{{"a":{EMPTY[:-1]},"shape":[0]}}}}', "shape repeats"),
+        (f'{{"a":{EMPTY},"__metadata__":{{}},"__metadata__":{{}}}}', "__metadata__ repeats"),
+        (f'{{"a":{EMPTY.replace("[0]", "[-0]")}}}', "a.shape must be"),
+        (f'{{"a":{EMPTY.replace("[0,0]", "[-0,0]")}}}', "a.data_offsets must be"),
+        (f'{{"a\\u0000b":{EMPTY}}}', "the name a?b must be printable text"),
+        (f'{{"a\\n\\u001b[31m":{EMPTY}}}', "the name a??[31m must be printable text"),
+        (f'{{"a\u202eb":{EMPTY}}}', "the name a?b must be printable text"),
+        (f'{{"a":{EMPTY},"\\nb":{{}}}}', "must be printable text"),
+        ('{"a":' + "[" * 98 + "0" + "]" * 98 + "}", "a must be an object"),
+        ('{"a":' + "[" * 99 + "0" + "]" * 99 + "}", "is not a safetensors file's header: it is nested more than 100"),
+        ('{"a":', "is not JSON: it is damaged, or not a safetensors file's header"),
+        (f'{{"a":{EMPTY}}}'.ljust(16 << 20), None),
+        (f'{{"a":{EMPTY}}}'.ljust((16 << 20) + 1), "its header is larger than the 16 MiB that are read"),
+    ],
+    ids=lambda value: value[:60] if isinstance(value, str) else "sound",
+)
+def test_headers_of_safetensors_files_are_judged_as_python_judges_them(probe, tmp_path, header, why):
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(safetensors_of(header.encode()))
+    with nullcontext() if why is None else pytest.raises(td.TrtdslError):
+        Weights(path)
+    said = probe("weights", data=f"{path}\n".encode())
+    assert said.startswith("weights-damaged: " if why else "a int8,0 ")
+    assert (why or "") in said
+
+
+def test_limits_of_manifests_are_those_of_python(probe, engine, tmp_path):
+    facts = json.loads(manifest_path(engine).read_text())
+    for depth, code in ((98, 0), (99, 7)):
+        facts["other"] = []
+        (tmp_path / "m.json").write_text(json.dumps(facts).replace("[]", "[" * depth + "0" + "]" * depth, 1))
+        with pytest.raises(td.TrtdslError) if code else nullcontext():
+            parse_manifest((tmp_path / "m.json").read_bytes())
+        assert (
+            "is not a manifest: it is nested more than 100 times" in probe("fits", tmp_path / "m.json", code=code)
+        ) == bool(code)
+    large = tmp_path / engine.name
+    large.write_bytes(engine.read_bytes())
+    for size, code in ((16 << 20, "fine"), ((16 << 20) + 1, "manifest-missing")):
+        manifest_path(large).write_bytes(manifest_path(engine).read_bytes().ljust(size))
+        assert probe("judge", BACKEND.name, BACKEND.version, data=f"{large}\n".encode()) == f"{code}\n"
+
+
+def test_what_files_say_is_shown_without_characters_that_a_terminal_obeys(probe, engine, tmp_path):
+    facts = json.loads(manifest_path(engine).read_text())
+    facts["inputs"] = {"x\x1b[2J\n\u202ey\u009b" + "\u00e9" * 5000: 3}
+    (tmp_path / "m.json").write_text(json.dumps(facts))
+    said = probe("fits", tmp_path / "m.json", code=7)
+    assert "inputs.x?[2J??y?\u00e9\u00e9" in said and said.endswith("\u00e9 must be an object\n")
+    assert len(said) < 700 and "\u00e9\u2026\u00e9" in said
+    (tmp_path / "a.npy").write_bytes(npy(b"{'\x1b[31m\n': 3}"))
+    assert "its header has a ?[31m?\n" in probe("npy", tmp_path / "a.npy", tmp_path / "b.npy", code=2)
 
 
 def test_a_cache_that_python_wrote_is_read_and_written_alike(probe, tmp_path):

@@ -33,7 +33,8 @@ char const* version();
 
 // What went wrong, by the `code` that trtdsl/core/errors.py gives the same error, and the command line's exit code.
 // Nothing here throws anything else, not where memory of the CPU ends either, but for the std::bad_alloc of an error whose
-// own message found none.
+// own message found none. A message has "?" for what a terminal would obey; its long lines lack their middle, and a list of
+// more than 64 lines its end.
 class Error : public std::runtime_error {
 public:
     Error(std::string code, std::string const& message);
@@ -200,24 +201,24 @@ std::size_t check_feeds(Signature const& signature, std::map<std::string, View> 
 // A name from outside with a suffix, as the name of one file. Throws usage for one that would lead to another folder.
 std::string file_name(std::string const& name, std::string const& suffix = "");
 
-// Throws feed-name where there is no file, feed-dtype for what cannot be fed.
+// Throws feed-name where there is no file, feed-dtype for what cannot be fed: with a header of more than 10,000 bytes, too.
 Array read_npy(std::filesystem::path const& path);
-// Writes the file whole or not at all. Throws feed-dtype for what numpy lacks; usage, also where there is a file of another
-// kind, and for data that is not that of the shape.
+// Writes the file whole or not at all; a link stays one. Throws feed-dtype for what numpy lacks, such as 65 dimensions; usage,
+// also where there is a file that is neither empty nor begins as an array does, and for data that is not that of the shape.
 void write_npy(std::filesystem::path const& path, Array const& array);
 
 // Throws weights-mismatch where there is no file, and for a dtype that is not known; weights-damaged for a file that is
 // not safetensors or not whole.
 WeightsFile read_safetensors(std::filesystem::path const& path);
 
-// Whether the values of a file are those that an engine takes. Throws weights-mismatch, naming all that are not.
+// Whether the values of a file are those that an engine takes. Throws weights-mismatch, naming those that are not.
 void check_weights(Refit const& refit, WeightsFile const& weights, std::string const& label);
 
 // A runtime cache is trtdsl's file around TensorRT-RTX's bytes, the same from Python and from C++. Reading gives nothing
 // for a file that is not there, and calls `warn` with the reason for one that is damaged or made for something else.
 std::optional<std::string> read_runtime_cache(std::filesystem::path const& path, std::string const& version, std::string const& compute_capability,
                                               std::function<void(std::string const& reason)> const& warn);
-// Throws usage, also where there is a file of another kind.
+// Throws usage, also where there is a file that is neither empty nor begins as a cache does.
 void write_runtime_cache(std::filesystem::path const& path, std::string const& version, std::string const& compute_capability, std::string const& data);
 
 #ifdef TRTDSL_WITH_TENSORRT
