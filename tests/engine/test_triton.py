@@ -180,6 +180,9 @@ def test_the_repository(engine, tmp_path):
     assert folder == tmp_path / "other"
     assert (folder / "3" / "model.plan").read_bytes() == engine.read_bytes()
     assert parse((folder / "config.pbtxt").read_text()).name == "other"
+    for wrong in ({"version": 0}, {"version": 1 << 63}, {"queue_delay_us": -1}, {"queue_delay_us": 1 << 64}):
+        with pytest.raises(td.UsageError, match="Triton's versions|a queue's delay"):
+            export_triton(engine, tmp_path, allow_rtx=True, **wrong)
     (tmp_path / "cut.engine").write_bytes(engine.read_bytes()[:-1])
     with pytest.raises(td.CorruptFileError):
         export_triton(tmp_path / "cut.engine", tmp_path)

@@ -54,6 +54,8 @@ def check_characters(name: str, what: str) -> None:
 
     >>> check_characters("scores:0", "the name")
     """
+    if not isinstance(name, str):
+        raise UsageError(f"{what} must be text, not {name!r:.60}")
     if len(name) > 4096:
         raise UsageError(f"{what} has {len(name)} characters; TensorRT takes at most 4096: {name[:60]!a}…")
     if re.search(f"[{UNPRINTED}]", name):

@@ -50,8 +50,10 @@ def export_triton(
 
     Raises the loader's errors, EngineError for what Triton cannot serve, UsageError for what cannot be written.
     """
-    if version < 1:
-        raise UsageError(f"Triton's versions start at 1, not {version}")
+    if not 1 <= version < 1 << 63:
+        raise UsageError(f"Triton's versions start at 1 and have 63 bits, unlike {version}")
+    if queue_delay_us is not None and not 0 <= queue_delay_us < 1 << 63:
+        raise UsageError(f"a queue's delay is a number of microseconds, not {queue_delay_us}")
     if instances < 1:
         raise UsageError(f"an instance group has at least 1 instance, not {instances}")
     data, manifest = read_described(engine)

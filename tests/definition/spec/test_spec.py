@@ -291,3 +291,9 @@ def test_a_missing_engine_is_said_to_be_missing(tmp_path):
 def test_a_spec_is_one_line():
     spec = td.from_module(torch.nn.Linear(3, 1000), {"input": "N,3"}, dims={"N": (1, 2, 4)})
     assert repr(spec) == "NetworkSpec(linear: input: (N, 3) float32)"
+
+
+@pytest.mark.parametrize("name", [5, b"net", ["net"]])
+def test_a_name_is_text(name):
+    with pytest.raises(td.UsageError, match="the network's name must be text, not"):
+        td.network(inputs={"x": td.Input((2,))}, name=name)(lambda x: x)

@@ -16,7 +16,7 @@ from ...core.backend import Backend, get_backend
 from ...core.caller import to_write
 from ...core.dtypes import dtype_name
 from ...core.errors import DefinitionError, Location, UsageError, nearest
-from ...core.files import is_file
+from ...core.files import check_characters, is_file
 from ...core.html import folded, table
 from ...core.lazy import network_files, torch
 from ...core.tensors.exact import Exact
@@ -66,6 +66,7 @@ class NetworkSpec:
     _state: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        check_characters(self.name, "the network's name")
         for profile in self.profiles:
             profile.check(self.dims, self.name)
 
