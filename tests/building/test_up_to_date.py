@@ -6,6 +6,7 @@ import json
 import pytest
 
 import trtdsl as td
+from trtdsl.building.manifest import read_earlier_manifest
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +43,6 @@ def test_every_entry_that_is_changed_by_hand_is_built_again(built):
     spec, engine = built
     file = engine.with_name("a.engine.json")
     whole = file.read_text()
-    from trtdsl.building.manifest import read_earlier_manifest
-
     facts = json.loads(whole)
     assert read_earlier_manifest(file) == facts
     tried = 0
@@ -94,8 +93,22 @@ def test_compute_capabilities_are_texts(given):
         td.BuildConfig(compute_capabilities=given)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "null", "7", '{"schema": 3}', "\udcff", '{"a":' * 5000])
-def test_what_is_no_manifest_is_built_again(built, text):
+@pytest.mark.parametrize("length", [0, 200, -3])
+def test_half_a_manifest_is_built_again(built, length):
     spec, engine = built
-    engine.with_name("a.engine.json").write_text(text, errors="surrogateescape")
+    file = engine.with_name("a.engine.json")
+    file.write_text(file.read_text()[:length])
     assert td.build(spec, engine).built
+
+
+@pytest.mark.parametrize("text", ["{", "[" * 100_000, "null", "7", '{"schema": 3}', "\udcff", '{"a":' * 5000])
+def test_what_is_no_manifest_stays(built, text):
+    spec, engine = built
+    file = engine.with_name("a.engine.json")
+    whole = file.read_bytes()
+    file.write_text(text, errors="surrogateescape")
+    assert read_earlier_manifest(file) == {}
+    with pytest.raises(td.UsageError, match="is not a manifest"):
+        td.build(spec, engine)
+    assert file.read_text(errors="surrogateescape") == text
+    file.write_bytes(whole)

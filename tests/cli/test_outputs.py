@@ -191,6 +191,102 @@ def test_a_file_of_another_kind_is_not_replaced(folder, command_line, key):
             assert state(folder) == before
 
 
+# By what an output is called where the command names it itself, or as its kind is usually called: the command.
+NAMED = {
+    "x.engine": "build net.py --no-check -o x.engine",
+    "y.engine.json": "build net.py --no-check -o y.engine",
+    "small.tuning.json": "build net.py --no-check --tune-seconds 1 -o z.engine",
+    "small.precision.json": "precision net.py --seconds 1 --budget 10dB",
+    "x.safetensors": "weights convert a.pt x.safetensors",
+    "d.safetensors": "weights derive net.py d.safetensors",
+    "c.safetensors": "check net.py --save c.safetensors",
+    "small.html": "view net.py",
+    "x.svg": "view net.py -o x.svg",
+    "x.dot": "view net.py -o x.dot",
+    "x.json": "view net.py -o x.json",
+    "x.onnx.json": "view net.py -o x.onnx.json",
+    "x.pyi": "stubs w.safetensors -o x.pyi",
+    "repo/small/config.pbtxt": "export triton small.engine repo --allow-rtx",
+    "repo/small/1/model.plan": "export triton small.engine repo --allow-rtx",
+}
+FOREIGN = {
+    "text": b"Dear diary,\n",
+    "image": b"\x89PNG\r\n\x1a\n" + bytes(50),
+    "JSON": b'{"name": "a package"}',
+    "zeros": bytes(64),
+    "page": b'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>mine</title>\n',
+    "drawing": b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"></svg>',
+    "graph": b'digraph "mine" {\n  a -> b;\n}\n',
+    "stub": b'"""The weights of a.pt."""\n\nclass Weights: ...\n',
+    "configuration": b'name: "small"\nplatform: "tensorrt_plan"\nmax_batch_size: 4\n',
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_name_makes_no_kind(folder, command_line, tmp_path, name):
+    """What is there is known by its content, whatever it is called."""
+    shutil.copytree(folder, tmp_path / "copy", ignore=shutil.ignore_patterns("kinds"))
+    run, path = command_line(tmp_path / "copy"), tmp_path / "copy" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for data in FOREIGN.values():
+        path.write_bytes(data)
+        before = state(tmp_path)
+        assert "or remove it" in run(*NAMED[name].split(), code=2).stderr, data
+        assert state(tmp_path) == before, data
+
+
+@pytest.mark.parametrize("name", [name for name in NAMED if name not in ("small.tuning.json", "small.precision.json")])
+def test_what_a_command_wrote_it_replaces(folder, command_line, tmp_path, name):
+    """Whole, and cut off where its beginning still says what it is."""
+    shutil.copytree(folder, tmp_path / "copy", ignore=shutil.ignore_patterns("kinds"))
+    run, path = command_line(tmp_path / "copy"), tmp_path / "copy" / name
+    run(*NAMED[name].split())
+    written = path.read_bytes()
+    lengths = [len(written)] if name.endswith("pbtxt") else [len(written), len(written) * 9 // 10]
+    for length in lengths:
+        path.write_bytes(written[:length])
+        run(*NAMED[name].split(), *["--force"][: name.startswith(("x.engine", "y.engine"))])
+        assert name.endswith(".json") or path.read_bytes() == written
+
+
+def test_a_configuration_that_was_edited_is_not_replaced(folder, command_line, tmp_path):
+    run = command_line(tmp_path)
+    for name in ("small.engine", "small.engine.json"):
+        shutil.copy(folder / name, tmp_path / name)
+    export = ["export", "triton", "small.engine", "repo", "--allow-rtx"]
+    run(*export)
+    config = tmp_path / "repo" / "small" / "config.pbtxt"
+    config.write_text(config.read_text() + "model_warmup { }\n")
+    before = state(tmp_path)
+    assert "was edited" in run(*export, code=2).stderr
+    assert state(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["../evil", "deep/evil", "TMP/evil", "..", "a\\b"])
+def test_a_name_from_outside_leads_nowhere(folder, command_line, tmp_path, name):
+    """A manifest's, and that of a network: neither chooses the folder."""
+    name, place = name.replace("TMP", str(tmp_path)), tmp_path / "here"
+    place.mkdir()
+    facts = json.loads((folder / "small.engine.json").read_text())
+    shutil.copy(folder / "small.engine", place / "mine.engine")
+    (place / "mine.engine.json").write_text(json.dumps({**facts, "network": name}))
+    (place / "odd.py").write_text(
+        f"import trtdsl as td\n\n@td.network(inputs={{'x': td.Input((2,))}}, name={name!r})\n"
+        "def odd(x):\n    return x * 2\n"
+    )
+    shutil.copy(place / "odd.py", place / "other.py")
+    (tmp_path / "evil.html").write_text("precious")
+    before = state(tmp_path)
+    run = command_line(place)
+    for command in ("build odd.py", "build odd.py -o out/", "build odd.py other.py -o out", "view odd.py"):
+        done = run(*command.split(), code=2)
+        assert "would be called after it" in done.stderr + done.stdout, command
+        assert state(tmp_path) == before, command
+    run("view", "mine.engine")
+    assert {path.relative_to(tmp_path) for path in state(tmp_path).keys() - before.keys()} == {Path("here/mine.html")}
+    assert (tmp_path / "evil.html").read_text() == "precious"
+
+
 def test_a_file_of_the_same_kind_is_replaced(folder, command_line, tmp_path):
     shutil.copytree(folder, tmp_path / "copy", symlinks=True)
     copy = tmp_path / "copy"
@@ -230,7 +326,9 @@ def test_folders_of_files(folder, command_line, tmp_path):
     assert "it is the file of the engine, which is read here" in done.stderr
     (model / "model.plan").unlink()
     (model / "model.plan").write_text("mine")
-    run("export", "triton", "small.engine", "repo", "--allow-rtx")  # a damaged plan, by its name
+    assert "is not an engine" in run("export", "triton", "small.engine", "repo", "--allow-rtx", code=2).stderr
+    (model / "model.plan").write_bytes((folder / "small.engine").read_bytes()[:99])
+    run("export", "triton", "small.engine", "repo", "--allow-rtx")  # a damaged plan, by its beginning
     (model / "model.plan").write_bytes((folder / "w.safetensors").read_bytes())
     assert "is a file of weights" in run("export", "triton", "small.engine", "repo", "--allow-rtx", code=2).stderr
     done = run("export", "cpp", "small.engine", ".", "--force", code=2)

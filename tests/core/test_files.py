@@ -16,8 +16,12 @@ from trtdsl.core import files
 from trtdsl.core.files import (
     ARRAY,
     ENGINE,
+    HTML,
     MANIFEST,
+    STUB,
+    SVG,
     WEIGHTS,
+    check_kind,
     check_writable,
     file_name,
     is_file,
@@ -28,8 +32,7 @@ from trtdsl.core.files import (
 
 def output(path):
     """A file that a test may write: the kind does not matter."""
-    kinds = {".npy": ARRAY, ".engine": ENGINE, ".json": MANIFEST}
-    return check_writable(path, kinds.get(path.suffix, WEIGHTS), ())
+    return check_writable(path, ARRAY, (), force=True)
 
 
 KILLED = """
@@ -45,7 +48,7 @@ def die(source, target):
     replace(source, target)
 
 kinds = {"/a.engine": files.ENGINE, "/a.engine.json": files.MANIFEST}
-outputs = [files.check_writable(sys.argv[1] + name, kind, ()) for name, kind in kinds.items()]
+outputs = [files.check_writable(sys.argv[1] + name, kind, (), force=True) for name, kind in kinds.items()]
 os.replace = die
 files.write_all_atomically(dict(zip(outputs, (b"new engine", b"new manifest"))))
 """
@@ -153,6 +156,35 @@ def test_a_name_as_long_as_a_name_can_be(tmp_path, length):
         output(tmp_path / ("a" * 256))
     assert not is_file(tmp_path / ("a" * 300))
     assert not is_file("a\0b")
+
+
+PAGE = b'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+DRAWING = b'<svg xmlns="http://www.w3.org/2000/svg" class="canvas" width="1"><title>a</title>'
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "own", "foreign"),
+    [
+        (ENGINE, "a.engine", b"vtrt\0\0", b"VTRT"),
+        (MANIFEST, "a.engine.json", b'{"schema": 3, "network": "\\"", "source": nu', b'{"schema": 3, "network": "a"}'),
+        (WEIGHTS, "a.safetensors", b"\x08" + bytes(7) + b'{"a":', b"dear me {"),
+        (ARRAY, "a.npy", b"\x93NUMPY", b"half of an array"),
+        (STUB, "a.pyi", b'"""The weights of a.pt: written by `trtdsl stubs`, for', b'"""The weights of a.pt."""'),
+        (HTML, "a.html", PAGE + b'<meta name="generator" content="trtdsl">\n', PAGE),
+        (HTML, "a.html", PAGE + b"<title>a</title>\n<style>/* trtdsl view 00", PAGE + b"<title>trtdsl view</title>"),
+        (SVG, "a.svg", DRAWING + b"<style>.canvas text{", DRAWING),
+    ],
+)
+def test_a_kind_is_known_by_how_it_begins_and_not_by_its_name(tmp_path, kind, name, own, foreign):
+    """Also where the file was cut off."""
+    path = tmp_path / name
+    for content in (own, b""):
+        path.write_bytes(content)
+        check_kind(path, kind)
+    for content in (foreign, bytes(64)):
+        path.write_bytes(content)
+        with pytest.raises(td.UsageError, match=f"is not {kind.label}, and would be replaced"):
+            check_kind(path, kind)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", "/etc/passwd", "a\\b", "a\0b", "a\nb", "x" * 252])

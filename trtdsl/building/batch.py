@@ -14,7 +14,7 @@ from ..core.cancel import Progress, cancellable, untold
 from ..core.errors import CancelledError, TrtdslError, UsageError
 from ..core.files import make_folder
 from ..definition.spec.load import load_spec
-from .build import build
+from .build import build, engine_file
 from .tune import tune, tune_options
 
 
@@ -119,7 +119,7 @@ def _build_one(
         tuned = None if tune_seconds is None else tune(spec, seconds=tune_seconds, **tune_options(options))
         if tuned is not None and tuned.cancelled:
             raise CancelledError("cancelled while it was tuned; what was found until then is kept")
-        result = build(spec, Path(folder) / f"{spec.name}.engine", **options)
+        result = build(spec, engine_file(spec.name, os.path.join(folder, "")), **options)
     except TrtdslError as error:
         return Outcome(name, error=str(error), kind=type(error).__name__, exit_code=error.exit_code)
     except Exception as error:

@@ -23,6 +23,7 @@ from ..core.files import (
     TIMING_CACHE,
     Output,
     check_writable,
+    file_name,
     make_folder,
     write_all_atomically,
 )
@@ -237,11 +238,10 @@ def _checked(
 
 def engine_file(name: str, output: str | PathLike[str] | None) -> Path:
     """Where a network's engine is written: ``NAME.engine`` in the working directory, or in a folder that is given."""
-    if output is None:
-        return Path(f"{name}.engine")
-    if os.fspath(output).endswith(("/", os.sep)):
-        return make_folder(output) / f"{name}.engine"
-    return Path(output)
+    if output is not None and not os.fspath(output).endswith(("/", os.sep)):
+        return Path(output)
+    called = file_name(name, ".engine", "the network's name")
+    return Path(called) if output is None else make_folder(output) / called
 
 
 class CheckFailedError(MismatchError):

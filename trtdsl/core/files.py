@@ -71,31 +71,39 @@ def is_file(path: str | os.PathLike[str]) -> bool:
 
 
 class Kind(NamedTuple):
-    """A kind of file: how its content begins, and under which names a file is taken for one whatever it holds."""
+    """A kind of file, known by how its content begins. What it is called says nothing of what it holds."""
 
     label: str
     head: str
     """A regular expression."""
-    suffixes: tuple[str, ...] = ()
 
 
-ENGINE = Kind("an engine", "[fpv]trt", (".engine", ".plan", ".trt"))
-MANIFEST = Kind("a manifest", r'\s*\{\s*"schema":\s*\d+,\s*"network":', (".engine.json",))
-TUNING = Kind("a tuning", r'\s*\{\s*"schema":\s*\d+,\s*"kind":\s*"tuning"', (".tuning.json",))
-PRECISION = Kind("a precision", r'\s*\{\s*"schema":\s*\d+,\s*"kind":\s*"precision"', (".precision.json",))
+JSON_TEXT = r'"(\\.|[^"\\])*"'
+SEAL = "# Written by `trtdsl export triton`, which replaces no file that was edited: sha256 of the rest "
+ENGINE = Kind("an engine", "[fpv]trt")
+MANIFEST = Kind("a manifest", rf'\s*\{{\s*"schema":\s*\d+,\s*"network":\s*{JSON_TEXT},\s*"(settings|source|trtdsl)":')
+TUNING = Kind("a tuning", r'\s*\{\s*"schema":\s*\d+,\s*"kind":\s*"tuning"')
+PRECISION = Kind("a precision", r'\s*\{\s*"schema":\s*\d+,\s*"kind":\s*"precision"')
 SAVED_CHECK = Kind("a saved check", r'.{8}\{"__metadata__":\{"trtdsl_check":')
 DERIVED = Kind("a file of derived weights", r'.{8}\{"__metadata__":\{"trtdsl-derived":')
-WEIGHTS = Kind("a file of weights", r".{8}\s*\{", (".safetensors",))
-ARRAY = Kind("an array", r"\x93NUMPY", (".npy",))
-NETWORK = Kind("a network file", "(?!)", (".py",))
-STUB = Kind("a stub", "(?!)", (".pyi",))
-HTML = Kind("an HTML page", r"\s*<(!doctype html|html)", (".html", ".htm"))
-SVG = Kind("a drawing", r"\s*(<\?xml[^>]*>\s*)?<svg", (".svg",))
-DOT = Kind("a graph", r"\s*(strict\s+)?(di)?graph\s", (".dot", ".gv"))
+WEIGHTS = Kind("a file of weights", r".{4}\0{4}\s*\{")
+ARRAY = Kind("an array", r"\x93NUMPY")
+NETWORK = Kind("a network file", "(?!)")
+STUB = Kind("a stub of trtdsl", r'"""The weights of [^\n]*: written by `trtdsl stubs`')
+HTML = Kind(
+    "a page of trtdsl view",
+    r'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+    r'(<meta name="generator" content="trtdsl">|.{,1000}<style>/\* trtdsl view )',  # the second of earlier versions
+)
+SVG = Kind(
+    "a drawing of trtdsl view",
+    r'<svg xmlns="http://www.w3.org/2000/svg" class="canvas" [^>]*><title>[^<]*</title><style>\.canvas text\{',
+)
+DOT = Kind("a graph of trtdsl view", rf"digraph {JSON_TEXT} \{{\n  rankdir=TB; compound=true;\n  node \[shape=box, ")
 VIEW = Kind("a view in JSON", r'\s*\{\s*"schema":\s*\d+,\s*"kind":\s*"view"')
 ONNX_JSON = Kind("a view as ONNX in JSON", r'\s*\{\s*"irVersion":\s*"\d+",\s*"producerName":\s*"trtdsl"')
-RUNTIME_CACHE = Kind("a runtime cache", r'\{"bytes": \d+, "for": .*"kind": "trtdsl-runtime-cache"', ("cache",))
-TRITON_CONFIG = Kind("Triton's configuration", "(?!)", ("config.pbtxt",))
+RUNTIME_CACHE = Kind("a runtime cache", r'\{"bytes": \d+, "for": .*"kind": "trtdsl-runtime-cache"')
+TRITON_CONFIG = Kind("a configuration of trtdsl export triton", SEAL)
 PROJECT = Kind("a file of the C++ project", "(?!)")
 CHECKPOINT = Kind("a torch checkpoint", r"PK\x03\x04|\x80[\x02-\x05]")
 TIMING_CACHE = Kind("a timing cache", r"[^\0]*\0")  # TensorRT's own bytes, which it judges; no text at least
@@ -104,7 +112,17 @@ KINDS = (
     *(PRECISION, RUNTIME_CACHE, TRITON_CONFIG, PROJECT, CHECKPOINT),
 )
 """In the order in which a file's content is tried."""
-HEAD = 4096  # bytes by which a kind is known
+HEAD = 1 << 15  # bytes by which a kind is known: a manifest has the network's name among the first
+
+
+def sealed(text: str) -> bytes:
+    """A :data:`TRITON_CONFIG`'s content: the text after a comment with its hash, by which an edited one is known."""
+    return f"{SEAL}{hashlib.sha256(text.encode()).hexdigest()}\n{text}".encode()
+
+
+def _is_sealed(path: str | os.PathLike[str]) -> bool:
+    data = Path(path).read_bytes()
+    return data == sealed(data.partition(b"\n")[2].decode(errors="replace"))
 
 
 Reads = Iterable[tuple[str, object]]
@@ -142,9 +160,10 @@ def check_kind(path: str | os.PathLike[str], kind: Kind) -> None:
         head = b" "
     text = head.decode("latin-1")
     tried = (*KINDS, kind)  # the caches of TensorRT are any bytes that are of no other kind
-    found = next((each for each in tried if re.match(each.head, text, re.DOTALL | re.IGNORECASE)), None)
-    if head and found is not kind and (found or not Path(path).name.lower().endswith(kind.suffixes)):
-        other = f"is {found.label}" if found else f"is not {kind.label}"
+    found = next((each for each in tried if re.match(each.head, text, re.DOTALL)), None)
+    was_edited = found is kind is TRITON_CONFIG and not _is_sealed(path)
+    if head and (was_edited or found is not kind):
+        other = "was edited" if was_edited else f"is {found.label}" if found else f"is not {kind.label}"
         raise UsageError(
             f"cannot write {path}: the file that is there {other}, and would be replaced by {kind.label}: give another "
             "name, or remove it"

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..core.caller import option
 from ..core.errors import EngineError, UsageError
-from ..core.files import ENGINE, TRITON_CONFIG, check_writable, file_name, make_folder, write_all_atomically
+from ..core.files import ENGINE, TRITON_CONFIG, check_writable, file_name, make_folder, sealed, write_all_atomically
 from .loading.loader import read_described
 from .loading.manifest import Manifest, manifest_path
 from .loading.signature import TensorInfo
@@ -70,7 +70,7 @@ def export_triton(
     reads = [("engine", engine), ("manifest", manifest_path(Path(engine)))]
     plan = check_writable(target / "model.plan", ENGINE, reads)
     described = check_writable(folder / "config.pbtxt", TRITON_CONFIG, reads)
-    write_all_atomically({plan: data, described: config.encode()})
+    write_all_atomically({plan: data, described: sealed(config)})
     return folder
 
 

@@ -10,6 +10,7 @@ import typer
 import trtdsl as td
 
 from ...core.errors import UsageError
+from ...core.files import file_name
 from ...display.terminal import print_line, print_note
 from ...display.view.files import FORMATS, SUFFIXES, format_of, output_of
 from ...programs.devices import DEFAULT
@@ -66,11 +67,14 @@ def view(
     path = Path(network)
     with out.progress() as progress:
         source = td.load_spec(network, settings_of(set_)) if ".py" in path.suffix else network
-        if output is not None:
-            from ...display.view.view import reads_of  # which imports most rooms
+        chosen = format or (format_of(output) if output is not None else "html")
+        if output is None:
+            called = (path.stem or "view") if isinstance(source, str) else source.name  # no manifest chooses the place
+            output = Path(file_name(called, SUFFIXES[chosen], "the network's name"))
+        from ...display.view.view import reads_of  # which imports most rooms
 
-            reads = reads_of(path if isinstance(source, str) else source, definition["weights"], engine, report)
-            output_of(output, format or format_of(output), reads)  # type: ignore[arg-type]
+        reads = reads_of(path if isinstance(source, str) else source, definition["weights"], engine, report)
+        output_of(output, chosen, reads)  # type: ignore[arg-type]
         made = td.view(
             source,
             check=check if report is None else report,
@@ -84,12 +88,10 @@ def view(
         )
     if made.note:
         print_note(made.note)
-    chosen = format or (format_of(output) if output is not None else "html")
-    target = output if output is not None else Path(f"{made.model['name']}{SUFFIXES[chosen]}")
-    made.save(target, chosen)  # type: ignore[arg-type]
-    value = {"schema": 1, "kind": "view", "file": str(target), "format": chosen, "bytes": target.stat().st_size}
+    made.save(output, chosen)  # type: ignore[arg-type]
+    value = {"schema": 1, "kind": "view", "file": str(output), "format": chosen, "bytes": output.stat().st_size}
     value |= {"note": made.note} if made.note else {}
-    out.result(value, lambda: print_line(f"{target}: {_what(made)}, {value['bytes'] / 1e3:.0f} kB"))
+    out.result(value, lambda: print_line(f"{output}: {_what(made)}, {value['bytes'] / 1e3:.0f} kB"))
 
 
 def _what(made: td.View) -> str:
