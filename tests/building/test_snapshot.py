@@ -106,9 +106,34 @@ def test_weights_that_are_truncated_at_any_step(small, tmp_path, monkeypatch, st
 def test_a_reference_that_changes_at_any_step(small, tmp_path, monkeypatch, step):
     reference = small / "reference.py"
     at(monkeypatch, step, lambda: reference.write_text(reference.read_text() + "\n# another\n"))
-    with pytest.raises(td.UsageError, match="changed while it was in use: what was checked is not what is there now"):
+    with pytest.raises(td.UsageError, match=r"reference.py changed while it was in use: what was defined and checked"):
         td.build(str(small / "small.py"), tmp_path / "a.engine")
     assert not list(tmp_path.glob("*.engine*"))
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("name", ["small.py", "small_padding.py"])
+@pytest.mark.parametrize("step", STEPS)
+def test_a_network_that_changes_at_any_step(small, tmp_path, monkeypatch, step, name, check):
+    """Its own file, or one that it imports."""
+    monkeypatch.delitem(sys.modules, "small_padding", raising=False)
+    (small / "small_padding.py").write_text("PADDING = 1\n")
+    network = small / "small.py"
+    network.write_text(f"from small_padding import PADDING\n{network.read_text().replace('=1)', '=PADDING)')}")
+    done = at(monkeypatch, step, lambda: (small / name).write_text((small / name).read_text() + "\n# another\n"))
+    if not check and step.rpartition(".")[2] in ("check", "check_entry"):
+        pytest.skip("without a check there is no such step")
+    with pytest.raises(td.UsageError, match=f"{name} changed while it was in use: what was defined and checked"):
+        td.build(str(network), tmp_path / "a.engine", check=check)
+    assert done
+    assert not list(tmp_path.glob("*.engine*"))
+
+
+def test_the_manifest_has_the_hash_of_the_file_that_was_loaded(small, tmp_path):
+    network = small / "small.py"
+    before, spec = hashlib.sha256(network.read_bytes()).hexdigest(), td.load_spec(str(network))
+    network.write_text(network.read_text() + "\n# another\n")
+    assert td.build(spec, tmp_path / "a.engine").manifest["source"] == {"file": "small.py", "sha256": before}
 
 
 def test_a_reference_that_changed_since_it_was_imported_proves_nothing_later(small, tmp_path):

@@ -1,7 +1,9 @@
 """An earlier verdict holds only where all that it depends on is the same."""
 
 import json
+import py_compile
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +11,8 @@ import pytest
 import torch
 
 import trtdsl as td
-from trtdsl.checking.proof import _found, imported, proof_of
+from trtdsl.checking.proof import proof_of
+from trtdsl.core.imports import _found, imported
 
 NETWORK = """\
 import trtdsl as td
@@ -53,7 +56,7 @@ def project(tmp_path):
 
 def forget():
     """Modules of a project are imported anew by the next."""
-    for name in [name for name in sys.modules if name.split(".")[0] in ("parts", "late", "drawings", "other")]:
+    for name in [name for name in sys.modules if name.split(".")[0] in ("parts", "late", "drawings", "other", "kept")]:
         del sys.modules[name]
 
 
@@ -127,11 +130,11 @@ def test_imports_are_followed_and_packages_named(project):
     (project / "a.py").write_text("import importlib, b\nimport numpy.linalg\nimportlib.import_module('c')\n")
     (project / "b.py").write_text("import a, parts.inner\n")
     (project / "c.py").write_text("import os, torch, nowhere\n")
-    files, packages = imported([project / "a.py"])
-    assert {path.relative_to(project).as_posix() for path in files} == {
+    found = imported([project / "a.py"])
+    assert {path.relative_to(project).as_posix() for path in found.files} == {
         "a.py", "b.py", "c.py", "parts/__init__.py", "parts/inner.py"
     }  # fmt: skip
-    assert packages == {"numpy", "nowhere"}
+    assert found.packages == {"numpy", "nowhere"}
 
 
 def manifest(project):
@@ -185,7 +188,7 @@ def test_a_file_that_is_imported_from_the_working_directory_counts(project, tmp_
 @pytest.mark.parametrize("text", ["from . import x\n", "import importlib\nimportlib.import_module('a\\0b')\n"])
 def test_imports_that_lead_nowhere(tmp_path, text):
     (tmp_path / "ref.py").write_text(text)
-    assert imported([tmp_path / "ref.py"])[0] == {tmp_path / "ref.py"}
+    assert imported([tmp_path / "ref.py"]).files == {tmp_path / "ref.py"}
 
 
 def test_a_relative_import_in_the_root_folder():
@@ -194,4 +197,130 @@ def test_a_relative_import_in_the_root_folder():
 
 def test_an_expression_that_is_nested_too_deeply_for_python(tmp_path):
     (tmp_path / "ref.py").write_text("x = " + "-" * 200_000 + "1\n")
-    assert imported([tmp_path / "ref.py"]) == ({tmp_path / "ref.py"}, set())
+    assert imported([tmp_path / "ref.py"]) == ({tmp_path / "ref.py"}, set(), True)
+
+
+def zipped(folder, text):
+    with zipfile.ZipFile(folder / "kept.zip", "w") as archive:
+        archive.writestr("kept.py", text)
+
+
+def compiled(folder, text):
+    (folder / "text").write_text(text)
+    py_compile.compile(folder / "text", folder / "kept.pyc", doraise=True)
+
+
+def beside_packages(folder, text):
+    (folder / "site-packages").mkdir(exist_ok=True)
+    (folder / "site-packages" / "kept.py").write_text(text)
+
+
+def plain(folder, text):
+    (folder / "kept.txt").write_text(text)
+
+
+def module(folder, text):
+    (folder / "kept.py").write_text(text)
+
+
+LOADED = """\
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
+loader = SourceFileLoader("kept", "FOLDER/kept.txt")
+kept = module_from_spec(spec_from_file_location("kept", "FOLDER/kept.txt", loader=loader))
+loader.exec_module(kept)
+TWO = kept.TWO
+"""
+WAYS = {
+    "archive": (zipped, "import sys; sys.path.insert(0, 'FOLDER/kept.zip'); from kept import TWO"),
+    "bytecode": (compiled, "from kept import TWO"),
+    "site-packages": (beside_packages, "import sys; sys.path.insert(0, 'FOLDER/site-packages'); from kept import TWO"),
+    "loader": (plain, LOADED),
+    "runpy": (plain, "import runpy; TWO = runpy.run_path('FOLDER/kept.txt')['TWO']"),
+    "exec": (plain, "import pathlib; exec(pathlib.Path('FOLDER/kept.txt').read_text())"),
+    "name": (module, "import importlib; TWO = importlib.import_module('ke' + 'pt').TWO"),
+}
+
+
+@pytest.fixture
+def kept(project, monkeypatch):
+    """Gives what has the reference import a module in one of several ways, and what changes that module."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+    def write(way, text="TWO = 2"):
+        forget()
+        WAYS[way][0](project, text)
+        (project / "parts/inner.py").write_text(WAYS[way][1].replace("FOLDER", str(project)) + "\n")
+
+    return write
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_wherever_an_import_comes_from_it_is_checked_anew_when_it_changes(project, kept, way):
+    kept(way)
+    build(project)
+    forget()
+    again = build(project)
+    assert (again.report is None) == (way in ("archive", "site-packages")), "the others may change unseen"
+    kept(way, "TWO = 3")
+    with pytest.raises(td.MismatchError):
+        build(project)
+
+
+@pytest.mark.parametrize("way", ["archive", "bytecode", "site-packages"])
+def test_a_saved_check_is_of_one_state_of_what_is_imported(project, kept, way):
+    def check(**options):
+        return td.check(td.load_spec(project / "net.py"), dims={"N": (1, 2)}, **options)
+
+    kept(way)
+    check(save=project / "saved")
+    assert check(against=project / "saved").passed
+    kept(way, "TWO = 3")
+    with pytest.raises(td.UsageError, match="another state of its files"):
+        check(against=project / "saved")
+
+
+def test_two_files_that_change_places(project):
+    (project / "a.py").write_text("ONE = 1\n")
+    (project / "b.py").write_text("ONE = 2\n")
+    change(project / "late.py", new="import a, b\n")
+    before = proof(project)
+    (project / "a.py").rename(project / "c.py")
+    (project / "b.py").rename(project / "a.py")
+    (project / "c.py").rename(project / "b.py")
+    assert proof(project) != before
+
+
+def test_what_was_imported_before_it_was_edited_proves_nothing(project):
+    proof(project)
+    change(project / "parts/inner.py")
+    spec = td.load_spec(project / "net.py")
+    assert proof_of(spec, None) is None
+    forget()
+    assert proof_of(td.load_spec(project / "net.py"), None) is not None
+
+
+def test_a_folder_that_the_reference_puts_on_the_path_while_it_runs(project, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (project / "lib").mkdir()
+    (project / "lib/kept.py").write_text("TWO = 2\n")
+    lines = [
+        "def scale():",
+        f"    sys.path.insert(0, {str(project / 'lib')!r})",
+        "    from kept import TWO",
+        "    return TWO",
+    ]
+    (project / "parts/scale.py").write_text("\n".join(["import sys", *lines]))
+    assert build(project).manifest["check"]["proof_sha256"] is None
+
+
+def test_packages_that_are_installed_elsewhere_count_by_their_version(project, monkeypatch):
+    folder = project / "site-packages"
+    beside_packages(project, "TWO = 2\n")
+    (folder / "kept-1.0.dist-info").mkdir()
+    (folder / "kept-1.0.dist-info/METADATA").write_text("Name: kept\nVersion: 1.0\n")
+    (folder / "kept-1.0.dist-info/RECORD").write_text("kept.py,,\n")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(folder)])
+    (project / "a.py").write_text("import kept\n")
+    found = imported([project / "a.py"])
+    assert (found.files, found.packages) == ({project / "a.py"}, {"kept"})

@@ -12,7 +12,7 @@ from typing import Any
 from ..checking.buildable import refuse_obstacles
 from ..checking.check import check
 from ..checking.judging.evidence import Tolerances, as_tolerances
-from ..checking.proof import proof_of
+from ..checking.proof import changed, files_of, proof_of
 from ..checking.report import CheckReport
 from ..core.backend import Backend
 from ..core.cancel import Progress, untold
@@ -121,6 +121,7 @@ def build(
     tell("defining the network", 0, 1)
     how: dict[str, Any] = {"precision": precision, "backend": backend, "allow_nonfinite": allow_nonfinite}
     opened = _opened(spec, weights)
+    read = files_of(spec)
     before = proof_of(spec, opened)
     network = spec.define(weights=opened, dims=dims, profiles=profiles, exact=check, **how)
     check_weights(network)
@@ -150,7 +151,7 @@ def build(
         made = recipe(spec, network, engine, dims, opened)
         manifest["refit"] = {**made, "identical": not config.refit}
     manifest = sealed(manifest)
-    _check_unchanged(spec, opened, before)
+    _check_unchanged(opened, read)
     if not dry_run and (plan is not None or manifest != previous):
         write_all_atomically(({} if plan is None else {files[0]: plan.data}) | {files[1]: dump(manifest)})
         remember(manifest["engine"]["sha256"])
@@ -165,14 +166,15 @@ def _opened(spec: NetworkSpec, weights: Source | None) -> Weights | None:
     return opened
 
 
-def _check_unchanged(spec: NetworkSpec, weights: Weights | None, proof: str | None) -> None:
+def _check_unchanged(weights: Weights | None, read: Mapping[Path, str | None]) -> None:
     """WeightsError or UsageError where a file that the build read is another one than when it began."""
     if weights is not None:
         weights.check_unchanged()
-    if proof is not None and proof_of(spec, weights) != proof:
+    path = changed(read)
+    if path is not None:
         raise UsageError(
-            "the reference, a file that it imports or a sample changed while it was in use: what was checked is not "
-            "what is there now. Build again"
+            f"{path} changed while it was in use: what was defined and checked is not what is there now, and nothing "
+            "was written. Build again"
         )
 
 
@@ -233,7 +235,8 @@ def _checked(
     report = check(spec, on=on, weights=weights, network=network, plan=plan, progress=tell)
     if not report.passed:
         raise CheckFailedError(report)
-    return check_entry(report, proof), report
+    found_all = proof == proof_of(spec, weights)  # otherwise the check made it import what was not to be seen before
+    return check_entry(report, proof if found_all else None), report
 
 
 def engine_file(name: str, output: str | PathLike[str] | None) -> Path:

@@ -45,9 +45,7 @@ def make_manifest(
         "schema": MANIFEST_SCHEMA,
         "network": spec.name,
         **setting_entry(spec),
-        "source": None
-        if spec.file is None
-        else {"file": spec.file.name, "sha256": hashlib.sha256(spec.file.read_bytes()).hexdigest()},
+        "source": None if spec.file is None else {"file": spec.file.name, "sha256": spec.source_sha256},
         "precision": dtype_name(network.precision or torch.float32),
         "trtdsl": __version__,
         "backend": {"name": backend.name, "version": backend.version},

@@ -48,8 +48,7 @@ def differences(manifest: Manifest, spec: NetworkSpec, network: Network, weights
     found = [
         f"{what} {then or 'none'} instead of {now or 'none'}" for what, (then, now) in pairs.items() if then != now
     ]
-    source = None if spec.file is None else hashlib.sha256(spec.file.read_bytes()).hexdigest()
-    if manifest.source is not None and source not in (None, manifest.source.sha256):
+    if manifest.source is not None and spec.source_sha256 not in (None, manifest.source.sha256):
         found.append("lines of the network's file")
     if manifest.weights is not None and opened is not None and opened.sha256() != manifest.weights.sha256:
         found.append("weights")

@@ -7,13 +7,16 @@ import hashlib
 import importlib.metadata
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ..core.errors import PACKAGE
+from ..core.author import READ
+from ..core.errors import DefinitionError, UsageError
 from ..core.files import is_file
+from ..core.imports import imported, tree_of
 from ..core.lazy import torch
 from ..core.version import __version__
 from ..definition.input import Input
@@ -31,7 +34,7 @@ def proof_of(spec: NetworkSpec, weights: Source | None) -> str | None:
     That is: the content of the reference's file, of the samples', and of every file that these import, in functions
     too; the versions of torch and of the packages that they import; the inputs' samples; tolerances and what is left
     out; weights that the network leaves aside. Data files that a reference reads are not in it. None where the
-    reference or a sample is not in a file under its name, and so may change unseen.
+    reference or a sample is not in a file under its name, or runs code that no import names, and so may change unseen.
     """
     reference = _reference(spec)
     if reference is None or not spec.reference_is_current:  # another one was imported than is there now
@@ -39,14 +42,17 @@ def proof_of(spec: NetworkSpec, weights: Source | None) -> str | None:
     samples = {name: _sample(given) for name, given in spec.inputs.items()}
     if any(sample is None for sample in samples.values()):
         return None
-    files, packages = imported([reference[1], *(Path(s[1]) for s in samples.values() if s and s[0] == "function")])
+    found = imported([reference[1], *_files_of_samples(spec)])
+    hashes = {path: _hash_of(path) for path in found.files}
+    if not found.are_all or any(READ.get(str(path), now) != now for path, now in hashes.items()):
+        return None
     opened = spec.open_weights(weights)
     facts = {
         "trtdsl": [__version__, SCHEMA],
         "torch": torch.__version__,
         "reference": reference[0],
-        "files": sorted(_sha256(path.read_bytes()) for path in files),
-        "packages": {name: _version(name) for name in sorted(packages)},
+        "files": _named(hashes, reference[1]),
+        "packages": {name: _version(name) for name in sorted(found.packages)},
         "samples": {name: [s[0], *s[2:]] if s and s[0] == "function" else s for name, s in samples.items()},
         "tolerances": sorted((str(name), repr(given)) for name, given in as_tolerances(spec.tolerance).items()),
         "left_out": [spec.leave_out, spec.trivial],
@@ -60,8 +66,9 @@ def may_branch(spec: NetworkSpec) -> bool:
     reference = _reference(spec)
     if reference is None:
         return True
-    files, packages = imported([reference[1]])
-    return bool(packages - {"numpy"}) or any(_has_branch(ast.parse(path.read_bytes())) for path in files)
+    found = imported([reference[1]])
+    unread = bool(found.packages - {"numpy"}) or not found.are_all
+    return unread or any(_has_branch(tree_of(path)) for path in found.modules)
 
 
 def _has_branch(tree: ast.AST) -> bool:
@@ -79,16 +86,44 @@ def reference_facts(spec: NetworkSpec) -> dict[str, str] | None:
     reference = _reference(spec)
     if reference is None:
         return None
-    files = sorted(_sha256(path.read_bytes()) for path in imported([reference[1]])[0])
-    return {"name": reference[0].rpartition(":")[2], "files_sha256": _sha256(" ".join(files).encode())}
+    hashes = {path: _hash_of(path) for path in imported([reference[1]]).files}
+    named = json.dumps(_named(hashes, reference[1]))
+    return {"name": reference[0].rpartition(":")[2], "files_sha256": _sha256(named.encode())}
+
+
+def files_of(spec: NetworkSpec) -> dict[Path, str | None]:
+    """The files of the network, its reference and its samples, with all that these import, and a hash of each."""
+    reference = _reference(spec)
+    roots = [*([] if spec.file is None else [spec.file]), *([] if reference is None else [reference[1]])]
+    samples = [Path(each.sample) for each in spec.inputs.values() if isinstance(each.sample, (str, PathLike))]
+    found = {*imported([*roots, *_files_of_samples(spec)]).files, *samples}
+    return {path: _hash_of(path) for path in found}
+
+
+def changed(files: Mapping[Path, str | None]) -> Path | None:
+    """The first of some files that has another hash now, or is not there any more."""
+    return next((path for path, before in sorted(files.items()) if _hash_of(path) != before), None)
+
+
+def _hash_of(path: Path) -> str | None:
+    return _sha256(path.read_bytes()) if is_file(path) else None
+
+
+def _named(hashes: Mapping[Path, str | None], reference: Path) -> list[list[str | None]]:
+    """Hashes by the names of the files, which are the same where the project stands in another folder."""
+    folder = reference.parent
+    named = [(str(path.relative_to(folder) if path.is_relative_to(folder) else path.name), path) for path in hashes]
+    return [[name, hashes[path]] for name, path in sorted(named)]
 
 
 def _reference(spec: NetworkSpec) -> tuple[str, Path] | None:
-    """The reference's name and file."""
+    """The reference's name and file. It is loaded first, since it may put folders on Python's path."""
     if isinstance(spec.reference, str):
         if spec.file is None:
             return None
         path = spec.file.parent / spec.reference.rpartition(":")[0]
+        with suppress(DefinitionError, UsageError):  # which is told where the reference is needed
+            spec.reference_class()
         return (spec.reference, path.resolve()) if path.is_file() else None
     return None if spec.reference is None else _in_a_file(spec.reference)
 
@@ -117,70 +152,10 @@ def _sample(given: Input) -> list[Any] | None:
     return ["function", code.co_filename, sample.__qualname__, dtype]
 
 
-def imported(roots: list[Path]) -> tuple[set[Path], set[str]]:
-    """The author's files that some files import, directly or not, these included; and the names of other packages."""
-    folders = [path.parent for path in roots]
-    waiting, files, packages = [path.resolve() for path in roots], set[Path](), set[str]()
-    while waiting:
-        path = waiting.pop()
-        if path in files:
-            continue
-        files.add(path)
-        for name, level in _imports(path):
-            found = list(_found(name, level, path, folders))
-            waiting += found
-            top = name.partition(".")[0]
-            if not found and not level and top not in sys.stdlib_module_names and top not in ("", "torch", "trtdsl"):
-                packages.add(top)
-    return files, packages
-
-
-def _imports(path: Path) -> Iterator[tuple[str, int]]:
-    """The modules that a file imports, anywhere in it, by name and level."""
-    try:
-        tree = ast.parse(path.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: deeply nested
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from ((alias.name, 0) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            yield base, node.level
-            yield from ((f"{base}.{alias.name}".strip("."), node.level) for alias in node.names)
-        elif isinstance(node, ast.Call) and _is_import_module(node.func) and node.args:
-            given = node.args[0]
-            if isinstance(given, ast.Constant) and isinstance(given.value, str):
-                yield given.value, 0
-
-
-def _is_import_module(function: ast.expr) -> bool:
-    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-    return name in ("import_module", "__import__")
-
-
-def _found(name: str, level: int, path: Path, folders: list[Path]) -> Iterator[Path]:
-    """The author's files of a module, its packages' own among them."""
-    if level:
-        places = [path.parents[level - 1]] if level <= len(path.parents) else []
-    else:
-        own = [Path(entry) for entry in sys.path if isinstance(entry, str) and not _is_library(entry)]  # "": here
-        places = [*folders, path.parent, *own]
-    parts = [part for part in name.split(".") if part]
-    for place in dict.fromkeys(places):
-        files = []
-        for depth in range(len(parts) + 1):
-            base = place.joinpath(*parts[:depth])
-            files += [Path(f"{base}.py")] if depth else []
-            files += [base / "__init__.py"] if depth or level else []
-        there = [file.resolve() for file in files if is_file(file) and not str(file).startswith(PACKAGE)]
-        if there:
-            yield from there
-            return
-
-
-def _is_library(folder: str) -> bool:
-    return "site-packages" in folder or folder.startswith((sys.base_prefix, sys.prefix)) or folder.endswith(".zip")
+def _files_of_samples(spec: NetworkSpec) -> list[Path]:
+    """Those of the functions that draw them."""
+    codes = (getattr(given.sample, "__code__", None) for given in spec.inputs.values())
+    return [Path(code.co_filename) for code in codes if code is not None and is_file(code.co_filename)]
 
 
 def _version(package: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -60,9 +61,19 @@ class _Source(SourceFileLoader):
     """Runs a file as it is now: Python runs an earlier one's bytecode where the size and the second of writing agree,
     as they may after a clock that went back, a copy that keeps times, or two edits in one second."""
 
+    sha256: str | None = None
+
     def get_code(self, fullname: str) -> CodeType:
+        import hashlib
+
         path = self.get_filename(fullname)
-        return self.source_to_code(self.get_data(path), path)
+        data = self.get_data(path)
+        self.sha256 = READ[os.path.realpath(path)] = hashlib.sha256(data).hexdigest()
+        return self.source_to_code(data, path)
+
+
+READ: dict[str, str] = {}
+"""The SHA-256 of each of the author's files as it was when it was loaded last."""
 
 
 class _Finder:

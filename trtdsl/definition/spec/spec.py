@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -273,6 +274,14 @@ class NetworkSpec:
             self._state["reference"] = getattr(module, attribute)
             self._state["reference_read"] = path, read
         return self._state["reference"]
+
+    @property
+    def source_sha256(self) -> str | None:
+        """The hash of its file as it was when it was loaded; as it is now where Python's own import loaded it."""
+        if self.file is None:
+            return None
+        loader = getattr(self.function, "__globals__", {}).get("__loader__")
+        return getattr(loader, "sha256", None) or hashlib.sha256(self.file.read_bytes()).hexdigest()
 
     @property
     def reference_is_current(self) -> bool:

@@ -1,0 +1,190 @@
+"""The author's files that a file imports, found as Python finds them."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import importlib.metadata
+import os
+import site
+import sys
+import sysconfig
+import zipimport
+from collections.abc import Iterable, Iterator
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from typing import NamedTuple
+
+from .errors import PACKAGE
+from .files import is_file
+
+
+class Imports(NamedTuple):
+    """What some files import, directly or not."""
+
+    modules: set[Path]
+    """The author's, the first ones included: Python files, compiled modules, and ``archive.zip/module.py``."""
+    packages: set[str]
+    """The names of other packages; not torch, trtdsl and Python's own."""
+    are_all: bool
+    """False where one of them is compiled, or runs code that no import names: what these import is not known."""
+
+    @property
+    def files(self) -> set[Path]:
+        """Those that hold the modules."""
+        return {file_of(path) for path in self.modules}
+
+
+def imported(roots: Iterable[Path]) -> Imports:
+    """What these files import, anywhere in them, as ``sys.path`` is now."""
+    importlib.invalidate_caches()
+    waiting = [path.resolve() for path in roots]
+    folders = [str(path.parent) for path in waiting]
+    places = [place for place in map(os.path.abspath, _paths()) if not _is_library(place)]
+    modules, packages, are_all = set[Path](), set[str](), True
+    while waiting:
+        path = waiting.pop()
+        if path in modules:
+            continue
+        modules.add(path)
+        names, runs_code = _read(_source(path))
+        are_all &= not (runs_code or _is_compiled(path)) or _is_library(str(path))
+        for name, level in names:
+            top = name.partition(".")[0]
+            if not level and top in ("torch", "trtdsl"):
+                continue
+            own = (place for place in places if not (_is_installation(place) and top in _installed(*_paths())))
+            found = list(_found(name, level, path, [*folders, str(path.parent), *own]))
+            waiting += found
+            if not found and not level and top and top not in sys.stdlib_module_names:
+                packages.add(top)
+    return Imports(modules, packages, are_all)
+
+
+def file_of(path: Path) -> Path:
+    """The file that holds a module: the archive of ``archive.zip/module.py``."""
+    return next((each for each in (path, *path.parents) if is_file(each)), path)
+
+
+def tree_of(path: Path) -> ast.AST:
+    """A module's code; nothing of one that is compiled, or that Python does not read."""
+    return _tree(_source(path))
+
+
+def _source(path: Path) -> bytes:
+    if _is_compiled(path):
+        return b""
+    try:
+        archive = file_of(path)
+        return path.read_bytes() if archive == path else zipimport.zipimporter(str(archive)).get_data(str(path))
+    except (OSError, ImportError):
+        return b""
+
+
+def _tree(source: bytes) -> ast.AST:
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: deeply nested
+        return ast.Module([], [])
+
+
+def _is_compiled(path: Path) -> bool:
+    return path.suffix in (".pyc", ".so", ".pyd")
+
+
+@functools.lru_cache(1024)
+def _read(source: bytes) -> tuple[list[tuple[str, int]], bool]:
+    """The modules that a file imports, and whether it runs code that no import names."""
+    tree = _tree(source)
+    return list(dict.fromkeys(_names(tree))), any(_runs_code(node) for node in ast.walk(tree))
+
+
+def _names(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """The modules that a file imports, anywhere in it, by name and level."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, 0) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            yield base, node.level
+            yield from ((f"{base}.{alias.name}".strip("."), node.level) for alias in node.names)
+        elif isinstance(node, ast.Call) and _called(node) in IMPORTING and (name := _text(node)) is not None:
+            yield name.lstrip("."), len(name) - len(name.lstrip("."))
+
+
+IMPORTING = ("import_module", "__import__")
+RUNNING = ("exec_module", "load_module", "run_path", "run_module")
+
+
+def _runs_code(node: ast.AST) -> bool:
+    """Whether a call runs what no name in this file says."""
+    if not isinstance(node, ast.Call):
+        return False
+    if _called(node) in IMPORTING:
+        return _text(node) is None
+    return _called(node) in RUNNING or (isinstance(node.func, ast.Name) and node.func.id == "exec")
+
+
+def _called(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def _text(call: ast.Call) -> str | None:
+    """The first argument, where it is a text."""
+    given = call.args[0] if call.args else None
+    return given.value if isinstance(given, ast.Constant) and isinstance(given.value, str) else None
+
+
+def _found(name: str, level: int, path: Path, places: list[str]) -> Iterator[Path]:
+    """The author's files of a module that a file imports from one of some places, its packages' own among them."""
+    parts = [part for part in name.split(".") if part]
+    if level:
+        package = path.parents[level - 1] if level <= len(path.parents) else Path("/")
+        places, parts = [str(package.parent)], [package.name, *parts]
+    for depth, part in enumerate(parts, 1):
+        spec = None if level else _earlier(".".join(parts[:depth]))
+        spec = spec or PathFinder.find_spec(part, places)
+        if spec is None:
+            return
+        if spec.has_location and spec.origin is not None and not spec.origin.startswith(PACKAGE):
+            yield Path(spec.origin).resolve()
+        places = list(spec.submodule_search_locations or ())
+
+
+def _earlier(name: str) -> ModuleSpec | None:
+    """Of a module of the author's that was imported already."""
+    spec = getattr(sys.modules.get(name), "__spec__", None)
+    if not isinstance(spec, ModuleSpec) or not spec.has_location or not isinstance(spec.origin, str):
+        return None
+    installed = _is_installation(spec.origin) and name.partition(".")[0] in _installed(*_paths())
+    return None if installed or _is_library(spec.origin) or not is_file(file_of(Path(spec.origin))) else spec
+
+
+def _paths() -> tuple[str, ...]:
+    return tuple(entry for entry in sys.path if isinstance(entry, str))
+
+
+@functools.lru_cache(4096)
+def _is_library(path: str) -> bool:
+    """Whether a file or folder belongs to this Python, or to what is installed for it."""
+    return f"{os.path.realpath(path)}{os.sep}".startswith(_libraries())
+
+
+@functools.cache
+def _libraries() -> tuple[str, ...]:
+    kinds = [sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")]
+    archive = Path(sys.base_prefix, sys.platlibdir, f"python{sys.version_info.major}{sys.version_info.minor}.zip")
+    folders = [*kinds, *site.getsitepackages(), site.getusersitepackages(), str(archive)]
+    return tuple({f"{os.path.realpath(folder)}{os.sep}" for folder in folders})
+
+
+def _is_installation(path: str) -> bool:
+    """Whether it is in a folder for packages, which need not be this Python's."""
+    return not {"site-packages", "dist-packages"}.isdisjoint(Path(path).parts)
+
+
+@functools.cache
+def _installed(*paths: str) -> frozenset[str]:
+    """The names of installed packages, wherever on the path they are: these have a version."""
+    return frozenset(importlib.metadata.packages_distributions())
