@@ -139,6 +139,15 @@ def test_a_runtime_cache_that_is_not_taken(machine, tmp_path):
         engine.run({"x": X})
 
 
+@pytest.mark.parametrize("content", [b"dear diary", bytes(5000), b"ftrt", b'{"kind": "mine"}'])
+def test_a_file_of_another_kind_is_no_runtime_cache(machine, tmp_path, content):
+    path = tmp_path / "cache"
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=r"cache: the file that is there is (not a runtime cache|an engine)"):
+        doubling(runtime_cache=path)
+    assert path.read_bytes() == content
+
+
 def test_a_thread_has_its_own_device(machine):
     with cuda.on_device(0):
         assert machine.current == 0
