@@ -49,14 +49,21 @@ std::optional<Arguments> parse(int count, char** values) {
     return arguments;
 }
 
+// Text out of a manifest, without what a terminal obeys.
+std::string printed(std::string text) {
+    for (auto& letter : text)
+        if (static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f) letter = '?';
+    return text;
+}
+
 // The precision that the network was built with, and that of each call that has one of its own.
 void print_precision(trtdsl::Manifest const& manifest) {
-    if (!manifest.precision.empty()) std::cout << "precision " << manifest.precision << "\n";
+    if (!manifest.precision.empty()) std::cout << "precision " << printed(manifest.precision) << "\n";
     if (manifest.precisions)
-        for (auto const& [dtype, calls] : manifest.precisions->calls) std::cout << "calls in " << dtype << ": " << calls << "\n";
+        for (auto const& [dtype, calls] : manifest.precisions->calls) std::cout << "calls in " << printed(dtype) << ": " << calls << "\n";
     if (!manifest.refit) return;
     for (auto const& call : manifest.refit->calls) {
-        std::cout << call.file << " " << call.within << ": " << call.operation << " " << call.ordinal << " in " << call.dtype;
+        std::cout << printed(call.file + " " + call.within + ": " + call.operation) << " " << call.ordinal << " in " << printed(call.dtype);
         for (auto scale : call.scales) std::cout << " " << scale;
         std::cout << "\n";
     }

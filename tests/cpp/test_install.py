@@ -74,3 +74,10 @@ def test_a_shared_library_says_which_versions_replace_it(binaries, user):
     assert "trtdsl::open_engine(" in exported and "typeinfo for trtdsl::Error" in exported
     assert not [name for name in ("parse_json", "Sha256", "write_file", "Reader") if f"trtdsl::{name}" in exported]
     assert found_by_cmake(user, prefix) == f"{SAID}{ABC}\n"
+
+
+@pytest.mark.parametrize("kind", ["static", "shared"])
+def test_an_installed_program_finds_its_library_where_both_were_moved_to(binaries, tmp_path, kind):
+    shutil.copytree(binaries / kind, tmp_path / "moved", symlinks=True)
+    done = subprocess.run([tmp_path / "moved/bin/run_engine"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr.startswith("usage: run_engine ENGINE")) == (2, True)
