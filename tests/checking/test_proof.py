@@ -238,6 +238,9 @@ WAYS = {
     "loader": (plain, LOADED),
     "runpy": (plain, "import runpy; TWO = runpy.run_path('FOLDER/kept.txt')['TWO']"),
     "exec": (plain, "import pathlib; exec(pathlib.Path('FOLDER/kept.txt').read_text())"),
+    "alias": (plain, "from runpy import run_path as run; TWO = run('FOLDER/kept.txt')['TWO']"),
+    "eval": (plain, "import pathlib; run = eval; TWO = run(pathlib.Path('FOLDER/kept.txt').read_text()[6:])"),
+    "import as": (module, "from importlib import import_module as load; TWO = load('ke' + 'pt').TWO"),
     "name": (module, "import importlib; TWO = importlib.import_module('ke' + 'pt').TWO"),
 }
 

@@ -118,12 +118,14 @@ RUNNING = ("exec_module", "load_module", "run_path", "run_module")
 
 
 def _runs_code(node: ast.AST) -> bool:
-    """Whether a call runs what no name in this file says."""
-    if not isinstance(node, ast.Call):
-        return False
-    if _called(node) in IMPORTING:
-        return _text(node) is None
-    return _called(node) in RUNNING or (isinstance(node.func, ast.Name) and node.func.id == "exec")
+    """Whether this runs, or can run, what no import in the file names."""
+    if isinstance(node, ast.Call):
+        return _called(node) in IMPORTING and _text(node) is None
+    if isinstance(node, ast.alias):
+        return node.name in RUNNING or (node.name in IMPORTING and node.asname is not None)
+    return (isinstance(node, ast.Attribute) and node.attr in RUNNING) or (
+        isinstance(node, ast.Name) and node.id in (*RUNNING, "exec", "eval")
+    )
 
 
 def _called(call: ast.Call) -> str:
