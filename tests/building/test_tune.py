@@ -253,7 +253,7 @@ def test_the_tuning_of_another_network_is_not_replaced(gated, tmp_path):
         tune(other, seconds=120, output=file)
     assert file.read_bytes() == before
     damaged = tmp_path / "damaged.tuning.json"
-    damaged.write_text('{"schema": 1, "kind": "tun')
+    damaged.write_text('{"schema": 1, "kind": "tuning", "netw')
     assert tune(gated, seconds=120, output=damaged).file == damaged
     assert ways(gated.tuned(damaged)) == ["exp"]
 
