@@ -395,7 +395,7 @@ def test_two_live_tensors_in_one_place_are_named(victim):
         return re.sub(r'(offset=)\d+( rank0=0 region="devmem")', r"\g<1>0\2", text)
 
     with pytest.raises(
-        ProgramFaultError, match=r"launch \d+, .*\(.*test_evaluate.py:\d+.*\), reads .* where .* lies since"
+        ProgramFaultError, match=r"launch \d+, .*\(.*test_evaluate.py:\d+.*\), (reads|writes to) .* where .* lies"
     ):
         td.evaluate_engine(edited(data, change), feeds, trust=True)
 
@@ -448,6 +448,49 @@ def test_a_launch_on_another_stream_races_where_no_event_orders_it(victim):
 
     with pytest.raises(ProgramFaultError, match=r"launch 1, .* races with launch 0, .*: streams 1 and 0 use one piece"):
         td.evaluate_engine(edited(data, change), feeds, trust=True)
+
+
+def test_a_stream_that_the_program_has_not_is_named(victim):
+    data, feeds, _ = victim
+    with pytest.raises(ProgramFaultError, match="is on stream 1, and the program has 1"):
+        td.evaluate_engine(edited(data, lambda text: text.replace(" stream=0 ", " stream=1 ", 1)), feeds, trust=True)
+
+
+def test_a_block_of_more_threads_than_its_kernel_takes_is_named():
+    net = network(lambda x: x.cumsum(1), (8, 64))
+    data, feeds = bytes(compile_engine(net, BuildConfig(tf32=False)).data), feeds_of(random(8, 64))
+    fewer = re.sub(rb"__launch_bounds__\((\d+)\)", lambda m: b"__launch_bounds__(8%s)" % (b" " * (len(m[1]) - 1)), data)
+    with pytest.raises(ProgramFaultError, match=r"has blocks of \d+ threads, and its kernel takes 8"):
+        td.evaluate_engine(fewer, feeds, trust=True)
+
+
+def test_shared_memory_that_is_smaller_than_what_is_used_is_named():
+    net = network(lambda x: F.log_softmax(x @ random(64, 64), 1), (64, 64))
+    data, feeds = bytes(compile_engine(net, BuildConfig(tf32=False)).data), feeds_of(random(64, 64, seed=1))
+    with pytest.raises(ProgramFaultError, match="writes behind its shared memory"):
+        td.evaluate_engine(edited(data, lambda text: re.sub(r"shmem=[1-9]\d*", "shmem=0", text)), feeds, trust=True)
+
+
+@pytest.mark.parametrize("what", ["the operand of a product", "the memory that an operation computes in"])
+def test_a_library_that_writes_to_its_operands_is_named(what):
+    net = network(lambda x: x @ random(64, 64) @ random(64, 64, seed=1) @ random(64, 64, seed=2), (64, 64))
+    data, feeds = bytes(compile_engine(net, BuildConfig(tf32=False)).data), feeds_of(random(64, 64, seed=1))
+
+    def change(text):
+        if what.startswith("the operand"):
+            return re.sub(r'(name="(?!__scratch)[^"]*" offset=)\d+( rank0=0 region="devmem")', r"\g<1>0\2", text)
+        return re.sub(r'(name="__scratch[^"]*" offset=)\d+', r"\g<1>0", text)
+
+    with pytest.raises(ProgramFaultError, match="writes to .*, where .* lies"):
+        td.evaluate_engine(edited(data, change), feeds, trust=True)
+
+
+def test_a_bool_that_is_written_in_part_is_named():
+    net = network(lambda x: x > -100, (40, 50))
+    data, feeds = bytes(compile_engine(net, BuildConfig(tf32=False)).data), feeds_of(random(40, 50))
+    fewer = edited(data, lambda text: re.sub(r"grid = \{ [2-9] ", "grid = { 1 ", text))
+    with pytest.raises(ProgramFaultError, match="no launch writes the output"):
+        td.evaluate_engine(fewer, feeds, trust=True)
 
 
 def test_a_tensor_that_reaches_outside_of_its_memory_is_named(victim):

@@ -86,6 +86,7 @@ class Evaluation:
         self.text, self.contents, self.scalars, self.observe, self.count = text, contents, scalars, observe, count
         self.memory = Memory(text, scalars, constants, count)
         self.servers: dict[Path, Server] = {}
+        self.kernels: dict[str, Kernel] = {}
         self.compiled: dict[str, tuple[Path, int]] = {}
         self.order = Order(int(str(text.header.get("n_streams", "1"))))
         self.written: set[str] = set()
@@ -226,6 +227,7 @@ class Evaluation:
             elif kind == FUSION:
                 self._run_body(record, reads, writes)
             else:
+                self._check_apart(record, reads, writes)
                 views = [[self.memory.view(name) for name in names] for names in (reads, writes)]
                 library.evaluate(kind, record, *views)
             if self.count and kind not in KERNELS:
@@ -234,6 +236,8 @@ class Evaluation:
             raise UnevaluatedProgramError(
                 error.message if error.message.startswith("launch") else f"{what} {error.message}"
             ) from None
+        for name in record.texts("scratchspace"):
+            self._note(name, what.removesuffix(","))
         for name in writes:
             self._note(name, what.removesuffix(","))
             if kind in KERNELS:
@@ -242,6 +246,14 @@ class Evaluation:
                 self.scalars.values[name] = self.memory.view(name).reshape(()).item()
         if self.observe is not None:
             self.observe(self.step, {name: self.memory.view(name) for name in writes})
+
+    def _check_apart(self, record: Record, reads: Sequence[str], writes: Sequence[str]) -> None:
+        """ProgramFaultError where a library's operation writes, or computes in, the memory of another operand."""
+        places = {name: self.memory.place(name) for name in (*reads, *writes, *record.texts("scratchspace"))}
+        for name in (*writes, *record.texts("scratchspace")):
+            for other, place in places.items():
+                if self.memory.root(other) != self.memory.root(name) and places[name].meets(place):
+                    raise ProgramFaultError(f"{self.step} writes to {plain(name)}, where {plain(other)} lies")
 
     def _whole(self, names: Iterable[str]) -> int:
         """The bytes of operands that a library's operation reads or writes."""
@@ -305,7 +317,9 @@ class Evaluation:
     def _kernel(self, name: str) -> Kernel:
         if name not in self.contents.sources:
             raise UnevaluatedProgramError(f"the plan has no source of the kernel {name}")
-        return replace(kernel_of(name, self.contents.sources[name]), marks=self.count)
+        if name not in self.kernels:
+            self.kernels[name] = replace(kernel_of(name, self.contents.sources[name]), marks=self.count)
+        return self.kernels[name]
 
     def _variant(self, record: Record) -> tuple[str, Record]:
         """The name of the kernel to run, of those for some sizes or for all, and the record of its grid."""
@@ -328,6 +342,11 @@ class Evaluation:
             grid = [self._tiles(variant), 1, 1]
         if len(grid) != 3 or len(block) != 3:
             raise UnevaluatedProgramError(f"the kernel {name} has a grid that is not known")
+        most = self.kernels[name].most_threads
+        if most is not None and math.prod(block) > most:
+            raise ProgramFaultError(
+                f"{self.step} has blocks of {math.prod(block)} threads, and its kernel takes {most}"
+            )
         arguments = record.texts("args")
         staged = _Stage(self.memory, arguments, writes, record.texts("input_args"))
         try:
@@ -361,7 +380,9 @@ class Evaluation:
         found = {}
         for name in self.text.names("outputs"):
             poison = self.memory.poisoned(name)
-            if self.memory.root(name).name not in self.written or (poison.numel() and bool(poison.all())):
+            is_bool = self.memory.view(name).dtype == torch.bool  # one value of poison tells, as it is none of bool's
+            unwritten = poison.numel() and bool(poison.any() if is_bool else poison.all())
+            if self.memory.root(name).name not in self.written or unwritten:
                 raise ProgramFaultError(f"no launch writes the output {plain(name)}")
             found[plain(name)] = self.memory.view(name).clone(memory_format=torch.contiguous_format)
         return found

@@ -242,10 +242,11 @@ class Memory:
             owners[poison.unsqueeze(-1).expand(owners.shape)] = 0
 
     def poisoned(self, name: str) -> torch.Tensor:
-        """Where a tensor holds the poison; nowhere for types of one byte, in which it is a usual value."""
+        """Where a tensor holds the poison; nowhere for integers of one byte and fp8, in which it is a usual value."""
         size = self.place(name).itemsize
         value = int.from_bytes(bytes([POISON]) * size, "little")
-        return (self.view(name).view(INTEGERS[size]) == value) & (size > 1)
+        is_told = size > 1 or dtype_of(self.descriptor(name)) == torch.bool
+        return (self.view(name).view(INTEGERS[size]) == value) & is_told
 
     def _owned(self, name: str) -> torch.Tensor | None:
         """The numbers of who wrote a tensor's parts, by element; None where that is not followed."""

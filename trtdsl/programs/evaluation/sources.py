@@ -30,6 +30,7 @@ INCLUDE = re.compile(r'^#include\s+["<]([\w./]+)[">]\s*\n', re.MULTILINE)
 TYPE_SWITCH = re.compile(r"^#(?:undef|define) __HAS_(?:FP16|BF16|FP8)\b.*\n", re.MULTILINE)
 VARIANT = re.compile(r'(?=^extern "C" __global__ void\b)', re.MULTILINE)
 NAME = re.compile(r'extern "C" __global__ void\s+(?:__launch_bounds__\([^)]*\)\s+)?(\w+)\s*\(')
+BOUND = re.compile(r"__launch_bounds__\((\d{1,9})\b")
 DYNAMIC_SHARED = re.compile(r"extern\s+(?:__align__\(\d+\)\s+)?__shared__\s+char\s+(\w+)\[\];")
 ASSEMBLY = re.compile(r'\basm\s*(?:volatile\s*)?\((?P<inside>(?:"(?:[^"\\]|\\.)*"|[^";])*)\);')
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
@@ -57,6 +58,8 @@ class Kernel:
     barrier: bool
     headers: tuple[str, ...]
     """Ours, for those that it includes."""
+    most_threads: int | None = None
+    """Of a block, which the device's compiler was told."""
     marks: bool = False
     """Whether each byte that it reads or writes is marked."""
 
@@ -83,7 +86,11 @@ def kernel_of(name: str, source: str) -> Kernel:
             body = shared + variant.replace(match[0], f"__global__ void {name}(", 1)
             headers = tuple(dict.fromkeys(OWN_HEADERS[header] for header in included if header in OWN_HEADERS))
             barrier = BARRIER.search(body) is not None
-            return Kernel(name, _builtins(head), _enclosed(name, _on_host(INCLUDE.sub("", body))), barrier, headers)
+            bound = BOUND.search(match[0])
+            most = int(bound[1]) if bound is not None else None
+            return Kernel(
+                name, _builtins(head), _enclosed(name, _on_host(INCLUDE.sub("", body))), barrier, headers, most
+            )
     raise UnevaluatedProgramError(f"the plan has no source of the kernel {name}")
 
 

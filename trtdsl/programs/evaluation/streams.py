@@ -53,9 +53,11 @@ class Order:
 
     def launch(self, record: Record, what: str, reads: Sequence[Place], writes: Sequence[Place]) -> None:
         """Raises ProgramFaultError for a launch that another stream's launch may overlap in memory and in time."""
+        stream = record.text("stream", "0")
+        if not stream.isdigit() or int(stream) >= max(self.streams, 1):
+            raise ProgramFaultError(f"{what} is on stream {stream[:20]}, and the program has {self.streams}")
         if self.streams < 2:
             return
-        stream = record.text("stream", "0")
         clock = self._clock(stream)
         clock[stream] = clock.get(stream, 0) + 1
         own = Access(stream, clock[stream], what, list(reads), list(writes))

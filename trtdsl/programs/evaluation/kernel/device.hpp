@@ -36,7 +36,7 @@ struct alignas(16) int4 {
 
 static Index3 gridDim, blockDim, blockIdx, threadIdx;
 
-constexpr size_t MOST_THREADS = 1024, STACK = 256 << 10, SHARED_MEMORY = 256 << 10;
+constexpr size_t MOST_THREADS = 1024, STACK = 256 << 10, SHARED_MEMORY = 256 << 10, GUARD = 16 << 10;
 alignas(128) static char shared_memory[SHARED_MEMORY];
 
 // One thread of a block, on a stack of its own where the kernel has a barrier.
@@ -104,9 +104,9 @@ static inline void __threadfence_block() {}
     for (;;) syscall(SYS_exit, code);
 }
 
-[[noreturn]] static void refuse(const char* what) {
+[[noreturn]] static void refuse(const char* what, int code = 3) {
     if (write(2, what, std::strlen(what)) < 0) end(4);
-    end(3);
+    end(code);
 }
 
 // A kernel with the addresses of its arguments: a pointer is the address itself, a number lies there.
@@ -184,10 +184,15 @@ static void run_block(const Kernel& kernel, void* const* addresses) {
 static void launch(const Kernel& kernel, Index3 grid, Index3 block, size_t shared, void* const* addresses) {
     if (size_t(block.x) * block.y * block.z > MOST_THREADS || shared > SHARED_MEMORY) refuse("a block is too large");
     gridDim = grid, blockDim = block;
+    char* const behind = shared_memory + shared;
+    const size_t guard = std::min(GUARD, SHARED_MEMORY - shared);
+    std::memset(behind, 0x7f, guard);
     for (blockIdx.z = 0; blockIdx.z < grid.z; ++blockIdx.z)
         for (blockIdx.y = 0; blockIdx.y < grid.y; ++blockIdx.y)
             for (blockIdx.x = 0; blockIdx.x < grid.x; ++blockIdx.x) {
                 std::memset(shared_memory, 0x7f, shared);
                 run_block(kernel, addresses);
             }
+    const auto is_changed = [](char byte) { return byte != 0x7f; };
+    if (std::any_of(behind, behind + guard, is_changed)) refuse("writes behind its shared memory", 5);
 }
