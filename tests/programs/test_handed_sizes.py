@@ -259,3 +259,22 @@ def test_a_branch_on_sizes_is_evaluated_and_told(name, tmp_path):
             program = td.program(source, shapes={"x": x.shape})
             assert not program.notes
             assert any("Exp" in launch.name for launch in program.launches) == holds
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_loop_is_handed_its_length(reverse):
+    def step(carried, x):
+        return (carried[0] + x, carried[1] * 0.5 + x), carried[0] * carried[1]
+
+    net = td.Network()
+    x = net.input("x", (td.Dim("T", min=1, opt=4, max=8), 3))
+    (total, _), products = td.scan(step, (torch.zeros(3), torch.ones(3)), x, reverse=reverse)
+    net.output(products, "products")
+    net.output(total, "total")
+    feed, carried, want = torch.rand(5, 3), (torch.zeros(3), torch.ones(3)), []
+    for row in feed.flip(0) if reverse else feed:
+        carried, product = step(carried, row)
+        want.append(product)
+    found = td.evaluate_engine(net, {"x": feed})
+    torch.testing.assert_close(found["total"], carried[0])
+    torch.testing.assert_close(found["products"], torch.stack(want[::-1] if reverse else want))

@@ -79,7 +79,9 @@ def _size_tensors(network: Network, names: Sequence[str]) -> dict[str, SizeLike]
                 found[name] = function(*operands) if function is not None and None not in operands else None
         return found[name]
 
-    return {name: own for name in names if (own := size(name)) is not None}
+    loops = [layer for layer in layers if layer.type.name == "LOOP_OUTPUT" and layer.num_inputs > 1]
+    lengths = {f"{layer.name}[length]": layer.get_input(1).name for layer in loops}
+    return {name: own for name in names if (own := size(lengths.get(name, name))) is not None}
 
 
 def _of_results(network: Network, names: Sequence[str]) -> Iterator[tuple[str, SizeLike]]:

@@ -20,7 +20,7 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
     ``pred`` is a bool scalar (or one element), or a comparison of sizes. A Python bool, a constant, and a comparison
     that the ranges decide are decided when the network is written. TensorRT looks at the sizes of both branches,
     whichever runs, so that both must be right for all of them, and TensorRT-RTX 1.7 does not build every branch that
-    slices or pads by sizes.
+    slices or pads by sizes, nor a branch within a branch where the network has dynamic sizes.
     Both functions give Tensors, or tuples or dicts of them, that agree in rank and dtype. What a branch uses of the
     network besides its operands is computed whichever branch runs. https://docs.pytorch.org/docs/stable/cond.html
 

@@ -178,7 +178,7 @@ class File:
         lines += body.signature(self.name, gives if len(body.results) > 1 or gives else "tuple[td.Tensor]")
         written, expression = [*self._required(), *body.lines()], body.last_expression()
         if expression is not None and isinstance(self.trace.results, Value):
-            line = f"    return {{{self._output('output')}: {body.renderer().expression(expression)[0]}}}"
+            line = f"    return {{{self._entry('output', body.renderer().expression(expression)[0])}}}"
             if len(line) <= WIDTH:
                 return "\n".join([*lines, *written[:-1], line])
         return "\n".join([*lines, *written, *self._returned(body)])
@@ -239,18 +239,22 @@ class File:
         return tuple(dict.fromkeys(result))
 
     def _output(self, name: str) -> str:
-        """The name of an output, as text of the file: another where an input is called so."""
+        """The name of an output: another where an input is called so."""
         check_characters(name, "the name of an output")
-        return json.dumps(f"{name}{OUT}" if name in self.trace.inputs else name, ensure_ascii=False)
+        return f"{name}{OUT}" if name in self.trace.inputs else name
+
+    def _entry(self, name: str, value: str) -> str:
+        """An output as an entry of the dict that is returned."""
+        return f"{json.dumps(self._output(name), ensure_ascii=False)}: {value}"
 
     def _returned(self, body: Body) -> list[str]:
         results = self.trace.results
         names = [body.renderer().value(value) for value in body.results]
         if isinstance(results, Value):
-            return [f"    return {{{self._output('output')}: {names[0]}}}"]
+            return [f"    return {{{self._entry('output', names[0])}}}"]
         if isinstance(results, dict):
-            keys = [self._output(str(key)) for key, item in results.items() if isinstance(item, Value)]
-            entries = [f"{key}: {name}" for key, name in zip(keys, names)]
+            keys = [str(key) for key, item in results.items() if isinstance(item, Value)]
+            entries = [self._entry(key, name) for key, name in zip(keys, names)]
             text = f"    return {{{', '.join(entries)}}}"
             return (
                 [text] if len(text) <= WIDTH else ["    return {", *(f"        {entry}," for entry in entries), "    }"]
