@@ -73,7 +73,7 @@ class Input:
         object.__setattr__(self, "shape", shape)
 
 
-def _check_range(given: Any, sample: tuple[float, float]) -> None:
+def _check_range(given: Any, sample: Any) -> None:
     """UsageError for a sample whose ends are no numbers of the dtype; those of integers lie below the high end."""
     import torch
 
