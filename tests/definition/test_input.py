@@ -23,3 +23,9 @@ def test_a_sample_lies_in_its_dtype(dtype, sample):
 def test_the_high_end_of_integers_is_not_drawn(dtype):
     least, most = torch.iinfo(dtype).min, torch.iinfo(dtype).max
     assert td.Input((2,), dtype, sample=(least, most + 1)).sample == (least, most + 1)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "bits8", "qint8"])
+def test_a_sample_of_what_tensorrt_lacks_is_refused_for_its_dtype(dtype):
+    with pytest.raises(td.TrtdslError, match=dtype):
+        td.network(inputs={"x": td.Input((2,), dtype, sample=(0, 1))})(lambda x: x).define()

@@ -130,7 +130,7 @@ def _check_owner(file: Path, network: str) -> None:
         owner = read_tuning(file).network
         if owner != network:
             raise UsageError(
-                f"{file} would be replaced: it is a tuning of the network {owner!r}, and this one is {network!r}"
+                f"{file} would be replaced: it is a tuning of the network {owner[:60]!r}, and this one is {network!r}"
             )
 
 

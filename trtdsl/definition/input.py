@@ -80,10 +80,13 @@ def _check_range(given: Any, sample: Any) -> None:
     from ..core.dtypes import as_dtype, dtype_name
 
     dtype = as_dtype(given)
-    if dtype.is_floating_point:
-        least, most = torch.finfo(dtype).min, torch.finfo(dtype).max
-    else:
-        least, most = (0, 2) if dtype == torch.bool else (torch.iinfo(dtype).min, torch.iinfo(dtype).max + 1)
+    try:
+        if dtype.is_floating_point:
+            least, most = torch.finfo(dtype).min, torch.finfo(dtype).max
+        else:
+            least, most = (0, 2) if dtype == torch.bool else (torch.iinfo(dtype).min, torch.iinfo(dtype).max + 1)
+    except TypeError:  # complex numbers and the like, which no input is of
+        return
     if not (least <= sample[0] <= most and least <= sample[1] <= most):
         raise UsageError(f"an input's sample of {dtype_name(dtype)} lies between {least} and {most}, not {sample!r}")
 

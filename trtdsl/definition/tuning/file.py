@@ -140,7 +140,7 @@ class Tuning:
     def stale(self, network: str, backend: str) -> str | None:
         """Why it says nothing about a network and a version; None where it does."""
         if self.network != network:
-            return f"it is of the network {self.network!r}, and this one is {network!r}"
+            return f"it is of the network {self.network[:60]!r}, and this one is {network!r}"
         if self.backend != backend:
             return f"it holds for {self.backend}, and this is {backend}"
         if self.trtdsl != __version__:

@@ -86,7 +86,7 @@ def open_precision(given: Any, network: str) -> Any:
     except ValueError as error:
         raise UsageError(f"{path} is no precision: {error}; {FIND}") from None
     if found.network != network:
-        raise UsageError(f"{path} is of the network {found.network!r}, and this one is {network!r}; {FIND}")
+        raise UsageError(f"{path} is of the network {found.network[:60]!r}, and this one is {network!r}; {FIND}")
     if len(found.variants) != 1:
         raise UsageError(f"{path} is no precision: it has {len(found.variants)} variants and not one; {FIND}")
     (variant,) = found.variants

@@ -240,7 +240,7 @@ def _fit(made: Program, spec: NetworkSpec, network: Network, engine: Path, weigh
     """
     manifest = read_manifest(engine) if is_file(manifest_path(engine)) else None
     if manifest is not None and made.network != spec.name:
-        raise EngineError(f"{engine} is of the network {made.network}, not of {spec.name}: give that one's engine")
+        raise EngineError(f"{engine} is of the network {made.network[:60]}, not of {spec.name}: give that one's engine")
     inputs = set(made.inputs) if manifest is None else set(manifest.inputs)
     if inputs != set(network.inputs):
         raise EngineError(
