@@ -9,7 +9,8 @@ from torch import nn
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.checking.locate import compare_calls
+from trtdsl.checking.locate import compare_calls, locate_call
+from trtdsl.checking.report import CheckReport
 from trtdsl.core.tensors.exact import Exact
 
 
@@ -243,3 +244,19 @@ def test_a_call_that_is_computed_badly_is_named_where_all_means_the_same():
     feeds = {"x": torch.tensor([[1e-4, 2e-4, 3e-4, 4e-4]] * 2)}
     found = compare_calls(net, feeds, Small()).difference
     assert (found.torch.name, found.network.name, found.last_torch.name) == ("expm1", "exp", "mul")
+
+
+@pytest.mark.parametrize(
+    "change", [{"dims": {"N": 5}}, {"dims": {"N": -1}}, {"dims": {"N": 10**30}}, {"seed": 1 << 64}]
+)
+def test_a_report_of_what_no_check_has_is_refused(change):
+    @td.network(inputs={"x": td.Input((td.Dim("N", min=1, opt=2, max=4), 3))}, reference=torch.nn.ReLU)
+    def relu(x):
+        return F.relu(x)
+
+    facts = td.check(relu).to_json()
+    for name, value in change.items():
+        (facts if name == "seed" else facts["cases"][0])[name] = value
+    report = CheckReport.from_json(facts, "r.json")
+    with pytest.raises(td.UsageError, match="a case or a seed that no check of relu has"):
+        locate_call(relu, relu.define(), report)

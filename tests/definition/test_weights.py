@@ -7,6 +7,7 @@ import math
 import pickle
 import resource
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -414,3 +415,21 @@ def test_shards_of_eight_billion_parameters_are_opened_at_once(tmp_path):
     assert total > 7.9e9
     assert seconds < 2
     assert memory < 500_000  # KiB
+
+
+@pytest.mark.parametrize("name", ["__metadata__", "a\0b", "\x1b[31m", "a\nb"])
+def test_a_name_that_no_file_can_have_is_not_converted(tmp_path, name):
+    torch.save({name: torch.zeros(2)}, tmp_path / "m.pt")
+    with pytest.raises(td.CorruptFileError, match="a name that no safetensors file can have"):
+        convert_weights(tmp_path / "m.pt", tmp_path / "m.safetensors")
+    assert not (tmp_path / "m.safetensors").exists()
+
+
+def test_a_pickle_that_makes_bytes_is_refused_before_it_is_run(tmp_path):
+    torch.save({"a": torch.zeros(2)}, tmp_path / "t.pt")
+    code = b"\x80\x02cbuiltins\nbytearray\n\x8a\x05" + (1 << 38).to_bytes(5, "little") + b"\x85R."
+    with zipfile.ZipFile(tmp_path / "t.pt") as whole, zipfile.ZipFile(tmp_path / "bomb.pt", "w") as bomb:
+        for part in whole.namelist():
+            bomb.writestr(part, code if part.endswith("data.pkl") else whole.read(part))
+    with pytest.raises(td.CorruptFileError, match="it makes bytes, of which a checkpoint has none"):
+        convert_weights(tmp_path / "bomb.pt", tmp_path / "x.safetensors")

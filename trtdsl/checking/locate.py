@@ -22,6 +22,7 @@ from .judging.isolate import Reference
 from .judging.recording import Call, Moments, Place, Recording
 from .mutation.sameness import nodes_of
 from .report import CheckReport
+from .tried_sizes import holds
 
 State = Literal["agrees", "within", "differs", "behind", "unseen"]
 
@@ -131,6 +132,8 @@ def located(spec: NetworkSpec, network: Network, report: CheckReport, weights: S
     case = next((case for case in report.cases if not case.passed), next(iter(report.cases), None))
     if case is None or set(case.dims) != set(network.dims):
         raise UsageError(f"the report of {report.network} has no case for the dimensions of {network.name}")
+    if not any(holds(profile, case.dims) for profile in network.profiles) or not 0 <= report.seed < 1 << 63:
+        raise UsageError(f"the report of {report.network} has a case or a seed that no check of {network.name} has")
     feeds = make_feeds(spec.inputs, network, case.dims, torch.Generator().manual_seed(report.seed))
     equal = all(case.passed for case in report.cases)
     return Located(network, feeds, lambda: spec.reference_module(spec.open_weights(weights)), equal=equal)

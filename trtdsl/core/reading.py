@@ -85,8 +85,10 @@ def unpacked_limit(file: BinaryIO) -> int:
 
 
 def _check_names(pickled: IO[bytes]) -> None:
-    """ValueError for what is no pickle, and for one with a name that is too long."""
+    """ValueError for what is no pickle, and for one with a name that is too long, or that makes bytes of any number."""
     for opcode, argument, _ in pickletools.genops(pickled):
+        if opcode.name == "GLOBAL" and str(argument).endswith(" bytearray"):
+            raise ValueError("it makes bytes, of which a checkpoint has none")
         if opcode.name == "GLOBAL" and len(str(argument)) > LONGEST_NAME:
             raise ValueError(f"it names what has a name of {len(str(argument)):,} characters")
 

@@ -15,7 +15,16 @@ from msgspec import Struct
 from ..core.caller import option
 from ..core.dtypes import dtype_name
 from ..core.errors import Location, UsageError, WeightsDamagedError, WeightsError, nearest
-from ..core.files import WEIGHTS, Snapshot, check_characters, check_writable, file_name, is_file, write_atomically
+from ..core.files import (
+    UNPRINTED,
+    WEIGHTS,
+    Snapshot,
+    check_characters,
+    check_writable,
+    file_name,
+    is_file,
+    write_atomically,
+)
 from ..core.lazy import torch
 from ..core.reading import (
     LARGEST,
@@ -661,6 +670,9 @@ def convert_weights(source: str | os.PathLike[str], output: str | os.PathLike[st
         raise WeightsDamagedError(f"{source} holds no state_dict: expected a mapping from names to tensors")
     if all(name.startswith("module.") for name in state):
         state = {name.removeprefix("module."): tensor for name, tensor in state.items()}
+    for name in state:
+        if name == "__metadata__" or re.search(f"[{UNPRINTED}]", name):
+            raise WeightsDamagedError(f"{source} has a tensor {name[:60]!a}, a name that no safetensors file can have")
     if sum(tensor.nbytes for tensor in state.values() if tensor.layout == torch.strided) > limit:
         raise WeightsDamagedError(f"{source} repeats elements: written out, {TOO_MUCH}")
     write_atomically(target, as_safetensors(state))
