@@ -431,8 +431,7 @@ def _weight_map(path: Path) -> dict[str, str]:
         facts = parse_json(read_file(path, LARGEST), str(path), "weights index", WeightsDamagedError)
     except FileNotFoundError:
         beside = [each.name for each in path.parent.glob("*.json")] if path.parent.is_dir() else []
-        hint = nearest(path.name, beside) or f": make it with `trtdsl weights convert CHECKPOINT {path}`"
-        raise WeightsError(f"no weights file {path}{hint}") from None
+        raise WeightsError(f"no weights file {path}{nearest(path.name, beside)}") from None
     except OSError as error:
         raise WeightsError(f"the index {path} cannot be read: {error.strerror}") from None
     found = as_struct(facts, _Index, str(path), WeightsDamagedError).weight_map
