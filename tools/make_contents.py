@@ -105,26 +105,16 @@ class Function(NamedTuple):
 
 
 def parsed(file: Path) -> ast.Module:
-    """A file's statements, where a function under ``@finished(LAST, after=…)`` has the parameters of LAST, too."""
+    """A file's statements, where a function under ``@finished(LAST)`` has the parameters of LAST, too."""
     tree = ast.parse(file.read_text())
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     for node in functions.values():
         for call in node.decorator_list:
             if isinstance(call, ast.Call) and ast.unparse(call.func) == "finished":
-                after = ast.literal_eval(call.keywords[0].value) if call.keywords else ""
-                take_over(node.args, functions[ast.unparse(call.args[0])].args, after)
+                last = functions[ast.unparse(call.args[0])].args
+                node.args.kwonlyargs += last.kwonlyargs
+                node.args.kw_defaults += last.kw_defaults
     return tree
-
-
-def take_over(own: ast.arguments, last: ast.arguments, after: str) -> None:
-    """Adds the parameters of ``last`` but the first, all of which have defaults, behind ``after`` or at the end."""
-    own.kwonlyargs += last.kwonlyargs
-    own.kw_defaults += last.kw_defaults
-    place = next((k + 1 for k, each in enumerate(own.args) if each.arg == after), len(own.args))
-    behind = place - len(own.args) + len(own.defaults)  # of the defaults
-    assert behind >= 0 or not last.defaults, f"{after} is followed by parameters without defaults"
-    own.args[place:place] = last.args[1:]
-    own.defaults[behind:behind] = last.defaults
 
 
 def is_operation(node: ast.AST) -> bool:

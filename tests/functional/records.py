@@ -387,12 +387,6 @@ ACTIVATIONS = [
     ),
     Record("dropout1d", samples=_dropout_samples, reference=torch.nn.functional.dropout1d),
 ]
-LOSSES = _same(
-    "binary_cross_entropy binary_cross_entropy_with_logits cosine_embedding_loss cross_entropy gaussian_nll_loss "
-    "hinge_embedding_loss huber_loss kl_div l1_loss margin_ranking_loss mse_loss multi_margin_loss "
-    "multilabel_soft_margin_loss nll_loss poisson_nll_loss smooth_l1_loss soft_margin_loss triplet_margin_loss",
-    "nn.functional.",
-)
 SAMPLING = _same(
     "grid_sample interpolate pixel_shuffle pixel_unshuffle upsample_bilinear upsample_nearest", "nn.functional."
 )
@@ -407,7 +401,6 @@ FAMILIES = {
     "Products": PRODUCTS,
     "Convolution, pooling, normalization": LAYERS,
     "Activations and attention": ACTIVATIONS,
-    "Losses": LOSSES,
     "Sampling and resizing": SAMPLING,
 }
 RECORDS = {record.name: record for family in FAMILIES.values() for record in family}

@@ -24,6 +24,18 @@ def test_absent_functions_give_the_reason(name):
         getattr(F, name)
 
 
+@pytest.mark.parametrize("name", sorted(name for name in dir(torch.nn.functional) if name.endswith(absent.LOSSES)))
+def test_what_needs_a_target_is_absent_for_one_reason(name):
+    with pytest.raises(td.UnsupportedError, match=rf"F\.{name} compares with a target.*F\.log_softmax"):
+        getattr(F, name)
+
+
+def test_every_loss_that_torch_has_a_module_of_is_absent():
+    modules = [name for name in dir(torch.nn.modules.loss) if name.endswith("Loss") and name[0] != "_"]
+    losses = [name for name in dir(torch.nn.functional) if name.endswith(absent.LOSSES)]
+    assert len(losses) >= len(modules) > 15
+
+
 def test_a_missing_function_gives_the_reason():
     there = {name for name in absent.REASONS if name in vars(F)}
     assert not there

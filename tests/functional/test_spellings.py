@@ -135,7 +135,8 @@ TYPOS = {
         "LeakyReLU": "leaky_relu", "GELU": "gelu", "SiLU": "silu", "batchnorm": "batch_norm", "swish": "silu",
         "max_pool": "max_pool2d", "maxpool2d": "max_pool2d", "softmaks": "softmax", "gridsample": "grid_sample",
         "mulitply": "multiply", "substract": "subtract", "einsm": "einsum", "sdpa": "scaled_dot_product_attention",
-        "mse": "mse_loss", "embeding": "embedding", "topK": "topk", "transpos": "transpose", "adaptive_avgpool2d":
+        "cosine_sim": "cosine_similarity",
+        "embeding": "embedding", "topK": "topk", "transpos": "transpose", "adaptive_avgpool2d":
         "adaptive_avg_pool2d", "pixelshuffle": "pixel_shuffle", "chunck": "chunk", "maximun": "maximum",
     },
     "x": {

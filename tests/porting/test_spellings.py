@@ -37,6 +37,9 @@ SPELLINGS = {
     "new_tensor": lambda x: x.new_tensor([1, 2, 3, 4]) * x,
     "len": lambda x: torch.ones(len(x)) * x[:, 0],
     "int as a dtype": lambda x: torch.zeros(x.shape[0], 4, dtype=int) + x,
+    "mse_loss as a distance": lambda x: -torch.log10(nn.functional.mse_loss(x, x + 0.5, reduction="sum")) * x,
+    "l1_loss of each element": lambda x: nn.functional.l1_loss(x, x.flip(1), reduction="none"),
+    "MSELoss": lambda x: nn.MSELoss()(x, x.flip(1)).reshape(1, 1) + x,
     "float as a dtype": lambda x: torch.ones_like(x, dtype=float).float() * x,
     "a number of sizes as a tensor": lambda x: x[:, 4 - torch.tensor(min(x.shape[0], 2)) :],
 }

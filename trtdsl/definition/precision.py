@@ -34,10 +34,9 @@ LOW = _names(
 )
 FLOAT32 = _names(
     """
-    acos asin binary_cross_entropy_with_logits cdist cosh cosine_embedding_loss cosine_similarity cumprod cumsum
-    dist exp expm1 group_norm hinge_embedding_loss kl_div l1_loss layer_norm log log10 log1p log2 log_softmax
-    mse_loss multi_margin_loss nll_loss norm normalize pdist poisson_nll_loss pow prod reciprocal renorm rsqrt sinh
-    smooth_l1_loss soft_margin_loss softmax softmin softplus sum tan triplet_margin_loss vector_norm
+    acos asin cdist cosh cosine_similarity cumprod cumsum dist exp expm1 group_norm layer_norm log log10 log1p log2
+    log_softmax norm normalize pdist pow prod reciprocal renorm rsqrt sinh softmax softmin softplus sum tan
+    vector_norm
     """
 )
 WIDEST = _names(

@@ -10,7 +10,7 @@ from .absent import absent as __getattr__  # noqa: F401
 
 # The files that offer functions, by room; written by tools/make_contents.py. The stub has each with its parameters.
 FILES = {
-    ".": "einsum losses",
+    ".": "einsum",
     ".detection.": "boxes regions",
     ".indexing.": "assign bags gather index search",
     ".pointwise.": "activation arithmetic conversion elementary logic quantization rounding",

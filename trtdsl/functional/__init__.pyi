@@ -41,12 +41,6 @@ from trtdsl.functional.indexing.search import bucketize as bucketize
 from trtdsl.functional.indexing.search import histc as histc
 from trtdsl.functional.indexing.search import isin as isin
 from trtdsl.functional.indexing.search import searchsorted as searchsorted
-from trtdsl.functional.losses import Flag
-from trtdsl.functional.losses import cross_entropy as cross_entropy
-from trtdsl.functional.losses import gaussian_nll_loss as gaussian_nll_loss
-from trtdsl.functional.losses import huber_loss as huber_loss
-from trtdsl.functional.losses import nll_loss as nll_loss
-from trtdsl.functional.losses import poisson_nll_loss as poisson_nll_loss
 from trtdsl.functional.pointwise.activation import celu as celu
 from trtdsl.functional.pointwise.activation import elu as elu
 from trtdsl.functional.pointwise.activation import gelu as gelu
@@ -329,8 +323,6 @@ __all__ = [
     "batched_nms",
     "bilinear",
     "bilinear_sample",
-    "binary_cross_entropy",
-    "binary_cross_entropy_with_logits",
     "bincount",
     "bitwise_and",
     "bitwise_left_shift",
@@ -374,12 +366,10 @@ __all__ = [
     "corrcoef",
     "cos",
     "cosh",
-    "cosine_embedding_loss",
     "cosine_similarity",
     "count_nonzero",
     "cov",
     "cross",
-    "cross_entropy",
     "cummax",
     "cummin",
     "cumprod",
@@ -448,7 +438,6 @@ __all__ = [
     "fuse_conv_bn_weights",
     "fused_moving_avg_obs_fake_quant",
     "gather",
-    "gaussian_nll_loss",
     "ge",
     "gelu",
     "ger",
@@ -467,11 +456,9 @@ __all__ = [
     "hardswish",
     "hardtanh",
     "heaviside",
-    "hinge_embedding_loss",
     "histc",
     "hsplit",
     "hstack",
-    "huber_loss",
     "hypot",
     "ifft",
     "ifft2",
@@ -498,10 +485,8 @@ __all__ = [
     "isneginf",
     "isposinf",
     "istft",
-    "kl_div",
     "kron",
     "kthvalue",
-    "l1_loss",
     "layer_norm",
     "ldexp",
     "le",
@@ -535,7 +520,6 @@ __all__ = [
     "lstm",
     "lstm_cell",
     "lt",
-    "margin_ranking_loss",
     "masked_fill",
     "masked_scatter",
     "masked_select",
@@ -556,13 +540,10 @@ __all__ = [
     "mm",
     "moveaxis",
     "movedim",
-    "mse_loss",
     "msort",
     "mul",
     "multi_dot",
     "multi_head_attention_forward",
-    "multi_margin_loss",
-    "multilabel_soft_margin_loss",
     "multiply",
     "mv",
     "nan_to_num",
@@ -577,7 +558,6 @@ __all__ = [
     "new_full",
     "new_ones",
     "new_zeros",
-    "nll_loss",
     "nms",
     "nonzero",
     "norm",
@@ -593,7 +573,6 @@ __all__ = [
     "permute",
     "pixel_shuffle",
     "pixel_unshuffle",
-    "poisson_nll_loss",
     "polar",
     "positive",
     "pow",
@@ -648,8 +627,6 @@ __all__ = [
     "sinc",
     "sinh",
     "slice_scatter",
-    "smooth_l1_loss",
-    "soft_margin_loss",
     "softmax",
     "softmin",
     "softplus",
@@ -691,7 +668,6 @@ __all__ = [
     "trapz",
     "tril",
     "tril_indices",
-    "triplet_margin_loss",
     "triu",
     "triu_indices",
     "true_divide",
@@ -722,202 +698,6 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
-
-def l1_loss(
-    input: Tensor,
-    target: Tensor,
-    size_average: Flag = None,
-    reduce: Flag = None,
-    reduction: str = "mean",
-    weight: Tensor | None = None,
-) -> Tensor:
-    """``|input - target|``: IElementWiseLayer SUB, IUnaryLayer ABS; IReduceLayer unless ``reduction="none"``.
-
-    >>> F.l1_loss(net.input("x", ("N", 3)), net.input("y", ("N", 3)), reduction="none").shape
-    (N, 3)
-    """
-
-def mse_loss(
-    input: Tensor,
-    target: Tensor,
-    size_average: Flag = None,
-    reduce: Flag = None,
-    reduction: str = "mean",
-    weight: Tensor | None = None,
-) -> Tensor:
-    """``(input - target)²``: IElementWiseLayer SUB and PROD; IReduceLayer unless ``reduction="none"``.
-
-    >>> F.mse_loss(net.input("x", ("N", 3)), net.input("y", ("N", 3)), reduction="none").shape
-    (N, 3)
-    """
-
-def smooth_l1_loss(
-    input: Tensor,
-    target: Tensor,
-    size_average: Flag = None,
-    reduce: Flag = None,
-    reduction: str = "mean",
-    beta: float = 1.0,
-) -> Tensor:
-    """A parabola below ``beta``, a line above: the layers of :func:`l1_loss`, IElementWiseLayers and ISelectLayer.
-
-    >>> F.smooth_l1_loss(net.input("x", ("N", 3)), net.input("y", ("N", 3))).shape
-    ()
-    """
-
-def kl_div(
-    input: Tensor,
-    target: Tensor,
-    size_average: Flag = None,
-    reduce: Flag = None,
-    reduction: str = "mean",
-    log_target: bool = False,
-) -> Tensor:
-    """``target * (log(target) - input)``, with ``input`` a logarithm: the layers of :func:`xlogy`, of :func:`exp`.
-
-    ``reduction="batchmean"`` divides the sum by the first size.
-
-    >>> F.kl_div(net.input("x", ("N", 3)), net.input("y", ("N", 3)), reduction="batchmean").shape
-    ()
-    """
-
-def binary_cross_entropy(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    size_average: Flag = None,
-    reduce: Flag = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """``-(y log(x) + (1 - y) log(1 - x))``, logarithms at least -100: IUnaryLayers, IElementWiseLayers.
-
-    >>> F.binary_cross_entropy(net.input("x", ("N", 5)), net.input("y", ("N", 5))).shape
-    ()
-    """
-
-def multilabel_soft_margin_loss(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    size_average: Flag = None,
-    reduce: Flag = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """``-mean(y log σ(x) + (1 - y) log σ(-x))`` over the classes: the layers of :func:`logsigmoid`, IReduceLayer.
-
-    >>> F.multilabel_soft_margin_loss(net.input("x", ("N", 5)), net.input("y", ("N", 5))).shape
-    ()
-    """
-
-def binary_cross_entropy_with_logits(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    size_average: Flag = None,
-    reduce: Flag = None,
-    reduction: str = "mean",
-    pos_weight: Tensor | None = None,
-) -> Tensor:
-    """:func:`binary_cross_entropy` of ``sigmoid(input)`` without overflow: the layers of :func:`logsigmoid`.
-
-    >>> F.binary_cross_entropy_with_logits(net.input("x", ("N",)), net.input("y", ("N",))).shape
-    ()
-    """
-
-def hinge_embedding_loss(
-    input: Tensor,
-    target: Tensor,
-    margin: float = 1.0,
-    size_average: Flag = None,
-    reduce: Flag = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """``input`` where ``target`` is 1, ``max(0, margin - input)`` where it is -1: ISelectLayers, IElementWiseLayers.
-
-    >>> F.hinge_embedding_loss(net.input("x", ("N",)), net.input("y", ("N",))).shape
-    ()
-    """
-
-def soft_margin_loss(
-    input: Tensor, target: Tensor, size_average: Flag = None, reduce: Flag = None, reduction: str = "mean"
-) -> Tensor:
-    """``log(1 + exp(-y x))``: IUnaryLayers, IElementWiseLayers.
-
-    >>> F.soft_margin_loss(net.input("x", ("N", 3)), net.input("y", ("N", 3))).shape
-    ()
-    """
-
-def margin_ranking_loss(
-    input1: Tensor,
-    input2: Tensor,
-    target: Tensor,
-    margin: float = 0,
-    size_average: Flag = None,
-    reduce: Flag = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """``max(0, -y (x1 - x2) + margin)``: IElementWiseLayers.
-
-    >>> a, b = net.input("a", ("N", 8)), net.input("b", ("N", 8))
-    >>> F.margin_ranking_loss(a, b, net.input("y", ("N", 1))).shape
-    ()
-    """
-
-def cosine_embedding_loss(
-    input1: Tensor,
-    input2: Tensor,
-    target: Tensor,
-    margin: float = 0,
-    size_average: Flag = None,
-    reduce: Flag = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """``1 - cos`` where ``target`` is 1, ``max(0, cos - margin)`` where it is -1, of vectors (N, D) and (N,).
-
-    IReduceLayers, IElementWiseLayers.
-
-    >>> a, b = net.input("a", ("N", 8)), net.input("b", ("N", 8))
-    >>> F.cosine_embedding_loss(a, b, net.input("y", ("N", 1))).shape
-    ()
-    """
-
-def triplet_margin_loss(
-    anchor: Tensor,
-    positive: Tensor,
-    negative: Tensor,
-    margin: float = 1.0,
-    p: float = 2,
-    eps: float = 1e-06,
-    swap: bool = False,
-    size_average: Flag = None,
-    reduce: Flag = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """``max(0, |a - p| - |a - n| + margin)``: the layers of :func:`pairwise_distance`, IElementWiseLayers.
-
-    ``swap`` takes the lesser of ``|a - n|`` and ``|p - n|``.
-
-    >>> F.triplet_margin_loss(*(net.input(name, ("N", 8)) for name in "apn")).shape
-    ()
-    """
-
-def multi_margin_loss(
-    input: Tensor,
-    target: Tensor,
-    p: int = 1,
-    margin: float = 1.0,
-    weight: Tensor | None = None,
-    size_average: Flag = None,
-    reduce: Flag = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """``sum(max(0, margin - x[y] + x[i]) ** p) / C`` over the other classes i, times the class's ``weight``.
-
-    IGatherLayer, IElementWiseLayers, ISelectLayer, IReduceLayers.
-
-    >>> F.multi_margin_loss(net.input("x", ("N", 5)), net.input("y", ("N",), "int64")).shape
-    ()
-    """
 
 def sigmoid(input: Tensor) -> Tensor:
     """``1 / (1 + exp(-input))``: IActivationLayer SIGMOID; integers become float32 first.

@@ -13,7 +13,6 @@ SYNONYMS = {
     "sdpa": "scaled_dot_product_attention",
     "MultiheadAttention": "multi_head_attention_forward",
     "rms": "rms_norm",
-    "crossentropy": "cross_entropy",
     "astype": "to",
     "cast": "to",
     "expand_dims": "unsqueeze",
@@ -29,10 +28,15 @@ REASONS = {
         ("svd", "svdvals", "eig", "eigh", "eigvals", "qr", "cholesky", "lu", "pinverse", "lstsq"), _DECOMPOSITION
     ),
     **dict.fromkeys(("unique", "unique_consecutive", "histogram"), _DATA),
-    "ctc_loss": "is a loss for training; F.log_softmax gives the scores that a decoder takes",
     "float_power": "computes in float64, which TensorRT does not have: write F.pow(x.float(), y)",
     "double": "makes float64, which TensorRT does not have: write x.float()",
 }
+LOSSES = ("_loss", "cross_entropy", "cross_entropy_with_logits", "kl_div")
+"""How torch's names of them end."""
+_TARGET = (
+    "compares with a target, which a deployed network does not have: F.log_softmax, F.logsigmoid, "
+    "F.cosine_similarity, F.pairwise_distance and arithmetic give what it is made of"
+)
 
 
 class AbsentError(UnsupportedError, AttributeError):
@@ -41,8 +45,9 @@ class AbsentError(UnsupportedError, AttributeError):
 
 def absent(name: str) -> Any:
     """Raises AbsentError with the reason, or AttributeError with the nearest names."""
-    if name in REASONS:
-        raise AbsentError(f"F.{name} {REASONS[name]}; {PAGE}")
+    reason = _TARGET if name.endswith(LOSSES) else REASONS.get(name)
+    if reason is not None:
+        raise AbsentError(f"F.{name} {reason}; {PAGE}")
     if name.startswith("_"):
         raise AttributeError(f"module 'trtdsl.functional' has no attribute {name!r}")
     names: list[str] = sys.modules["trtdsl.functional"].__all__

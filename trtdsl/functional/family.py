@@ -71,36 +71,27 @@ def _member(function: Callable[Concatenate[Key, P], R], name: str, key: Key, tex
     return operation(member)
 
 
-def finished(last: Callable[..., R], after: str = "") -> Callable[[Callable[..., Any]], Callable[..., R]]:
+def finished(last: Callable[..., R]) -> Callable[[Callable[..., Any]], Callable[..., R]]:
     """Makes of a function one that gives what ``last`` makes of its result.
 
-    The parameters of ``last`` but the first are those of the function besides: behind the parameter ``after``, or at
-    the end. tools/make_contents.py writes them out.
+    The parameters of ``last`` but the first, which are named alone, are those of the function besides.
+    tools/make_contents.py writes them out.
 
-    >>> @finished(lambda x, digits=2: round(x, digits), after="x")
+    >>> @finished(lambda x, *, digits=2: round(x, digits))
     ... def half(x, what=0):
     ...     return x / 2 + what
-    >>> half(1.237), half(1.237, 1), half(1.237, 1, 5), str(inspect.signature(half))
-    (0.62, 0.6, 5.6, '(x, digits=2, what=0)')
+    >>> half(1.237), half(1.237, digits=1), half(1.237, 5), str(inspect.signature(half))
+    (0.62, 0.6, 5.62, '(x, what=0, *, digits=2)')
     """
     further = list(inspect.signature(last).parameters.values())[1:]
     names = {parameter.name for parameter in further}
 
     def register(function: Callable[..., Any]) -> Callable[..., R]:
-        own = list(inspect.signature(function).parameters.values())
-        place = next((k + 1 for k, parameter in enumerate(own) if parameter.name == after), len(own))
-        signature = inspect.Signature([*own[:place], *further, *own[place:]])
-        first = place if further[0].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD else len(own) + len(further)
-
         def call(*args: Any, **kwargs: Any) -> R:
-            if len(args) <= first:
-                mine = {name: kwargs.pop(name) for name in names & kwargs.keys()}
-                return last(function(*args, **kwargs), **mine)
-            given = signature.bind(*args, **kwargs).arguments
-            mine = {name: given.pop(name) for name in names & given.keys()}
-            return last(function(**given), **mine)
+            mine = {name: kwargs.pop(name) for name in names & kwargs.keys()}
+            return last(function(*args, **kwargs), **mine)
 
-        _describe(call, function, list(signature.parameters.values()))
+        _describe(call, function, [*inspect.signature(function).parameters.values(), *further])
         call.__annotations__ |= {p.name: p.annotation for p in further}
         call.__name__, call.__qualname__, call.__doc__ = function.__name__, function.__qualname__, function.__doc__
         return call

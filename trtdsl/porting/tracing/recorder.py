@@ -14,7 +14,7 @@ from ...core.errors import DefinitionError, Location, TrtdslError, UnsupportedEr
 from ...core.lazy import torch
 from ...definition.spec.reference import call_reference
 from ..calls import Call, Helper, Op, SizeOf, Value, Weight, leaves, made_by, rebuilt
-from ..translating.aten import is_overload, public_call
+from ..translating.aten import is_overload, public_call, written_out
 from ..translating.counterpart import counterpart
 from ..translating.spellings import python_type, respelled
 from ..translating.unknown import sized, unlike_itself
@@ -188,9 +188,11 @@ class Recorder:
         if is_overload(function):
             refuse_set(function)
             public = public_call(function, args, kwargs)
-            if public is not None:
-                with modes(self.called):
-                    return public()
+        else:
+            public = written_out(function, args, kwargs)
+        if public is not None:
+            with modes(self.called):
+                return public()
         name, qualified, form = canonical(function)
         if name == "shape" or (name == "size" and form == "method"):
             return self._sizes(function(*args, **kwargs), args[0], *args[1:], **kwargs)

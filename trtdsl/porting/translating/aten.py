@@ -50,6 +50,14 @@ def public_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     return None if found is None else lambda: found(*positional, **named)
 
 
+def written_out(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
+    """A distance that torch calls a loss, by what it is made of, since ``functional`` has no losses; None of others."""
+    name, given = getattr(function, "__name__", ""), {key: item for key, item in kwargs.items() if item is not None}
+    if name not in ("l1_loss", "mse_loss") or given.keys() - {"input", "target", "reduction"}:
+        return None
+    return lambda: RULES[name](*args, **given)
+
+
 def _namespace(function: Any) -> str:
     from torch._ops import OpOverloadPacket
 

@@ -288,11 +288,17 @@ def _cdist(a: Any, b: Any, p: float, mode: Any = None) -> Any:
     return torch.cdist(a, b, p)
 
 
-def _loss(name: str) -> Callable[..., Any]:
-    def rule(x: Any, target: Any, reduction: int = 1, *rest: Any) -> Any:
-        return getattr(torch.nn.functional, name)(x, target, *rest, reduction=("none", "mean", "sum")[reduction])
+def _reduced(found: Any, reduction: int | str) -> Any:
+    how = reduction if isinstance(reduction, str) else ("none", "mean", "sum")[reduction]
+    return found if how == "none" else getattr(found, how)()
 
-    return rule
+
+def _mse(input: Any, target: Any, reduction: int | str = 1) -> Any:
+    return _reduced((input - target) ** 2, reduction)
+
+
+def _l1(input: Any, target: Any, reduction: int | str = 1) -> Any:
+    return _reduced((input - target).abs(), reduction)
 
 
 def _broadcast_in_dim(x: Any, shape: Any, dims: Any) -> Any:
@@ -392,8 +398,8 @@ RULES: dict[str, Callable[..., Any]] = {
     "_pdist_forward": _one("pdist"),
     "_unsafe_view": _method("reshape"),
     "_reshape_alias": lambda x, size, stride: x.reshape(size),
-    "mse_loss": _loss("mse_loss"),
-    "l1_loss": _loss("l1_loss"),
+    "mse_loss": _mse,
+    "l1_loss": _l1,
     "lift_fresh_copy": _method("clone"),
     "lift_fresh": lambda x: x,
     "prims.broadcast_in_dim": _broadcast_in_dim,
