@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from .common import Evaluate, Node, Tensor, add_layer, adds, evaluates, member, mistakes, operation, torch
+from .common import Evaluate, Mistakes, Node, Tensor, add_layer, adds, evaluates, member, operation, torch
 from .elementwise import extreme, is_half
 from .unary import erf
 
@@ -109,8 +109,7 @@ PARAMETERS = {
 }
 """The kinds that use a parameter."""
 
-mistakes(
-    "ACTIVATION",
+MISTAKES = Mistakes(
     left_out=True,
     members={
         "type": {
@@ -123,7 +122,7 @@ mistakes(
 )  # fmt: skip
 
 
-@evaluates("ACTIVATION", category="activation", flops=1)
+@evaluates("ACTIVATION", category="activation", flops=1, mistakes=MISTAKES)
 def _activation(node: Node) -> Evaluate:
     """The formulas of ActivationType, of half types with each step rounded to the type: GELU of float16 is infinite
     where twice its operand is. RELU lets NaN pass; CLIP of float32 makes it a bound. Of int8 TensorRT takes every type;
@@ -152,10 +151,7 @@ def parametric_relu(x: Tensor, slope: Tensor) -> Tensor:
     return add_layer(adds("add_parametric_relu"), x, slope, shape=x.shape, order="kept")
 
 
-mistakes("PARAMETRIC_RELU", left_out=True)
-
-
-@evaluates("PARAMETRIC_RELU", category="activation", flops=2)
+@evaluates("PARAMETRIC_RELU", category="activation", flops=2, mistakes=Mistakes(left_out=True))
 def _parametric_relu(node: Node) -> Evaluate:
     """``x if x >= 0 else slope * x``; NaN stays NaN."""
     return lambda x, slope: _chosen(x, x >= 0, slope * x)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .common import ShapeError, Tensor, UnsupportedError, add_layer, adds, as_dtype, member, mistakes, operation, torch
-from .evaluation import Evaluate, Node, Shapes, count, evaluates
+from .common import ShapeError, Tensor, UnsupportedError, add_layer, adds, as_dtype, member, operation, torch
+from .evaluation import Evaluate, Mistakes, Node, Shapes, count, evaluates
 from .quantize import narrow, spread
 
 NOT_NORMALIZED = (
@@ -228,10 +228,7 @@ def rotary_embedding(
     return add_layer(add, x, cos, sin, position_ids, shape=x.shape)
 
 
-mistakes("ROTARY_EMBEDDING", left_out=True, flags=("interleaved",))
-
-
-@evaluates("ROTARY_EMBEDDING", flops=3)
+@evaluates("ROTARY_EMBEDDING", flops=3, mistakes=Mistakes(left_out=True, flags=("interleaved",)))
 def _rotary_embedding(node: Node) -> Evaluate:
     """``(a, b)`` becomes ``(a cos - b sin, a sin + b cos)``, computed in float32 and rounded once."""
     interleaved, rotary_dim, dtype = node.layer.interleaved, node.layer.rotary_embedding_dim, node.dtype

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from .base import PADDING_MODES, add_layer, adds, channels_last
-from .common import Network, Shape, ShapeError, SizeLike, Tensor, is_static, mistakes, operation, shape_text, torch
+from .common import Network, Shape, ShapeError, SizeLike, Tensor, is_static, operation, shape_text, torch
 from .constant import read_weights
-from .evaluation import Evaluate, Node, Shapes, count, evaluates
+from .evaluation import Evaluate, Mistakes, Node, Shapes, count, evaluates
 from .windows import check_positive, count_windows
 
 
@@ -234,10 +234,10 @@ class _Settings:
 
 
 WEIGHTS = {"kernel": "KERNEL", "bias": "BIAS"}
-mistakes("CONVOLUTION", windows=True)
+FACTS = {"category": "convolution", "flops": _flops, "weights": WEIGHTS, "mistakes": Mistakes(windows=True)}
 
 
-@evaluates("CONVOLUTION", category="convolution", flops=_flops, unbuilt=_reads_nothing, weights=WEIGHTS)
+@evaluates("CONVOLUTION", unbuilt=_reads_nothing, **FACTS)
 def _convolution(node: Node) -> Evaluate:
     """torch's kernel, in float32 for the half types, rounded once. Assumed: SAME padding is never negative; the sum of
     no elements is 0.
@@ -284,10 +284,7 @@ def _unbuilt(node: Node) -> str | None:
     )
 
 
-mistakes("DECONVOLUTION", windows=True)
-
-
-@evaluates("DECONVOLUTION", category="convolution", flops=_flops, unbuilt=_unbuilt, weights=WEIGHTS)
+@evaluates("DECONVOLUTION", unbuilt=_unbuilt, **FACTS)
 def _deconvolution(node: Node) -> Evaluate:
     """torch's kernel, in float32 for the half types, rounded once. Assumed: SAME cuts what exceeds the documented
     size."""

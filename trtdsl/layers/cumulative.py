@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .common import ShapeError, Tensor, add_layer, adds, member, mistakes, normalize_axis, operation, torch
-from .evaluation import Evaluate, Node, evaluates
+from .common import ShapeError, Tensor, add_layer, adds, member, normalize_axis, operation, torch
+from .evaluation import Evaluate, Mistakes, Node, evaluates
 
 
 @operation
@@ -33,10 +33,13 @@ def running_sum(x: torch.Tensor, axis: int) -> torch.Tensor:
     return total
 
 
-mistakes("CUMULATIVE", left_out=True, flags=("exclusive", "reverse"))
-
-
-@evaluates("CUMULATIVE", category="reduction", settings=True, flops=1)
+@evaluates(
+    "CUMULATIVE",
+    category="reduction",
+    settings=True,
+    flops=1,
+    mistakes=Mistakes(left_out=True, flags=("exclusive", "reverse")),
+)
 def _cumulative(node: Node) -> Evaluate:
     """Assumed: float16 and bfloat16 accumulate in float32; the order of the additions is not defined."""
     layer, dtype = node.layer, node.dtype
@@ -74,10 +77,7 @@ def reverse_sequence(x: Tensor, lengths: Tensor, batch_axis: int = 1, sequence_a
     return add_layer(add, x, lengths, shape=x.shape)
 
 
-mistakes("REVERSE_SEQUENCE", left_out=True)
-
-
-@evaluates("REVERSE_SEQUENCE", category="rearranging", settings=True)
+@evaluates("REVERSE_SEQUENCE", category="rearranging", settings=True, mistakes=Mistakes(left_out=True))
 def _reverse_sequence(node: Node) -> Evaluate:
     """Elements from the length on stay where they are."""
     batch, sequence = node.layer.batch_axis, node.layer.sequence_axis

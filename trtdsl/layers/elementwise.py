@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .base import add_layer, adds, broadcast, member, repeated, require_match
 from .cast import convert
-from .common import DefinitionError, Evaluate, Node, ShapeError, Tensor, evaluates, mistakes, operation, torch
+from .common import DefinitionError, Evaluate, Mistakes, Node, ShapeError, Tensor, evaluates, operation, torch
 
 
 @operation
@@ -118,19 +118,14 @@ _EVALUATE = {
 _OF_NUMBERS = {op: evaluate for op, evaluate in _EVALUATE.items() if op not in ("AND", "OR", "XOR")}
 
 
-mistakes(
-    "ELEMENTWISE",
-    members={
-        "op": {
-            "SUM": "SUB", "SUB": "SUM", "PROD": "SUM", "DIV": "PROD", "MAX": "MIN", "MIN": "MAX", "POW": "PROD",
-            "FLOOR_DIV": "DIV", "AND": "OR", "OR": "AND", "XOR": "OR", "EQUAL": "GREATER", "GREATER": "LESS",
-            "LESS": "GREATER",
-        }
-    },
-)  # fmt: skip
+_MISTAKEN = {
+    "SUM": "SUB", "SUB": "SUM", "PROD": "SUM", "DIV": "PROD", "MAX": "MIN", "MIN": "MAX", "POW": "PROD",
+    "FLOOR_DIV": "DIV", "AND": "OR", "OR": "AND", "XOR": "OR", "EQUAL": "GREATER", "GREATER": "LESS",
+    "LESS": "GREATER",
+}  # fmt: skip
 
 
-@evaluates("ELEMENTWISE", category="pointwise", carries_sizes=True, flops=1)
+@evaluates("ELEMENTWISE", category="pointwise", carries_sizes=True, flops=1, mistakes=Mistakes({"op": _MISTAKEN}))
 def _elementwise(node: Node) -> Evaluate:
     """Half types round once. MAX and MIN give NaN where the first operand is, those of half types where the second is.
     Integers wrap; DIV truncates, FLOOR_DIV rounds down, and a division by 0 is an error, since its result is not

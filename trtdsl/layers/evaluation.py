@@ -159,6 +159,26 @@ def count(shape: Sequence[int] | None) -> int:
 
 
 @dataclass(frozen=True)
+class Mistakes:
+    """What an author may write for another in a layer of one type, and a mutation test changes."""
+
+    members: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """For each attribute that is a member of an enum, the member that each may be confused with."""
+    flags: tuple[str, ...] = ()
+    """Attributes that are true or false."""
+    numbers: Mapping[str, Callable[[float], float]] = field(default_factory=dict)
+    """Attributes that are numbers, and another one for each."""
+    axes: bool = False
+    """Whether ``axes`` has the dimensions that the layer works over."""
+    windows: bool = False
+    """Whether the layer has windows with padding."""
+    left_out: bool = False
+    """Whether its operand could stand in its place."""
+    uses: Callable[[Any, str], bool] = lambda layer, attribute: True
+    """Whether a layer of this kind uses an attribute: one that it does not use cannot be mistaken."""
+
+
+@dataclass(frozen=True)
 class Kind:
     """What trtdsl knows of a layer type: how it is evaluated, what it costs, and what sort of layer it is."""
 
@@ -182,6 +202,7 @@ class Kind:
     fp8: str = ""
     """Whether builders let it take a tensor of fp8 ("takes"), a quantized constant ("constants"), and give fp8
     ("gives"), by their own messages."""
+    mistakes: Mistakes = Mistakes()
 
 
 KINDS: dict[str, Kind] = {}

@@ -4,20 +4,9 @@ from __future__ import annotations
 
 import itertools
 
-from .common import (
-    Shape,
-    ShapeError,
-    Tensor,
-    UnsupportedError,
-    add_layer,
-    adds,
-    member,
-    mistakes,
-    operation,
-    shape_text,
-    torch,
-)
-from .evaluation import Evaluate, Node, Shapes, evaluates
+from .base import add_layer, adds, member
+from .common import Shape, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
+from .evaluation import Evaluate, Mistakes, Node, Shapes, evaluates
 
 MISPLACED = (
     "TensorRT-RTX 1.7 reads the wrong pixels where a grid sample by CUBIC with FILL takes in the layer before it "
@@ -71,17 +60,16 @@ def _flops(node: Node, shapes: Shapes) -> int:
     return 2 * taps * shapes.elements
 
 
-mistakes(
-    "GRID_SAMPLE",
-    members={
+MISTAKES = Mistakes(
+    {
         "interpolation_mode": {"NEAREST": "LINEAR", "LINEAR": "NEAREST", "CUBIC": "LINEAR"},
         "sample_mode": {"FILL": "CLAMP", "CLAMP": "FILL", "REFLECT": "CLAMP"},
     },
     flags=("align_corners",),
-)  # fmt: skip
+)
 
 
-@evaluates("GRID_SAMPLE", category="sampling", flops=_flops)
+@evaluates("GRID_SAMPLE", category="sampling", flops=_flops, mistakes=MISTAKES)
 def _grid_sample(node: Node) -> Evaluate:
     """A coordinate that is NaN counts as -1. One that is infinite gives NaN in CUBIC, and in LINEAR with FILL. NEAREST
     rounds a point before REFLECT brings it inside. An image without pixels reads as 0.

@@ -9,7 +9,7 @@ from ..definition.graph import Region as Span
 from ..sizes.dim import TensorDim
 from .base import add_region_layer, normalize_axis
 from .common import DefinitionError, Network, Node, Shape, ShapeError, Size, SizeLike, Tensor, UnsupportedError, torch
-from .mistakes import mistakes
+from .evaluation import Mistakes
 from .region import Body, Region, Run, State, region
 from .shape import size_tensor
 from .shuffle import squeeze
@@ -157,6 +157,10 @@ def _inner(node: Node) -> Sequence[int]:
     owner=lambda node: node.layer.loop,
     opens=("ITERATOR", "RECURRENCE"),
     inner=_inner,
+    mistakes={
+        "LOOP_OUTPUT": Mistakes({"kind": {"CONCATENATE": "REVERSE", "REVERSE": "CONCATENATE"}}),
+        "ITERATOR": Mistakes(flags=("reverse",)),
+    },
 )
 def _loop(region: Region, body: Body) -> Run:
     """The WHILE condition is looked at before each iteration, the COUNT limit is read once.
@@ -250,7 +254,3 @@ class _Output:
         rest = [torch.zeros_like(values[0])] * (length - len(values))
         stacked = [*values, *rest]
         return torch.stack(stacked[::-1] if self.kind == "REVERSE" else stacked, self.axis)
-
-
-mistakes("LOOP_OUTPUT", members={"kind": {"CONCATENATE": "REVERSE", "REVERSE": "CONCATENATE"}})
-mistakes("ITERATOR", flags=("reverse",))

@@ -6,8 +6,8 @@ from contextlib import nullcontext
 
 from ..core.tensors.exact import beside
 from .base import add_layer, broadcast, folding, member, require_match
-from .common import Shape, ShapeError, SizeLike, Tensor, mistakes, np, operation, shape_text, torch
-from .evaluation import Evaluate, Node, Shapes, evaluates
+from .common import Shape, ShapeError, SizeLike, Tensor, np, operation, shape_text, torch
+from .evaluation import Evaluate, Mistakes, Node, Shapes, evaluates
 
 
 @operation
@@ -81,10 +81,10 @@ def _flops(node: Node, shapes: Shapes) -> int:
     return 2 * inner * shapes.elements
 
 
-mistakes("MATRIX_MULTIPLY", members={op: {"NONE": "TRANSPOSE", "TRANSPOSE": "NONE"} for op in ("op0", "op1")})
+MISTAKES = Mistakes({op: {"NONE": "TRANSPOSE", "TRANSPOSE": "NONE"} for op in ("op0", "op1")})
 
 
-@evaluates("MATRIX_MULTIPLY", category="product", flops=_flops)
+@evaluates("MATRIX_MULTIPLY", category="product", flops=_flops, mistakes=MISTAKES)
 def _matrix_multiply(node: Node) -> Evaluate:
     """torch's kernel, in float32 for the half types, rounded once."""
     op_a, op_b = (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from .base import add_layer, adds, axes_mask, axes_of, normalize_axis
 from .cast import cast
-from .common import DefinitionError, Evaluate, Node, ShapeError, Shapes, Tensor, evaluates, mistakes, operation, torch
+from .common import DefinitionError, Evaluate, Mistakes, Node, ShapeError, Shapes, Tensor, evaluates, operation, torch
 from .elementwise import elementwise
 from .lifting import HEIGHT, lifted
 from .reduce import is_few, reduce
@@ -61,11 +61,11 @@ def _written_out(x: Tensor, scale: Tensor, bias: Tensor, axes: Sequence[int], ep
     return cast(elementwise(elementwise(normal, factor, "PROD"), shift, "SUM"), x.dtype)
 
 
-mistakes("NORMALIZATION", axes=True, left_out=True, numbers={"epsilon": lambda x: x * 100 + 1e-2 * (x == 0)})
+MISTAKES = Mistakes(axes=True, left_out=True, numbers={"epsilon": lambda x: x * 100 + 1e-2 * (x == 0)})
 
 
 # 8 FLOPs: mean, difference, square, variance, root, division, scale, bias
-@evaluates("NORMALIZATION", category="normalization", flops=8)
+@evaluates("NORMALIZATION", category="normalization", flops=8, mistakes=MISTAKES)
 def _normalization(node: Node) -> Evaluate:
     """Assumed: float16 and bfloat16 are computed in float32 and rounded once, at the end."""
     layer, dtype = node.layer, node.dtype
@@ -115,10 +115,10 @@ def _lrn_flops(node: Node, shapes: Shapes) -> int:
     return shapes.elements * (node.layer.window_size + 4)
 
 
-mistakes("LRN", left_out=True, numbers=dict.fromkeys(("alpha", "beta", "k"), lambda x: x * 1.25))
+LRN_MISTAKES = Mistakes(left_out=True, numbers=dict.fromkeys(("alpha", "beta", "k"), lambda x: x * 1.25))
 
 
-@evaluates("LRN", category="normalization", flops=_lrn_flops)
+@evaluates("LRN", category="normalization", flops=_lrn_flops, mistakes=LRN_MISTAKES)
 def _lrn(node: Node) -> Evaluate:
     """Assumed: alpha is divided by the window, as in ONNX (whose parser hands alpha over unchanged) and Caffe."""
     layer, dtype = node.layer, node.dtype

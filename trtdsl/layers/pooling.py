@@ -7,20 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .base import PADDING_MODES, add_layer, adds, channels_last, member
-from .common import (
-    Evaluate,
-    Node,
-    Shape,
-    Shapes,
-    SizeLike,
-    Tensor,
-    UnsupportedError,
-    count,
-    evaluates,
-    mistakes,
-    operation,
-    torch,
-)
+from .common import Shape, SizeLike, Tensor, UnsupportedError, operation, torch
+from .evaluation import Evaluate, Mistakes, Node, Shapes, count, evaluates
 from .windows import check_positive
 
 INTEGER_BLEND = "TensorRT-RTX 1.7 rounds both shares of a MAX_AVERAGE_BLEND of int8: dequantize what is pooled"
@@ -141,16 +129,15 @@ def _average(x: torch.Tensor, windows: Sequence[Windows], *, exclusive: bool) ->
     return x
 
 
-mistakes(
-    "POOLING",
+MISTAKES = Mistakes(
     windows=True,
     members={"type": {"MAX": "AVERAGE", "AVERAGE": "MAX", "MAX_AVERAGE_BLEND": "AVERAGE"}},
     numbers={"blend_factor": lambda x: 1 - x},
     uses=lambda layer, attribute: attribute != "blend_factor" or layer.type.name == "MAX_AVERAGE_BLEND",
-)  # fmt: skip
+)
 
 
-@evaluates("POOLING", category="reduction", flops=_flops)
+@evaluates("POOLING", category="reduction", flops=_flops, mistakes=MISTAKES)
 def _pooling(node: Node) -> Evaluate:
     """Computed in float32. Assumed: the elements that rounding a size up adds never count in an average (of them
     alone it is 0), the padding only where it is not excluded; SAME padding is never negative.

@@ -8,9 +8,9 @@ from typing import Any
 from ..core.tensors.exact import beside
 from .base import add_layer, adds, normalize_axis
 from .cast import cast, convert
-from .common import ShapeError, Tensor, as_dtype, dtype_name, mistakes, operation, torch
+from .common import ShapeError, Tensor, as_dtype, dtype_name, operation, torch
 from .elementwise import elementwise, extreme, is_half
-from .evaluation import Evaluate, Node, evaluates
+from .evaluation import Evaluate, Mistakes, Node, evaluates
 from .shuffle import shuffle
 
 
@@ -149,10 +149,14 @@ def _has_blocks(layer: Any) -> bool:
         return False
 
 
-mistakes("QUANTIZE", left_out=True)
-
-
-@evaluates("QUANTIZE", category="pointwise", flops=3, unbuilt=_narrow_blocks, fp8="gives")
+@evaluates(
+    "QUANTIZE",
+    category="pointwise",
+    flops=3,
+    unbuilt=_narrow_blocks,
+    fp8="gives",
+    mistakes=Mistakes(left_out=True),
+)
 def _quantize(node: Node) -> Evaluate:
     """int8: a product with the reciprocal of the scale, in the type of the operand, in half types with each step
     rounded. A quotient where the scale is one of blocks, and, of half types, where it is no constant; for fp8 always.

@@ -5,21 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .base import add_layer, adds, axes_mask, axes_of, member, normalize_axis
-from .common import (
-    DefinitionError,
-    Evaluate,
-    Node,
-    Shape,
-    Shapes,
-    Tensor,
-    count,
-    dtype_name,
-    evaluates,
-    mistakes,
-    operation,
-    torch,
-)
+from .common import DefinitionError, Shape, Tensor, dtype_name, operation, torch
 from .elementwise import elementwise
+from .evaluation import Evaluate, Mistakes, Node, count, evaluates
 from .unary import unary
 
 FEW = range(2, 7)
@@ -98,10 +86,16 @@ _EVALUATE = {
 }
 
 
-mistakes("REDUCE", axes=True, members={"op": {"SUM": "AVG", "AVG": "SUM", "MAX": "MIN", "MIN": "MAX", "PROD": "SUM"}})
+_MISTAKEN = {"SUM": "AVG", "AVG": "SUM", "MAX": "MIN", "MIN": "MAX", "PROD": "SUM"}
 
 
-@evaluates("REDUCE", category="reduction", carries_sizes=True, flops=lambda node, shapes: count(shapes.inputs[0]))
+@evaluates(
+    "REDUCE",
+    category="reduction",
+    carries_sizes=True,
+    flops=lambda node, shapes: count(shapes.inputs[0]),
+    mistakes=Mistakes({"op": _MISTAKEN}, axes=True),
+)
 def _reduce(node: Node) -> Evaluate:
     """The half types accumulate in float32. MAX and MIN skip NaN, an average of integers truncates, and nothing reduces
     to the values of ReduceOperation's table (int8, which the table gives quantized, as the other integers).
@@ -131,14 +125,8 @@ def softmax(x: Tensor, axis: int) -> Tensor:
     return add_layer(adds("add_softmax", axes=1 << axis), x, shape=x.shape, order=lambda: x.order, what=what)
 
 
-def _softmax_flops(node: Node, shapes: Shapes) -> int:
-    return 5 * shapes.elements  # maximum, subtraction, exponential, sum, division
-
-
-mistakes("SOFTMAX", axes=True, left_out=True)
-
-
-@evaluates("SOFTMAX", category="normalization", flops=_softmax_flops)
+# 5 FLOPs: maximum, subtraction, exponential, sum, division
+@evaluates("SOFTMAX", category="normalization", flops=5, mistakes=Mistakes(axes=True, left_out=True))
 def _softmax(node: Node) -> Evaluate:
     """Computed in float32 and rounded once, the greatest element subtracted first."""
     axes = axes_of(node.layer.axes, len(node.inputs[0].shape))
@@ -168,10 +156,7 @@ def ragged_softmax(x: Tensor, bounds: Tensor) -> Tensor:
     return add_layer(adds("add_ragged_softmax"), x, bounds, shape=x.shape)
 
 
-mistakes("RAGGED_SOFTMAX", left_out=True)
-
-
-@evaluates("RAGGED_SOFTMAX", category="reduction", flops=_softmax_flops)
+@evaluates("RAGGED_SOFTMAX", category="reduction", flops=5, mistakes=Mistakes(left_out=True))
 def _ragged_softmax(node: Node) -> Evaluate:
     """Computed in the tensor's type, without the greatest element subtracted first: great elements overflow. What lies
     beyond a sequence's length is 0.

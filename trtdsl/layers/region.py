@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..core.lazy import torch
-from .evaluation import KINDS, Node
+from .evaluation import KINDS, Mistakes, Node
 
 Program = Any
 """Layers made ready to run, in order."""
@@ -61,6 +61,8 @@ class RegionKind:
     inner: Callable[[Node], Collection[int]]
     """The inputs of a boundary layer that come from inside."""
     prepare: Callable[[Region, Body], Run]
+    mistakes: Mapping[str, Mistakes] = field(default_factory=dict)
+    """By boundary layer type."""
 
 
 @dataclass
@@ -106,6 +108,13 @@ def category_of(type: str) -> str:
     return KINDS[type].category if type in KINDS else "other"
 
 
+def mistakes_of(type: str) -> Mistakes:
+    """What is easily mistaken in layers of a type."""
+    if type in REGIONS:
+        return REGIONS[type].mistakes.get(type, Mistakes())
+    return KINDS[type].mistakes if type in KINDS else Mistakes()
+
+
 def region(
     name: str,
     *,
@@ -113,11 +122,12 @@ def region(
     owner: Callable[[Node], Any],
     inner: Callable[[Node], Collection[int]],
     opens: Sequence[str] = (),
+    mistakes: Mapping[str, Mistakes] = {},
 ) -> Callable[[Callable[[Region, Body], Run]], Callable[[Region, Body], Run]]:
     """Registers a kind of region; the decorated ``prepare(region, body)`` gives the function that runs it."""
 
     def register(prepare: Callable[[Region, Body], Run]) -> Callable[[Region, Body], Run]:
-        kind = RegionKind(name, boundary, owner, tuple(opens), inner, prepare)
+        kind = RegionKind(name, boundary, owner, tuple(opens), inner, prepare, mistakes)
         REGIONS.update(dict.fromkeys(boundary, kind))
         return prepare
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 
 from .base import add_layer, adds, member
-from .common import ShapeError, SizeLike, Tensor, UnsupportedError, is_static, mistakes, np, operation, torch
-from .evaluation import Evaluate, Node, Shapes, evaluates
+from .common import ShapeError, SizeLike, Tensor, UnsupportedError, is_static, np, operation, torch
+from .evaluation import Evaluate, Mistakes, Node, Shapes, evaluates
 from .shape import size_tensor
 
 WITH_BATCH = (
@@ -99,8 +99,7 @@ def _flops(node: Node, shapes: Shapes) -> int:
     return 2 * (2 if mode == "LINEAR" else 4) ** changed * shapes.elements
 
 
-mistakes(
-    "RESIZE",
+MISTAKES = Mistakes(
     members={
         "resize_mode": {"NEAREST": "LINEAR", "LINEAR": "NEAREST", "CUBIC": "LINEAR"},
         "coordinate_transformation": {
@@ -112,7 +111,7 @@ mistakes(
 )  # fmt: skip
 
 
-@evaluates("RESIZE", category="sampling", settings=True, flops=_flops)
+@evaluates("RESIZE", category="sampling", settings=True, flops=_flops, mistakes=MISTAKES)
 def _resize(node: Node) -> Evaluate:
     """The nearest positions are computed in float32, a scale rounded to six decimals first. ALIGN_CORNERS takes
     ``(m - 1) / (n - 1)`` whatever the scales, and element 0 where n is 1.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import builtins
 from collections.abc import Sequence
 
-from .common import ShapeError, SizeLike, Tensor, add_layer, adds, is_static, member, mistakes, operation, torch
-from .evaluation import Evaluate, Node, compact, evaluates, given_dims
+from .common import ShapeError, SizeLike, Tensor, add_layer, adds, is_static, member, operation, torch
+from .evaluation import Evaluate, Mistakes, Node, compact, evaluates, given_dims
 from .lifting import lifted
 from .shape import size_tensor
 
@@ -51,10 +51,10 @@ def slice(
     return add_layer(add, x, *dynamic, fill, shape=tuple(size), order=lambda: x.order, partial=partial)
 
 
-mistakes("SLICE", members={"mode": {"FILL": "CLAMP", "CLAMP": "WRAP", "REFLECT": "CLAMP", "WRAP": "CLAMP"}})
+MISTAKES = Mistakes({"mode": {"FILL": "CLAMP", "CLAMP": "WRAP", "REFLECT": "CLAMP", "WRAP": "CLAMP"}})
 
 
-@evaluates("SLICE", category="rearranging", settings=True, carries_sizes=True, computes=False)
+@evaluates("SLICE", category="rearranging", settings=True, carries_sizes=True, computes=False, mistakes=MISTAKES)
 def _slice(node: Node) -> Evaluate:
     """STRICT_BOUNDS is checked when the layer runs. A slice of less than a quarter of its tensor is copied."""
     layer = node.layer

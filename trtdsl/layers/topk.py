@@ -6,8 +6,8 @@ from typing import Any
 
 from .base import add_layer, adds, axes_of, member, normalize_axis
 from .cast import cast
-from .common import ShapeError, Size, SizeLike, Tensor, as_dtype, mistakes, operation, torch
-from .evaluation import Evaluate, Node, Shapes, compact, count, evaluates
+from .common import ShapeError, Size, SizeLike, Tensor, as_dtype, operation, torch
+from .evaluation import Evaluate, Mistakes, Node, Shapes, compact, count, evaluates
 from .shape import size_tensor
 from .shuffle import squeeze
 
@@ -54,10 +54,10 @@ def _topk_flops(node: Node, shapes: Shapes) -> int:
     return count(x) * max((x[axis] - 1).bit_length(), 1)
 
 
-mistakes("TOPK", members={"op": {"MAX": "MIN", "MIN": "MAX"}})
+MISTAKES = Mistakes({"op": {"MAX": "MIN", "MIN": "MAX"}})
 
 
-@evaluates("TOPK", category="reduction", settings=True, flops=_topk_flops)
+@evaluates("TOPK", category="reduction", settings=True, flops=_topk_flops, mistakes=MISTAKES)
 def _topk(node: Node) -> Evaluate:
     """Assumed: NaN is greater than every number, as torch and numpy sort it; the documentation does not say."""
     layer = node.layer

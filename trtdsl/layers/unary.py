@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .common import Evaluate, Node, Tensor, add_layer, adds, dtype_name, evaluates, member, mistakes, operation, torch
+from .common import Evaluate, Mistakes, Node, Tensor, add_layer, adds, dtype_name, evaluates, member, operation, torch
 from .elementwise import is_half
 
 
@@ -45,21 +45,16 @@ _OWN = {"SIGN": _sign, "ERF": erf}
 OF_INTEGERS = ("ABS", "NEG", "SIGN")
 
 
-mistakes(
-    "UNARY",
-    left_out=True,
-    members={
-        "op": {
-            "EXP": "SINH", "SQRT": "ABS", "RECIP": "NEG", "SIN": "COS", "COS": "SIN", "TAN": "SIN", "SINH": "TAN",
-            "COSH": "SINH", "ASIN": "ATAN", "ACOS": "ASIN", "ATAN": "SIN", "LOG": "SQRT", "ASINH": "ATAN",
-            "ACOSH": "LOG", "ATANH": "TAN", "CEIL": "FLOOR", "FLOOR": "ROUND", "ROUND": "FLOOR", "ERF": "ATAN",
-            "ISINF": "ISNAN", "ISNAN": "ISINF",
-        }
-    },
-)  # fmt: skip
+_MISTAKEN = {
+    "EXP": "SINH", "SQRT": "ABS", "RECIP": "NEG", "SIN": "COS", "COS": "SIN", "TAN": "SIN", "SINH": "TAN",
+    "COSH": "SINH", "ASIN": "ATAN", "ACOS": "ASIN", "ATAN": "SIN", "LOG": "SQRT", "ASINH": "ATAN",
+    "ACOSH": "LOG", "ATANH": "TAN", "CEIL": "FLOOR", "FLOOR": "ROUND", "ROUND": "FLOOR", "ERF": "ATAN",
+    "ISINF": "ISNAN", "ISNAN": "ISINF",
+}  # fmt: skip
+MISTAKES = Mistakes({"op": _MISTAKEN}, left_out=True)
 
 
-@evaluates("UNARY", category="pointwise", carries_sizes=True, flops=1)
+@evaluates("UNARY", category="pointwise", carries_sizes=True, flops=1, mistakes=MISTAKES)
 def _unary(node: Node) -> Evaluate:
     """Half types round once. ROUND is half to even; SIGN of NaN is NaN. TensorRT takes int8 for every operation, but
     builds only those that integers have: the others are refused.

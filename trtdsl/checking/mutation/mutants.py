@@ -15,7 +15,7 @@ from ...core.lazy import np, torch
 from ...layers.base import axes_of
 from ...layers.constant import Values, read_weights
 from ...layers.evaluation import KINDS, Evaluate, Node, kind, weights_of
-from ...layers.mistakes import MISTAKES, Mistakes
+from ...layers.region import mistakes_of
 
 Wrap = Callable[[Evaluate], Evaluate]
 HALVES = ("float16", "bfloat16")
@@ -76,7 +76,7 @@ UNLIMITED = 1e30  # a bound without effect
 
 
 def _attributes(node: Node) -> Iterator[tuple[str, Altered]]:
-    layer, found = node.layer, MISTAKES.get(node.type, Mistakes())
+    layer, found = node.layer, mistakes_of(node.type)
     for attribute, table in found.members.items():
         member = getattr(layer, attribute)
         if other := table.get(member.name):
@@ -227,7 +227,7 @@ def around(*types: str) -> Callable[[Around], Around]:
 
 
 def _wrapped(node: Node) -> Iterator[tuple[str, Wrap]]:
-    if node.type in MISTAKES and MISTAKES[node.type].left_out and node.inputs[0].dtype == node.outputs[0].dtype:
+    if mistakes_of(node.type).left_out and node.inputs[0].dtype == node.outputs[0].dtype:
         yield "left out", lambda evaluate: lambda x, *rest: x
     for function in AROUND.get(node.type, ()):
         yield from function(node)
