@@ -74,6 +74,10 @@ LAYERS_PAGE = '''\
 
 In the examples, ``net`` is a new ``td.Network()``.
 """
+
+from typing import Any as _Any
+
+from ..core.errors import no_attribute as _no_attribute
 '''
 METHODS_HEAD = '''\
 """Functions of trtdsl.functional as methods of Tensor; written by tools/make_contents.py."""
@@ -197,11 +201,10 @@ def page(room: Path, head: str, also: set[str]) -> str:
     """The text of a floor's ``__init__.py`` with an import of each name."""
     found = offers(room, set(), also)
     lines = [f"from .{module} import {name} as {name}\n" for module, names in found.items() for name in names]
-    if (room / "absent.py").exists():
-        lines.append("from .absent import absent as __getattr__  # noqa: F401\n")
     names = 'sorted(name for name, made in globals().items() if callable(made) and name[0] != "_")'
     ignored = "# pyright: ignore[reportUnsupportedDunderAll]"
     text = f"\n__all__ = {names}  {ignored}\n\n\ndef __dir__() -> list[str]:\n    return __all__\n"
+    text += "\n\ndef __getattr__(name: str) -> _Any:\n    raise _no_attribute(__name__, name, __all__)\n"
     return formatted(head + "\n" + "".join(lines) + text, room / "__init__.py")
 
 

@@ -450,6 +450,12 @@ class Network:
         """The author's call that layers are added for; nothing within another one, since the outermost counts."""
         return Operation(self, name, location) if self.current_operation is None else nullcontext()
 
+    def shared(self, key: Any, make: Callable[[], R]) -> R:
+        """What lowerings have in common, made by the first of them."""
+        if key not in self.cache:
+            self.cache[key] = make()
+        return self.cache[key]
+
     @property
     def regions(self) -> int:
         """Loops and branches, all that there are so far."""

@@ -185,10 +185,7 @@ class Policy:
 
 def _quantized(x: Tensor, scale: float) -> Tensor:
     """A value rounded to int8, in float16: once for all calls that take it so."""
-    cache = x.network.cache
-    if ("int8", x, scale) not in cache:
-        cache["int8", x, scale] = quantization.rounded(x.to(torch.float16), scale)
-    return cache["int8", x, scale]
+    return x.network.shared(("int8", x, scale), lambda: quantization.rounded(x.to(torch.float16), scale))
 
 
 def is_low(x: Any) -> bool:

@@ -3,7 +3,9 @@
 In the examples, ``net`` is a new ``td.Network()``.
 """
 
-from .absent import absent as __getattr__  # noqa: F401
+from typing import Any as _Any
+
+from ..core.errors import no_attribute as _no_attribute
 from .activation import activation as activation
 from .activation import parametric_relu as parametric_relu
 from .attention import attention as attention
@@ -64,3 +66,7 @@ __all__ = sorted(name for name, made in globals().items() if callable(made) and 
 
 def __dir__() -> list[str]:
     return __all__
+
+
+def __getattr__(name: str) -> _Any:
+    raise _no_attribute(__name__, name, __all__)

@@ -55,26 +55,20 @@ def attention(
         )
 
     trt = network.trt
-    kind = member(trt.CausalMaskKind, causal, "causal mask")
-    norm = member(trt.AttentionNormalizationOp, normalization, "normalization")
-
-    def add(target, query, key, value, mask, scale, query_lengths, key_value_lengths):
-        layer = target.definition.add_attention_v2(query, key, value, norm, kind)
-        if layer is None:
-            return None
-        layer.decomposable = decomposable
-        if mask is not None:
-            layer.mask = mask
-        if scale is not None:
-            layer.normalization_quantize_scale = scale
-            layer.normalization_quantize_to_type = target.network.backend.data_type(as_dtype(quantize_dtype))
-        if query_lengths is not None:
-            layer.query_form, layer.query_lengths = trt.AttentionIOForm.PACKED_NHD, query_lengths
-        if key_value_lengths is not None:
-            if len(key.shape) == 3:
-                layer.key_value_form = trt.AttentionIOForm.PACKED_NHD
-            layer.key_value_lengths = key_value_lengths
-        return layer
+    packed = trt.AttentionIOForm.PACKED_NHD
+    add = adds(
+        "add_attention_v2",
+        member(trt.AttentionNormalizationOp, normalization, "normalization"),
+        member(trt.CausalMaskKind, causal, "causal mask"),
+        takes=3,
+        named=("mask", "normalization_quantize_scale", "query_lengths", "key_value_lengths"),
+        decomposable=decomposable,
+        normalization_quantize_to_type=None
+        if quantize_dtype is None
+        else network.backend.data_type(as_dtype(quantize_dtype)),
+        query_form=None if query_lengths is None else packed,
+        key_value_form=None if key_value_lengths is None or key.ndim != 3 else packed,
+    )
 
     def finish(_: Any, name: str) -> None:  # IAttention's name does not reach its layers, which are the last ones
         definition = network.target.definition
@@ -264,14 +258,10 @@ def kv_cache_update(
     (2, 3, 10, 8)
     """
 
-    cache_mode = member(cache.network.trt.KVCacheMode, mode, "cache mode")
-
-    def add(target, cache, update, write_indices, lengths):
-        layer = target.definition.add_kv_cache_update(cache, update, write_indices, cache_mode)
-        if layer is not None and lengths is not None:
-            layer.update_form, layer.update_lengths = target.trt.AttentionIOForm.PACKED_NHD, lengths
-        return layer
-
+    trt = cache.network.trt
+    form = None if update_lengths is None else trt.AttentionIOForm.PACKED_NHD
+    mode = member(trt.KVCacheMode, mode, "cache mode")
+    add = adds("add_kv_cache_update", mode, takes=3, named=("update_lengths",), update_form=form)
     return add_layer(add, cache, update, write_indices, update_lengths, shape=cache.shape, fold=False)
 
 

@@ -110,25 +110,36 @@ def add_layer(
 
 
 def adds(
-    method: str, *arguments: Any, takes: int | None = None, numbers: Mapping[str, float | None] = {}, **attributes: Any
+    method: str,
+    *arguments: Any,
+    takes: int | None = None,
+    together: bool = False,
+    named: Sequence[str] = (),
+    numbers: Mapping[str, float | None] = {},
+    region: Region | None = None,
+    **attributes: Any,
 ) -> Callable[..., Any]:
     """For :func:`add_layer`: ``method`` of INetworkDefinition with the operands and ``arguments``, then attributes.
 
-    It gets the first ``takes`` operands, all of them by default; the others become inputs at their places. ``numbers``
-    are attributes that TensorRT keeps as C floats. None leaves an attribute or an input as it is.
+    It gets the first ``takes`` operands, all of them by default, as one list where they go ``together``; the others
+    become attributes of these names, or inputs at their places. ``numbers`` are attributes that TensorRT keeps as C
+    floats. None leaves an attribute or an input as it is. ``region`` is the loop or branch that has the method.
     """
 
     def add(target: LayerTarget, *handles: Any) -> Any:
-        layer = getattr(target.definition, method)(*handles[:takes], *arguments)
+        owner = target.definition if region is None else region.made
+        taken = handles[:takes]
+        layer = getattr(owner, method)(*([list(taken)] if together else taken), *arguments)
         if layer is None:
             return None
         for name, number in numbers.items():
             if number is not None:
                 target.set_number(layer, name, number)
-        for name, value in attributes.items():
+        rest = handles[len(taken) :]
+        for name, value in (*attributes.items(), *zip(named, rest)):
             if value is not None:
                 setattr(layer, name, value)
-        for place, handle in enumerate(handles[takes:] if takes is not None else (), takes or 0):
+        for place, handle in enumerate(() if named else rest, len(taken)):
             if handle is not None:
                 layer.set_input(place, handle)
         return layer
@@ -138,20 +149,24 @@ def adds(
 
 
 def add_region_layer(
-    region: Region, add: Callable[..., Any], *operands: Tensor, ends: bool = False, **facts: Any
+    region: Region,
+    name: str,
+    method: str,
+    *operands: Tensor,
+    arguments: Sequence[Any] = (),
+    ends: bool = False,
+    **facts: Any,
 ) -> Any:
-    """As :func:`add_layer`, of a loop or a conditional: ``add`` gets TensorRT's object for that first.
+    """As :func:`add_layer`, by a method of the loop or the conditional, for a call of this name.
 
-    ``ends``: the result is the region's.
+    It gets the first operand, or all where there is nothing else that it takes (``arguments``). ``ends``: the result is
+    the region's, which has all up to here.
     """
-    return add_layer(
-        lambda target, *handles: add(region.made, *handles),
-        *operands,
-        fold=False,
-        ends=ends,
-        takes=not ends,
-        **facts,
-    )
+    with region.network.operation(name):
+        if ends:
+            region.extend()
+        add = adds(method, *arguments, takes=1 if arguments else None, region=region)
+        return add_layer(add, *operands, fold=False, ends=ends, takes=not ends, **facts)
 
 
 def _sizes(network: Network, sizes: Sequence[Any], result: Tensor, operation: Operation) -> Shape:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .common import DefinitionError, ShapeError, SizeLike, Tensor, add_layer, normalize_axis, operation, torch
+from .common import DefinitionError, ShapeError, SizeLike, Tensor, add_layer, adds, normalize_axis, operation, torch
 from .evaluation import Evaluate, Node, evaluates
 from .lifting import HEIGHT, lifted
 
@@ -39,17 +39,11 @@ def concatenation(tensors: Sequence[Tensor], axis: int) -> Tensor:
         images, back = image
         return back(concatenation(images, axis + (axis >= HEIGHT)))
 
-    def add(target, *handles):
-        layer = target.definition.add_concatenation(list(handles))
-        if layer is not None:
-            layer.axis = axis
-        return layer
-
     def order() -> tuple[int, ...]:
         orders = {tensor.order for tensor in tensors}
         return orders.pop() if len(orders) == 1 else tuple(range(len(shape)))
 
-    return add_layer(add, *tensors, shape=tuple(shape), order=order)
+    return add_layer(adds("add_concatenation", together=True, axis=axis), *tensors, shape=tuple(shape), order=order)
 
 
 @evaluates("CONCATENATION", category="rearranging", carries_sizes=True, computes=False, fp8="takes gives")

@@ -33,15 +33,11 @@ class Conditional:
         self.network: Network = condition.network
         self._sizes = sizes
         self._region = Span(self.network, "add_if_conditional")
-        with self.network.operation("conditional"):
-            add_region_layer(
-                self._region, lambda branch, condition: branch.set_condition(condition), condition, shape=[]
-            )
+        add_region_layer(self._region, "conditional", "set_condition", condition, shape=[])
 
     def input(self, x: Tensor) -> Tensor:
         """``x`` for use in the subgraphs: one IIfConditionalInputLayer."""
-        with self.network.operation("conditional.input"):
-            return add_region_layer(self._region, lambda branch, x: branch.add_input(x), x, shape=x.shape)
+        return add_region_layer(self._region, "conditional.input", "add_input", x, shape=x.shape)
 
     def output(self, then: Tensor, otherwise: Tensor) -> Tensor:
         """``then`` where the condition holds, else ``otherwise``: one IIfConditionalOutputLayer.
@@ -53,16 +49,8 @@ class Conditional:
             raise ShapeError(f"the subgraphs give {then} and {otherwise}: their ranks and dtypes must match")
         pairs = zip(outer(then.shape), outer(otherwise.shape), strict=True)
         shape: tuple[SizeLike | None, ...] = tuple(itertools.starmap(self._joined, pairs))
-        with self.network.operation("conditional.output"):
-            self._region.extend()
-            return add_region_layer(
-                self._region,
-                lambda branch, then, otherwise: branch.add_output(then, otherwise),
-                then,
-                otherwise,
-                shape=shape,
-                ends=True,
-            )
+        facts = {"shape": shape, "ends": True}
+        return add_region_layer(self._region, "conditional.output", "add_output", then, otherwise, **facts)
 
     def _joined(self, then: SizeLike, otherwise: SizeLike) -> SizeLike | None:
         if then == otherwise or self._sizes is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 
-from .common import ShapeError, SizeLike, Tensor, UnsupportedError, add_layer, folding, operation, torch
+from .common import ShapeError, SizeLike, Tensor, UnsupportedError, add_layer, adds, folding, operation, torch
 from .evaluation import Evaluate, Node, Shapes, evaluates
 
 Labels = list[str]
@@ -36,9 +36,7 @@ def einsum(equation: str, *operands: Tensor) -> Tensor:
             if sizes.get(label, 1) == 1 or (isinstance(size, int) and size != 1):
                 sizes[label] = size
 
-    def add(target, *handles):
-        return target.definition.add_einsum(list(handles), equation)
-
+    add = adds("add_einsum", equation, together=True)
     summed = [size for label, size in sizes.items() if label not in output and size != 1]
     with folding(operands[0].network) if summed else nullcontext():  # as matrix_multiply
         return add_layer(add, *operands, shape=tuple(sizes[label] for label in output))

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..definition.graph import Region as Span
 from ..sizes.dim import TensorDim
-from .base import add_region_layer, normalize_axis
+from .base import add_layer, add_region_layer, normalize_axis
 from .common import DefinitionError, Network, Node, Shape, ShapeError, Size, SizeLike, Tensor, UnsupportedError, torch
 from .evaluation import Mistakes
 from .region import Body, Region, Run, State, region
@@ -57,8 +57,8 @@ class Loop:
             raise ShapeError(f"a trip limit must be a scalar, not of {tensor.ndim} dimensions")
         self._limits.add(kind)
         limit = getattr(self.network.trt.TripLimit, kind)
-        with self.network.operation(f"loop.{kind.lower()}"):
-            add_region_layer(self._region, lambda loop, tensor: loop.add_trip_limit(tensor, limit), tensor, shape=[])
+        name = f"loop.{kind.lower()}"
+        add_region_layer(self._region, name, "add_trip_limit", tensor, arguments=[limit], shape=[])
 
     def iterator(self, x: Tensor, axis: int = 0, reverse: bool = False) -> Tensor:
         """The slice of ``x`` at the iteration's index along ``axis``; from the last one on for ``reverse``.
@@ -66,9 +66,8 @@ class Loop:
         One IIteratorLayer.
         """
         axis = normalize_axis(axis, x.ndim)
-        with self.network.operation("loop.iterator"):
-            shape = x.shape[:axis] + x.shape[axis + 1 :]
-            return add_region_layer(self._region, lambda loop, x: loop.add_iterator(x, axis, reverse), x, shape=shape)
+        shape, how = x.shape[:axis] + x.shape[axis + 1 :], (axis, reverse)
+        return add_region_layer(self._region, "loop.iterator", "add_iterator", x, arguments=how, shape=shape)
 
     def recurrence(self, initial: Tensor) -> Tensor:
         """A value that each iteration hands to the next: ``initial`` at first, then what :meth:`next` says.
@@ -76,13 +75,8 @@ class Loop:
         One IRecurrenceLayer.
         """
         layers: list[Any] = []
-
-        def add(loop, initial):
-            layers.append(loop.add_recurrence(initial))
-            return layers[0]
-
-        with self.network.operation("loop.recurrence"):
-            value = add_region_layer(self._region, add, initial, shape=initial.shape)
+        facts = {"shape": initial.shape, "finish": lambda layer, name: layers.append(layer)}
+        value = add_region_layer(self._region, "loop.recurrence", "add_recurrence", initial, **facts)
         self._recurrences[id(value)] = (value, layers)
         return value
 
@@ -94,19 +88,13 @@ class Loop:
             raise ShapeError(f"a recurrence of {recurrence} cannot become {value}")
         _, layers = self._recurrences.pop(id(recurrence))
         with self.network.operation("loop.next"):
-            add_region_layer(
-                self._region, lambda loop, value: layers[0].set_input(1, value), value, shape=[], completes=True
-            )
+            add = lambda target, value: layers[0].set_input(1, value)  # noqa: E731
+            add_layer(add, value, shape=[], fold=False, takes=True, completes=True)
 
     def last_value(self, recurrence: Tensor) -> Tensor:
         """The recurrence's value after the last iteration: one ILoopOutputLayer."""
-        kind = self.network.trt.LoopOutput.LAST_VALUE
-        with self.network.operation("loop.last_value"):
-            self._region.extend()
-            shape = outer(recurrence.shape)
-            return add_region_layer(
-                self._region, lambda loop, value: loop.add_loop_output(value, kind), recurrence, shape=shape, ends=True
-            )
+        facts = {"arguments": [self.network.trt.LoopOutput.LAST_VALUE], "shape": outer(recurrence.shape), "ends": True}
+        return add_region_layer(self._region, "loop.last_value", "add_loop_output", recurrence, **facts)
 
     def concatenate(self, value: Tensor, length: Tensor | SizeLike, axis: int = 0, reverse: bool = False) -> Tensor:
         """The values of all iterations, stacked along a new dimension ``axis`` of size ``length``.
@@ -118,21 +106,10 @@ class Loop:
         if not isinstance(length, Tensor):
             size = length
             length = squeeze(size_tensor(self.network, [length]), [0])
-        kinds = self.network.trt.LoopOutput
-        kind = kinds.REVERSE if reverse else kinds.CONCATENATE
-
-        def add(loop, value, length):
-            layer = loop.add_loop_output(value, kind, axis)
-            if layer is not None:
-                layer.set_input(1, length)
-            return layer
-
-        inner = outer(value.shape)
-        with self.network.operation("loop.concatenate"):
-            self._region.extend()
-            return add_region_layer(
-                self._region, add, value, length, shape=(*inner[:axis], size, *inner[axis:]), ends=True
-            )
+        kinds, inner = self.network.trt.LoopOutput, outer(value.shape)
+        how = kinds.REVERSE if reverse else kinds.CONCATENATE, axis
+        facts = {"arguments": how, "shape": (*inner[:axis], size, *inner[axis:]), "ends": True}
+        return add_region_layer(self._region, "loop.concatenate", "add_loop_output", value, length, **facts)
 
 
 def outer(shape: Shape) -> tuple[SizeLike | None, ...]:

@@ -179,15 +179,13 @@ class _Graph:
         self.boundary = {id(item): frozenset(item.inside) for item in regions}
 
     def after(self, item: Region) -> set[int]:
-        """What depends on the opening layers, up to the region's own end; a region reached is inside as a whole."""
+        """What depends on the opening layers, up to the region's own end."""
         own = self.boundary[id(item)]
         found: set[int] = set()
         waiting = [index for index in own if self.nodes[index].type in item.kind.opens]
         while waiting:
-            for user in self.users[waiting.pop()]:
-                if user in found or user in own:
-                    continue
-                reached = {user, *(self.boundary[id(self.bounds[user])] if user in self.bounds else ())}
+            for user in self.users[waiting.pop()] - found - own:
+                reached = self._whole(user)
                 waiting.extend(reached - found)
                 found |= reached
         return found
@@ -195,51 +193,35 @@ class _Graph:
     def exclusive(self, item: Region) -> set[int]:
         """What nothing but the region's inner inputs needs."""
         own = self.boundary[id(item)]
-        lazy = {
-            self.maker[tensor.name]
-            for index in own
-            for place in item.kind.inner(self.nodes[index])
-            if (tensor := self.nodes[index].inputs[place]) is not None and tensor.name in self.maker
-        }
+        lazy, others = set[str](), set(self.outputs)
+        for node in map(self.nodes.__getitem__, own):
+            inner = item.kind.inner(node)
+            for place, tensor in enumerate(node.inputs):
+                if tensor is not None:
+                    (lazy if place in inner else others).add(tensor.name)
+        found = self._before(lazy, own)
+        for index, node in enumerate(self.nodes):
+            if index not in found and index not in own:
+                others.update(node.needs)
+            elif index in self.bounds and index not in own and own & self.bounds[index].inside:  # of one around this
+                others.update(node.makes)
+        return found - self._before(others, own)
+
+    def _before(self, names: Iterable[str], own: frozenset[int]) -> set[int]:
+        """What makes these tensors, up to the region's own layers."""
         found: set[int] = set()
-        self._before(lazy, found, own)
-        waiting = list(found)
-        while waiting:  # a layer that is used elsewhere is outside, with the layers that make its operands
+        waiting = [self.maker[name] for name in names if name in self.maker]
+        while waiting:
             index = waiting.pop()
-            if index not in found or self._only(index, found, item, own):
-                continue
-            gone = found & {index, *(self.boundary[id(self.bounds[index])] if index in self.bounds else ())}
-            found -= gone
-            waiting.extend(self.maker[name] for other in gone for name in self.nodes[other].needs if name in self.maker)
+            if index not in found and index not in own:
+                found |= (reached := self._whole(index))
+                needs = (name for each in reached for name in self.nodes[each].needs)
+                waiting.extend(self.maker[name] for name in needs if name in self.maker)
         return found
 
-    def _before(self, waiting: Iterable[int], found: set[int], own: frozenset[int]) -> None:
-        stack = [index for index in waiting if index not in own]
-        while stack:
-            index = stack.pop()
-            if index in found or index in own:
-                continue
-            reached = {index, *(self.boundary[id(self.bounds[index])] if index in self.bounds else ())}
-            found |= reached
-            for other in reached:
-                stack.extend(self.maker[name] for name in self.nodes[other].needs if name in self.maker)
-
-    def _only(self, index: int, found: set[int], item: Region, own: frozenset[int]) -> bool:
-        """Whether all uses of a layer's results are inside."""
-        if any(name in self.outputs for name in self.nodes[index].makes):
-            return False
-        if index in self.bounds and own & self.bounds[index].inside:  # a region around this one
-            return False
-        makes = set(self.nodes[index].makes)
-        for user in self.users[index]:
-            if user in own:
-                node, inner = self.nodes[user], item.kind.inner(self.nodes[user])
-                outer = {t.name for place, t in enumerate(node.inputs) if t is not None and place not in inner}
-                if makes & outer:
-                    return False
-            elif user not in found:
-                return False
-        return True
+    def _whole(self, index: int) -> frozenset[int]:
+        """A layer; at the boundary of a region all of its boundary: a region that is reached counts as a whole."""
+        return self.boundary[id(self.bounds[index])] if index in self.bounds else frozenset((index,))
 
 
 def _close(regions: Sequence[Region], nodes: Sequence[Node]) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from ..sizes.dim import TensorDim
-from ..sizes.size import Atom, FloorDivision, Maximum, Minimum, SizeLike
+from ..sizes.size import Atom, FloorDivision, Maximum, Minimum, Size, SizeLike
 from .common import Evaluate, Network, Node, Tensor, add_layer, adds, evaluates, operation, torch
 from .concatenation import concatenation
 from .elementwise import elementwise
@@ -22,30 +23,12 @@ def shape(x: Tensor) -> Tensor:
     network = x.network
     if x.is_constant:
         return network.constant(torch.tensor(x.data.shape, dtype=torch.int64))
-    key = ("shape", _Of(x))
-    if key not in network.cache:
-        network.cache[key] = add_layer(adds("add_shape"), x, shape=(x.ndim,), dtype=torch.int64)
-    return network.cache[key]
+    return network.shared(("shape", x), lambda: add_layer(adds("add_shape"), x, shape=(x.ndim,), dtype=torch.int64))
 
 
 @evaluates("SHAPE", category="constant", carries_sizes=True, computes=False, moves=False, fp8="takes")
 def _shape(node: Node) -> Evaluate:
     return lambda x: torch.tensor(x.shape, dtype=torch.int64)
-
-
-class _Of:
-    """A key that is a Tensor itself, whose own ``==`` is a layer."""
-
-    __slots__ = ("tensor",)
-
-    def __init__(self, tensor: Tensor):
-        self.tensor = tensor
-
-    def __hash__(self) -> int:
-        return hash(self.tensor)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Of) and other.tensor is self.tensor
 
 
 def size_tensor(network: Network, sizes: Sequence[SizeLike]) -> Tensor:
@@ -68,10 +51,7 @@ def size_tensor(network: Network, sizes: Sequence[SizeLike]) -> Tensor:
         parts.append(_int64(network, run))
     if len(parts) == 1:
         return parts[0]
-    key = ("sizes", tuple(sizes))
-    if key not in network.cache:
-        network.cache[key] = concatenation(parts, 0)
-    return network.cache[key]
+    return network.shared(("sizes", tuple(sizes)), lambda: concatenation(parts, 0))
 
 
 def size_tensors(network: Network) -> dict[str, SizeLike]:
@@ -88,45 +68,36 @@ def _one_size(network: Network, size: SizeLike) -> Tensor:
     """A shape tensor of one element."""
     if isinstance(size, int):
         return _int64(network, [size])
-    key = ("size", size)
-    if key not in network.cache:
-        total: Tensor | None = None
-        for monomial, coefficient in size.terms:
-            term: Tensor | None = None
-            for atom in monomial:
-                factor = _one_atom(network, atom)
-                term = factor if term is None else elementwise(term, factor, "PROD")
-            if term is None:
-                term = _int64(network, [coefficient])
-            elif coefficient == -1 and total is not None:
-                total = elementwise(total, term, "SUB")
-                continue
-            elif coefficient != 1:
-                term = elementwise(term, _int64(network, [coefficient]), "PROD")
-            total = term if total is None else elementwise(total, term, "SUM")
-        assert total is not None
-        network.cache[key] = total
-    return network.cache[key]
+    return network.shared(("size", size), lambda: _sum(network, size))
+
+
+def _sum(network: Network, size: Size) -> Tensor:
+    total: Tensor | None = None
+    for monomial, coefficient in size.terms:
+        term: Tensor | None = None
+        for factor in (network.shared(("atom", atom), functools.partial(_atom, network, atom)) for atom in monomial):
+            term = factor if term is None else elementwise(term, factor, "PROD")
+        if term is None:
+            term = _int64(network, [coefficient])
+        elif coefficient == -1 and total is not None:
+            total = elementwise(total, term, "SUB")
+            continue
+        elif coefficient != 1:
+            term = elementwise(term, _int64(network, [coefficient]), "PROD")
+        total = term if total is None else elementwise(total, term, "SUM")
+    assert total is not None
+    return total
 
 
 _BINARY = {FloorDivision: "FLOOR_DIV", Maximum: "MAX", Minimum: "MIN"}
 
 
-def _one_atom(network: Network, atom: Atom) -> Tensor:
-    key = ("atom", atom)
-    if key not in network.cache:
-        if isinstance(atom, (FloorDivision, Maximum, Minimum)):
-            left, right = _one_size(network, atom.left), _one_size(network, atom.right)
-            network.cache[key] = elementwise(left, right, _BINARY[type(atom)])
-        elif isinstance(atom, TensorDim):
-            network.cache[key] = gather(shape(atom.tensor), _int64(network, [atom.axis]))
-        else:
-            network.cache[key] = _dim(network, atom)
-    return network.cache[key]
-
-
-def _dim(network: Network, atom: Atom) -> Tensor:
+def _atom(network: Network, atom: Atom) -> Tensor:
     """A Dim from an input that has it: by itself where there is such an input, else from ``a*Dim + b``."""
+    if isinstance(atom, (FloorDivision, Maximum, Minimum)):
+        return elementwise(_one_size(network, atom.left), _one_size(network, atom.right), _BINARY[type(atom)])
+    if isinstance(atom, TensorDim):
+        return gather(shape(atom.tensor), _int64(network, [atom.axis]))
     tensor, axis, factor, offset = network.place_of(atom)
     result = gather(shape(tensor), _int64(network, [axis]))
     if offset:

@@ -80,26 +80,26 @@ class FloorDivision(Binary):
         return f"{side(self.left)}//{side(self.right)}"
 
 
-class Maximum(Binary):
+class Extremum(Binary):
+    """One of two sizes."""
+
+    def bounds(self) -> tuple[int, int]:
+        low, high = map(type(self).compute, bounds(self.left), bounds(self.right))
+        return low, high
+
+
+class Maximum(Extremum):
     """The greater of two sizes."""
 
     symbol = "max"
     compute = staticmethod(max)
 
-    def bounds(self) -> tuple[int, int]:
-        (a, b), (c, d) = bounds(self.left), bounds(self.right)
-        return max(a, c), max(b, d)
 
-
-class Minimum(Binary):
+class Minimum(Extremum):
     """The lesser of two sizes."""
 
     symbol = "min"
     compute = staticmethod(min)
-
-    def bounds(self) -> tuple[int, int]:
-        (a, b), (c, d) = bounds(self.left), bounds(self.right)
-        return min(a, c), min(b, d)
 
 
 def value(size: SizeLike, env: Mapping[str, Any]) -> Any:

@@ -7,13 +7,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 from ..core.errors import ShapeError, UsageError
 from .atoms import INFINITY, Atom
-from .size import Size, differs, of_atom
+from .size import Size, of_atom
 
 
 class Dim(Size, Atom):
@@ -63,15 +62,6 @@ class Dim(Size, Atom):
 
     def atoms(self) -> set[Atom]:
         return {self}
-
-    def __hash__(self) -> int:
-        return self._probed
-
-    def __eq__(self, other: object) -> Any:
-        return self is other or self._same(other) or differs(self, "==", other, sys._getframe(1))
-
-    def __ne__(self, other: object) -> Any:
-        return not self._same(other) and differs(self, "!=", other, sys._getframe(1))
 
     def _same(self, other: object) -> bool:
         if isinstance(other, Dim):

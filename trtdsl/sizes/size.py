@@ -172,10 +172,10 @@ class Size(TorchCalls):
     # -- comparison ----------------------------------------------------------------------------------------------
 
     def __eq__(self, other: object) -> Any:
-        return self is other or self._same(other) or differs(self, "==", other, sys._getframe(1))
+        return self is other or self._same(other) or _differs(self, "==", other, sys._getframe(1))
 
     def __ne__(self, other: object) -> Any:
-        return not self._same(other) and differs(self, "!=", other, sys._getframe(1))
+        return not self._same(other) and _differs(self, "!=", other, sys._getframe(1))
 
     def _same(self, other: object) -> bool:
         """Whether the two are equal whatever the dimensions are."""
@@ -491,7 +491,7 @@ def _order(monomial: Monomial) -> tuple[int, list[str]]:
 # -- equality ----------------------------------------------------------------------------------------------------------
 
 
-def differs(size: Size, sign: str, other: object, asker: FrameType) -> Any:
+def _differs(size: Size, sign: str, other: object, asker: FrameType) -> Any:
     """What ``==`` and ``!=`` give where the two are not known to be the same.
 
     trtdsl's own code takes them for different. A branch of the author's that some sizes would take must not be dropped
