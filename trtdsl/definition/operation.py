@@ -168,55 +168,38 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
 
     follows = ".functional." in function.__module__  # the layers floor takes dtypes as they are
     label = function.__name__.rstrip("_")
-    lowered: Callable[..., R] = function
-
-    names: frozenset[str] | None = None  # of the parameters, once a call needs them
-    takes_any = False
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        if kwargs and follows:
-            nonlocal names, takes_any
-            if names is None:
-                parameters = inspect.signature(function).parameters
-                names = frozenset(parameters)
-                takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
-            if not takes_any and not names.issuperset(kwargs):
-                kwargs = _as_torch_names(function, names, kwargs)  # type: ignore[assignment]
+        if kwargs and follows and (names := _names(function)) is not None and not names.issuperset(kwargs):
+            kwargs = _as_torch_names(function, names, kwargs)  # type: ignore[assignment]
         if follows and (of_pairs := next((PAIRS[type(each)] for each in args[:2] if type(each) in PAIRS), None)):
             result = of_pairs(label, args, kwargs)
             if result is not NotImplemented:
                 return result
         network = args[0].network if args and isinstance(args[0], Tensor) else find_network(args, kwargs)
-        if network is None:
-            try:
-                return function(*args, **kwargs)
-            except AttributeError:
-                _refuse_others_than_tensors(function, args, kwargs)
-                raise
-            except TypeError:
-                if wrong := _not_bound(function, args, kwargs, follows):
-                    raise TypeError(wrong) from None
-                raise
-        current = network.current_operation
+        current = None if network is None else network.current_operation
         if current is not None:  # the call of a lowering: the author's call names the layers
             if follows and current.precision is not None:
-                return _in_precision(current, current.precision, lowered, args, kwargs)
+                return _in_precision(current, current.precision, function, args, kwargs)
             return function(*args, **kwargs)
-        with Operation(network, label, None, (function, args, kwargs)) as current:
-            arguments = [given if isinstance(given, _UNCHANGED) else _operand(network, given) for given in args]
-            options = {name: _operand(network, given) for name, given in kwargs.items()} if kwargs else kwargs
-            try:
+        arguments, options = args, kwargs
+        try:
+            if network is None:
+                return function(*args, **kwargs)
+            with Operation(network, label, None, (function, args, kwargs)) as current:
+                arguments = [given if isinstance(given, _UNCHANGED) else _operand(network, given) for given in args]
+                options = {name: _operand(network, given) for name, given in kwargs.items()} if kwargs else kwargs
                 if follows and network.policy is not None:
-                    arguments, options = network.policy.cast(current, lowered, arguments, options)
-                return lowered(*arguments, **options)
-            except AttributeError:
-                _refuse_others_than_tensors(function, arguments, options)
-                raise
-            except TypeError:
-                if wrong := _not_bound(function, args, kwargs, follows):
-                    raise TypeError(wrong) from None
-                raise
+                    arguments, options = network.policy.cast(current, function, arguments, options)
+                return function(*arguments, **options)  # pyright: ignore[reportCallIssue]
+        except AttributeError:
+            _refuse_others_than_tensors(function, arguments, options)
+            raise
+        except TypeError:
+            if wrong := _not_bound(function, args, kwargs, follows):
+                raise TypeError(wrong) from None
+            raise
 
     return call
 
@@ -240,6 +223,14 @@ def _not_bound(
         taken = ", ".join(str(each.replace(annotation=each.empty)) for each in signature.parameters.values())
         return f"{'F' if follows else 'L'}.{function.__name__}(): {error}; it takes ({taken})"
     return None
+
+
+@functools.cache
+def _names(function: Callable[..., Any]) -> frozenset[str] | None:
+    """The names of a function's parameters; None where it takes any."""
+    parameters = inspect.signature(function).parameters
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    return None if takes_any else frozenset(parameters)
 
 
 def _as_torch_names(function: Callable[..., Any], names: frozenset[str], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -197,18 +197,11 @@ def follow(name: str, low: torch.dtype, args: tuple[Any, ...], kwargs: dict[str,
     """The arguments of a function in the dtype that it runs in; None for a function that no list has."""
     if name in LOW:
         wanted = low
-    elif name in FLOAT32 or (name in WIDEST and _has_float32((args, kwargs))):
+    elif name in FLOAT32 or (name in WIDEST and any(x.dtype == torch.float32 for x in _tensors((args, kwargs)))):
         wanted = torch.float32
     else:
         return None
     return _cast(args, wanted), _cast(kwargs, wanted)
-
-
-def _has_float32(tree: Any) -> bool:
-    if isinstance(tree, Tensor):
-        return tree.dtype == torch.float32
-    parts = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, (tuple, list)) else ()
-    return any(_has_float32(part) for part in parts)
 
 
 def _tensors(tree: Any) -> list[Tensor]:

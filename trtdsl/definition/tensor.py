@@ -182,6 +182,12 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        if name == "network":
+            raise DefinitionError(
+                f"this Tensor, {shape_text(self.shape)} {dtype_name(self.dtype)}, was changed in place before (+=, "
+                "inplace=True, torch.relu_), which torch does to each name of it, and a network to none: write "
+                "x = x + y, and use the new one"
+            )
         known = [each for each in dir(type(self)) if not each.startswith("_")]
         if name in ABSENT:
             raise AttributeError(f"a Tensor has no {name!r}: it {ABSENT[name]}")
@@ -253,7 +259,7 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
     def _changed_to(self, result: Tensor) -> Tensor:
         """The result of a change in place; this Tensor has the value from before, and must not be used any more."""
         if result is not self:
-            self.__class__ = ChangedTensor  # pyright: ignore[reportAttributeAccessIssue]
+            del self.network  # nothing more is done with it
         return result
 
 
@@ -263,21 +269,6 @@ def _in_place(function: str) -> Callable[[Tensor, Any], Tensor]:
 
 for _name in ("add", "sub", "mul", "truediv"):
     setattr(Tensor, f"__i{_name}__", _in_place(OPERATORS[_name]))
-
-
-class ChangedTensor(Tensor):
-    """A Tensor after a change in place, such as ``x += y``: another name for it would mean the value from before."""
-
-    __slots__ = ()
-
-    @property
-    def network(self) -> Any:
-        """Nothing more is done with it. Raises DefinitionError."""
-        raise DefinitionError(
-            f"this Tensor, {shape_text(self.shape)} {dtype_name(self.dtype)}, was changed in place before (+=, "
-            "inplace=True, torch.relu_), which torch does to each name of it, and a network to none: write x = x + y, "
-            "and use the new one"
-        )
 
 
 def weight_names_of(tensors: Iterable[Tensor]) -> tuple[str, ...]:
