@@ -36,6 +36,11 @@ ABSENT = {
     "double": "makes float64, which TensorRT does not have: write x.float()",
     "new_tensor": "makes a constant: write torch.tensor(…), which any function takes beside Tensors",
 }
+NO_TRUTH = "a Tensor has no truth value while the network is written: use F.where, or td.cond for a branch at run time"
+NO_NUMBER = (
+    "a Tensor has no one value while the network is written, for Python's int(), float() and math: use the "
+    "functions of trtdsl.functional (F.sqrt, F.floor); a size is calculated with //, as h * 3 // 2"
+)
 OF_MEMORY = {"device", "layout", "pin_memory", "requires_grad", "inplace", "_stacklevel"}  # say nothing of values
 
 
@@ -233,28 +238,22 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
         return iter(F.unbind(self))
 
     def __bool__(self) -> bool:
-        if self.is_constant and self.data.numel() == 1:
-            return bool(self.data)
-        raise DefinitionError(
-            "a Tensor has no truth value while the network is written: use F.where, or td.cond for a branch at run time"
-        )
+        return bool(self._value(NO_TRUTH))
 
     def __float__(self) -> float:
-        if self.is_constant and self.data.numel() == 1:
-            return float(self.data)
-        raise DefinitionError(
-            "a Tensor has no one value while the network is written, for Python's int(), float() and math: use the "
-            "functions of trtdsl.functional (F.sqrt, F.floor); a size is calculated with //, as h * 3 // 2"
-        )
+        return float(self._value(NO_NUMBER))
 
     def __int__(self) -> int:
-        return int(self.data) if self.is_constant and self.data.numel() == 1 else int(float(self))
+        return int(self._value(NO_NUMBER))
 
     def item(self) -> Any:
         """The value of a constant with one element."""
-        if self.is_constant:
-            return self.data.item()
-        raise DefinitionError("only a constant has a value while the network is written")
+        return self._value("only a constant has a value while the network is written")
+
+    def _value(self, otherwise: str) -> Any:
+        if self.data is None or self.data.numel() != 1:
+            raise DefinitionError(otherwise)
+        return self.data.item()
 
     def _changed_to(self, result: Tensor) -> Tensor:
         """The result of a change in place; this Tensor has the value from before, and must not be used any more."""

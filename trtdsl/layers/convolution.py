@@ -22,6 +22,15 @@ class Geometry(NamedTuple):
     dilation: Sequence[int]
     groups: int = 1
 
+    def extents(self, size: Sequence[int]) -> list[int]:
+        """How many elements a kernel of that size spans."""
+        return [gap * (taps - 1) + 1 for gap, taps in zip(self.dilation, size, strict=True)]
+
+    @property
+    def padding(self) -> list[int]:
+        """On both sides together."""
+        return [before + after for before, after in zip(self.pre_padding, self.post_padding, strict=True)]
+
 
 @operation
 def convolution(
@@ -51,7 +60,7 @@ def convolution(
 
 def convolution_of_shape(shape: Shape, x: Tensor, kernel: Tensor, bias: Tensor | None, how: Geometry) -> Tensor:
     """As :func:`convolution`, whose shape is known: :func:`convolution_shape` has checked the operands."""
-    return _added("add_convolution_nd", int(kernel.shape[0]), x, kernel, bias, shape, how)
+    return _added("add_convolution_nd", x, kernel, bias, shape, how)
 
 
 def convolution_shape(x: Tensor, kernel: Tensor, how: Geometry) -> Shape:
@@ -64,11 +73,8 @@ def convolution_shape(x: Tensor, kernel: Tensor, how: Geometry) -> Shape:
 def _convolution_shape(network: Network | None, x: Shape, kernel: Shape, how: Geometry) -> Shape:
     size = _kernel_size(x, kernel)
     check_channels(network, x[1], kernel[1], how.groups, kernel)
-    spatial: list[SizeLike] = []
-    for axis, length in enumerate(x[2:]):
-        extent, padding = how.dilation[axis] * (size[axis] - 1) + 1, how.pre_padding[axis] + how.post_padding[axis]
-        spatial.append(count_windows(network, length, extent, how.stride[axis], padding))
-    return (x[0], int(kernel[0]), *spatial)
+    sides = zip(x[2:], how.extents(size), how.stride, how.padding, strict=True)
+    return (x[0], int(kernel[0]), *(count_windows(network, *side) for side in sides))
 
 
 _static_shape = functools.lru_cache(maxsize=1024)(functools.partial(_convolution_shape, None))
@@ -97,30 +103,24 @@ def deconvolution(
     """
     how = Geometry(stride, pre_padding, post_padding, dilation, groups)
     shape = deconvolution_shape(x, kernel, how)
-    return _added("add_deconvolution_nd", int(kernel.shape[1]) * groups, x, kernel, bias, shape, how)
+    return _added("add_deconvolution_nd", x, kernel, bias, shape, how)
 
 
 def deconvolution_shape(x: Tensor, kernel: Tensor, how: Geometry) -> Shape:
     """The shape of :func:`deconvolution`'s result; ShapeError where there is none."""
     size = _kernel_size(x.shape, kernel.shape)
-    if isinstance(x.shape[1], int) and x.shape[1] != kernel.shape[0]:
-        raise ShapeError(f"the kernel {shape_text(kernel.shape)} is for {kernel.shape[0]} channels, not {x.shape[1]}")
     check_channels(x.network, x.shape[1], kernel.shape[0], 1, kernel.shape)
     spatial: list[SizeLike] = []
-    for axis, length in enumerate(x.shape[2:]):
-        extent, stride = how.dilation[axis] * (size[axis] - 1) + 1, how.stride[axis]
+    for length, extent, stride, padding in zip(x.shape[2:], how.extents(size), how.stride, how.padding, strict=True):
         check_positive(extent, "a window")
         check_positive(stride, "stride")
-        padding = how.pre_padding[axis] + how.post_padding[axis]
         spatial.append((length - 1) * stride + (extent - padding))
         if isinstance(spatial[-1], int) and spatial[-1] < 0:
             raise ShapeError(f"{padding} of padding leave nothing of {spatial[-1] + padding} outputs")
     return (x.shape[0], int(kernel.shape[1]) * how.groups, *spatial)
 
 
-def _added(
-    method: str, maps: int, x: Tensor, kernel: Tensor, bias: Tensor | None, shape: Shape, how: Geometry
-) -> Tensor:
+def _added(method: str, x: Tensor, kernel: Tensor, bias: Tensor | None, shape: Shape, how: Geometry) -> Tensor:
     """The layer, with the attributes that differ from a new one's, and a computed kernel as its second input."""
     size = _kernel_size(x.shape, kernel.shape)
     names = ("stride_nd", "pre_padding", "post_padding", "dilation_nd")
@@ -134,7 +134,7 @@ def _added(
 
     def add(target, *handles):
         weights = target.weights(kernel) if handles[1] is None else target.trt.Weights()
-        return adds(method, maps, size, weights, target.weights(bias), takes=1, **attributes)(target, *handles)
+        return adds(method, shape[1], size, weights, target.weights(bias), takes=1, **attributes)(target, *handles)
 
     computed = None if kernel.is_constant else kernel
     return add_layer(add, x, computed, weights=(kernel, bias), shape=shape, order=channels_last(x.ndim))
@@ -159,8 +159,9 @@ def check_channels(
         network.constraints.equal(channels, per_group * groups, what, network.current_operation)
     if isinstance(channels, int) and isinstance(per_group, int) and channels != per_group * groups:
         fits = groups == 1 and per_group > 0 and channels % per_group == 0 and kernel[0] == channels
+        split = f" with {groups} groups" * (groups != 1)
         raise ShapeError(
-            f"the kernel {shape_text(kernel)} with {groups} groups is for {per_group * groups} channels, "
+            f"the kernel {shape_text(kernel)}{split} is for {per_group * groups} channels, "
             f"not {channels}{f': groups={channels // per_group} fits' if fits else ''}"
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .common import Shape, ShapeError, Tensor, add_layer, adds, member, normalize_axis, operation, torch
-from .evaluation import Evaluate, Node, count, evaluates
+from .evaluation import Evaluate, Node, evaluates
 
 
 @operation
@@ -70,18 +70,8 @@ def _default(data: torch.Tensor, indices: torch.Tensor, axis: int, elementwise: 
 def _side_by_side(data: torch.Tensor, indices: torch.Tensor, axis: int) -> torch.Tensor:
     """Row i of the indices reads row i of the data; where one of them has a single row, it serves all."""
     batch = max(data.shape[0], indices.shape[0]) if 0 not in (data.shape[0], indices.shape[0]) else 0
-    index, inside = in_bounds(indices.reshape(indices.shape[0], count(indices.shape[1:])), data.shape[axis])
-    moved = data.movedim(axis, 1)
-    row = torch.arange(batch).unsqueeze(1) if data.shape[0] > 1 else torch.zeros((), dtype=torch.int64)
-    if batch == 0 or data.shape[axis] == 0:
-        picked = data.new_zeros((batch, index.shape[1], *moved.shape[2:]))
-    else:
-        picked = moved[row, index]
-    if inside is not None:
-        picked = _masked(picked, inside.reshape(inside.shape + (1,) * (picked.ndim - 2)))
-    if picked.shape[0] != batch:
-        picked = picked.expand(batch, *picked.shape[1:])
-    places = picked.reshape(batch, *indices.shape[1:], *moved.shape[2:])
+    data, indices = (x.expand(batch, *x.shape[1:]) if batch else x[:0] for x in (data, indices))
+    places = _nd(data.movedim(axis, 1), indices.unsqueeze(-1), 1)
     # The dimensions between the first and the axis stand behind the indices': put them back.
     between = range(indices.ndim, indices.ndim + axis - 1)
     rest = range(indices.ndim + axis - 1, places.ndim)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from .base import add_layer, adds, axes_mask, axes_of, member, normalize_axis
@@ -61,17 +62,14 @@ def _average(x: torch.Tensor, axes: list[int], keep: bool) -> torch.Tensor:
 def _extreme(x: torch.Tensor, axes: list[int], keep: bool, sign: int) -> torch.Tensor:
     """The greatest element (the least for sign -1), NaN skipped; of nothing: the lowest value there is."""
     floating = x.dtype.is_floating_point
-    limit = (float("-inf") if floating else torch.iinfo(x.dtype).min) if sign > 0 else None
-    if limit is None:
-        limit = float("inf") if floating else torch.iinfo(x.dtype).max
+    ends = (-math.inf, math.inf) if floating else (torch.iinfo(x.dtype).min, torch.iinfo(x.dtype).max)
+    limit = ends[sign < 0]
     if any(x.shape[axis] == 0 for axis in axes):
         shape = [1 if axis in axes else size for axis, size in enumerate(x.shape) if keep or axis not in axes]
         return torch.full(shape, limit, dtype=x.dtype)
     reduced = (torch.amax if sign > 0 else torch.amin)(x, axes, keepdim=keep)
     if floating and bool(torch.isnan(reduced).any()):
-        nothing = torch.isnan(x).all(dim=axes[0], keepdim=True)
-        for axis in axes[1:]:
-            nothing = nothing.all(dim=axis, keepdim=True)
+        nothing = torch.isnan(x).all(dim=tuple(axes), keepdim=True)
         found = (torch.amax if sign > 0 else torch.amin)(torch.where(torch.isnan(x), limit, x), axes, keepdim=True)
         reduced = torch.where(nothing, float("nan"), found).reshape(reduced.shape)
     return reduced

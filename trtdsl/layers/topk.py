@@ -27,18 +27,14 @@ def topk(
     ((2, 3), torch.int32)
     """
     axis = normalize_axis(axis, x.ndim)
-    size: SizeLike | None = None
-    count_tensor: Tensor | None = None
-    if isinstance(k, Tensor):
-        count_tensor = k
-    else:
-        size = k
-        if isinstance(k, Size):
-            count_tensor = cast(squeeze(size_tensor(x.network, [k]), [0]), torch.int32)
-        elif not 1 <= k <= 3840:
-            raise ShapeError(f"k must be between 1 and 3840, not {k}")
-        elif isinstance(x.shape[axis], int) and k > x.shape[axis]:
-            raise ShapeError(f"k = {k} is more than the {x.shape[axis]} elements of dimension {axis}")
+    size: SizeLike | None = None if isinstance(k, Tensor) else k
+    count_tensor = k if isinstance(k, Tensor) else None
+    if isinstance(size, Size):
+        count_tensor = cast(squeeze(size_tensor(x.network, [size]), [0]), torch.int32)
+    elif size is not None and not 1 <= size <= 3840:
+        raise ShapeError(f"k must be between 1 and 3840, not {size}")
+    elif size is not None and isinstance(x.shape[axis], int) and size > x.shape[axis]:
+        raise ShapeError(f"k = {size} is more than the {x.shape[axis]} elements of dimension {axis}")
     shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
     order, indices = member(x.network.trt.TopKOperation, op, "top-k operation"), as_dtype(indices_dtype)
     static = size if isinstance(size, int) else 1
