@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, Literal, TypeVar
 
 from .. import layers  # noqa: F401  (registers the evaluators)
@@ -250,7 +251,10 @@ class Interpreter:
                 continue
             problems += self._check_feed(name, handle, tensors[name])
         if not problems and self.network:
-            problems += _check_dims(self.network, tensors)
+            try:
+                dims_of(self.network, {name: tuple(tensor.shape) for name, tensor in tensors.items()})
+            except FeedError as error:
+                problems.append(error.message)
         if problems:
             raise FeedError("the feeds do not fit: " + "; ".join(problems) + f". Expected {self.signature()}")
         return tensors
@@ -297,7 +301,7 @@ class _State:
 
     def execute(self, steps: Steps) -> None:
         """Evaluates layers and regions in order."""
-        values, kept, observed = self.values, self.kept, self.observe is not None
+        values, observed = self.values, self.observe is not None
         for step in steps:
             if step.inside is not None:
                 self._execute_region(step)
@@ -313,14 +317,15 @@ class _State:
                         values[slot] = result
                 if observed:
                     self._show(step)
-            for slot in step.last:
-                if slot not in kept:
-                    values[slot] = None
+            self._end(step.last)
 
     def finish(self, step: Step, result: torch.Tensor) -> None:
         """Takes a layer's result, and lets go of what ends with it."""
         self.write(step.node.outputs[0], result)
-        for slot in step.last:
+        self._end(step.last)
+
+    def _end(self, slots: Sequence[int]) -> None:
+        for slot in slots:
             if slot not in self.kept:
                 self.values[slot] = None
 
@@ -335,9 +340,7 @@ class _State:
         except (RuntimeError, IndexError, ValueError, ShapeError) as error:  # those from inside are DefinitionErrors
             raise self.interpreter.error(step, self.values, error) from error
         finally:
-            for slot in step.inside or ():
-                if slot not in self.kept:
-                    self.values[slot] = None
+            self._end(step.inside or ())
 
 
 def _execute(states: Sequence[_State]) -> None:
@@ -405,24 +408,20 @@ def topological_order(nodes: Sequence[Part], name_of: Callable[[Part], str] = la
     TensorRT does not keep them so: a parser adds some before their inputs.
     """
     maker = {name: index for index, node in enumerate(nodes) for name in node.makes}
-    needs = [{maker[name] for name in node.needs if name in maker} for node in nodes]
-    users: list[list[int]] = [[] for _ in nodes]
-    for index, makers in enumerate(needs):
-        for other in makers:
-            users[other].append(index)
-    waiting = [len(makers) for makers in needs]
-    ready = [index for index, count in enumerate(waiting) if count == 0]
+    makers = {index: {maker[name] for name in node.needs if name in maker} for index, node in enumerate(nodes)}
+    sorter = TopologicalSorter(makers)
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        raise DefinitionError(f"{name_of(nodes[min(error.args[1])])} needs its own result") from None
+    ready: list[int] = []
     order: list[Part] = []
-    while ready:
+    while sorter:
+        for index in sorter.get_ready():
+            heapq.heappush(ready, index)
         index = heapq.heappop(ready)
         order.append(nodes[index])
-        for user in users[index]:
-            waiting[user] -= 1
-            if waiting[user] == 0:
-                heapq.heappush(ready, user)
-    if len(order) < len(nodes):
-        stuck = next(index for index, count in enumerate(waiting) if count > 0)
-        raise DefinitionError(f"{name_of(nodes[stuck])} needs its own result")
+        sorter.done(index)
     return order
 
 
@@ -442,14 +441,6 @@ def dims_of(network: Network, shapes: Mapping[str, Sequence[int]]) -> dict[str, 
                         f"dimension {axis} of {name!r} is {size}, which is not {got} where {dim.name} = {found}"
                     )
     return env
-
-
-def _check_dims(network: Network, tensors: Mapping[str, torch.Tensor]) -> list[str]:
-    try:
-        dims_of(network, {name: tuple(tensor.shape) for name, tensor in tensors.items()})
-    except FeedError as error:
-        return [error.message]
-    return []
 
 
 def _as_cpu_tensor(feed: Any) -> torch.Tensor:

@@ -169,7 +169,7 @@ def _loop(region: Region, body: Body) -> Run:
 
     def run(state: State) -> None:
         total = None if count is None else int(state.read(count))
-        lengths = [result.start(state) for result in results]
+        collected: list[list[torch.Tensor]] = [[] for _ in results]
         for value, initial, _ in recurrences:
             state.write(value, state.read(initial))
         done = 0
@@ -184,20 +184,21 @@ def _loop(region: Region, body: Body) -> Run:
                     raise ShapeError(f"iteration {done} leaves an iterator's dimension of size {x.shape[axis]}")
                 state.write(value, x.select(axis, index))
             state.execute(main)
-            for result, values in zip(results, lengths, strict=True):
-                result.collect(state, values)
+            for result, values in zip(results, collected, strict=True):
+                if result.length is not None:
+                    values.append(state.read(result.source))
             following = [state.read(tensor) for _, _, tensor in recurrences]
             for (value, _, _), tensor in zip(recurrences, following, strict=True):
                 state.write(value, tensor)
             done += 1
-        for result, values in zip(results, lengths, strict=True):
+        for result, values in zip(results, collected, strict=True):
             state.write(result.target, result.finish(state, values))
 
     return run
 
 
 class _Output:
-    """A LOOP_OUTPUT: what it collects while the loop runs."""
+    """A LOOP_OUTPUT: what it gives of the values of all iterations, or of the last one where it has no length."""
 
     def __init__(self, node: Node):
         self.kind = node.known(node.layer.kind, ("LAST_VALUE", "CONCATENATE", "REVERSE"), "loop output")
@@ -207,17 +208,8 @@ class _Output:
         self.shape = tuple(self.target.shape)
         self.dtype = node.dtype
 
-    def start(self, state: State) -> list[torch.Tensor]:
-        """An empty collection."""
-        return []
-
-    def collect(self, state: State, values: list[torch.Tensor]) -> None:
-        """Adds an iteration's value."""
-        if self.length is not None:
-            values.append(state.read(self.source))
-
     def finish(self, state: State, values: list[torch.Tensor]) -> torch.Tensor:
-        """The output's value."""
+        """The output's value, of those of the iterations."""
         if self.length is None:
             return state.read(self.source)
         length = int(state.read(self.length))

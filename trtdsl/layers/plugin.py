@@ -189,15 +189,10 @@ def make_plugin(backend: Backend, creator: Any, name: str, values: Mapping[str, 
     return made
 
 
+@evaluates("PLUGIN_V2", fp8="takes constants gives")
 @evaluates("PLUGIN_V3", fp8="takes constants gives")
-def _plugin_v3(node: Node) -> Evaluate:
+def _plugin(node: Node) -> Evaluate:
     """What the author says that the plugin computes: ``L.plugin(…, evaluate=…)``."""
     if node.given is None:
         raise node.unsupported("a plugin without an evaluator, L.plugin(…, evaluate=…),")
     return node.given
-
-
-@evaluates("PLUGIN_V2", fp8="takes constants gives")
-def _plugin_v2(node: Node) -> Evaluate:
-    """What the author says that the plugin computes: ``L.plugin(…, evaluate=…)``."""
-    return _plugin_v3(node)

@@ -48,6 +48,11 @@ class Condition:
         """The Dims and tensor dimensions that it is about."""
         return {atom for size in (self.left, self.right) if isinstance(size, Size) for atom in size.atoms()}
 
+    @property
+    def names(self) -> set[str]:
+        """Those of its atoms."""
+        return set(map(str, self.atoms()))
+
     def to_json(self) -> list[Any]:
         """``[sign, left, right]``, the sizes as nested lists."""
         return [self.sign, as_json(self.left), as_json(self.right)]

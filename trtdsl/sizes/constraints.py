@@ -33,7 +33,7 @@ class Constraint:
     def failure(self, env: Mapping[str, int], ranges: Ranges) -> ShapeError:
         """The error for the values of the dimensions in ``env``, where it does not hold, and what to write."""
         left, right = self.condition.left, self.condition.right
-        values = ", ".join(f"{name} = {env[name]}" for name in sorted(map(str, self.condition.atoms())))
+        values = ", ".join(f"{name} = {env[name]}" for name in sorted(self.condition.names))
         sizes = left, right
         if not self.operation:  # required by the author
             problem = f"{self.condition} does not hold{f': {self.what}' if self.what else ''}"
@@ -67,7 +67,7 @@ class Constraint:
         if where.startswith("for no"):
             return [f"it holds {where}: choose another range, or other sizes in the network"]
         if where:
-            (name,) = map(str, self.condition.atoms())
+            (name,) = self.condition.names
             return [f"it holds {where}: give {name} such a range, or write td.require({self.condition})"]
         return [f"td.require({self.condition}) serves only the sizes where it holds"]
 
@@ -149,7 +149,7 @@ class Constraints:
         """
         if self.allow(env):
             return dict(env)
-        about = {str(atom) for each in self.required for atom in each.condition.atoms()}
+        about = {name for each in self.required for name in each.condition.names}
         served = self._chosen(about, ranges)
         columns = np.stack([served[name] for name in sorted(about)], axis=1)
         if not len(columns):
@@ -168,7 +168,7 @@ class Constraints:
             return None
         ranges = {str(atom): atom.bounds() for atom in condition.atoms()}
         for each in self.required:
-            if set(map(str, each.condition.atoms())) & set(ranges):
+            if each.condition.names & set(ranges):
                 ranges.update((str(atom), atom.bounds()) for atom in each.condition.atoms())
         if math.prod(min(high - low + 1, INFINITY) for low, high in ranges.values()) > POINTS:
             return None
@@ -186,7 +186,7 @@ class Constraints:
         for each in self.required:
             self._check_required(each, ranges)
         for each in self.needed.values():
-            names = set(map(str, each.condition.atoms()))
+            names = each.condition.names
             if not names <= set(ranges):
                 continue
             own = Condition(
@@ -203,22 +203,20 @@ class Constraints:
         None where there are more than about a hundred thousand.
         """
         names: set[str] = set()
-        conditions = [
-            each.condition for each in self.needed.values() if set(map(str, each.condition.atoms())) <= set(ranges)
-        ]
+        conditions = [each.condition for each in self.needed.values() if each.condition.names <= set(ranges)]
         for each in conditions:
             own = Condition(within(each.left, ranges), each.sign, within(each.right, ranges))
-            names |= set(map(str, each.atoms())) if verdict(own, required=False) is not True else set()
+            names |= each.names if verdict(own, required=False) is not True else set()
         ends = {name: (ranges[name][0], ranges[name][-1]) for name in sorted(names)}
         if not ends or math.prod(high - low + 1 for low, high in ends.values()) > POINTS:
             return None
         columns = grid(ends)
-        mine = [each for each in conditions if set(map(str, each.atoms())) <= names]
+        mine = [each for each in conditions if each.names <= names]
         return columns, np.logical_and.reduce([outcomes_of(each, columns) for each in mine])
 
     def _check_required(self, each: Constraint, ranges: Ranges) -> None:
         """It holds somewhere in the ranges, and for the sizes to tune for."""
-        names = sorted(map(str, each.condition.atoms()))
+        names = sorted(each.condition.names)
         if not set(names) <= set(ranges):
             return
         best = {name: ranges[name][1] for name in names if len(ranges[name]) == 3}
@@ -232,7 +230,7 @@ class Constraints:
         """The values to try: all of them, where they are few, that what is required allows."""
         mine = set(names)
         for each in self.required:
-            others = set(map(str, each.condition.atoms()))
+            others = each.condition.names
             mine |= others if others & mine and others <= set(ranges) else set()
         ends = {name: (ranges[name][0], ranges[name][-1]) for name in sorted(mine)}
         few = math.prod(high - low + 1 for low, high in ends.values()) <= POINTS
@@ -240,7 +238,7 @@ class Constraints:
 
     def _allowed(self, env: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
         for each in self.required:
-            if set(map(str, each.condition.atoms())) <= set(names):
+            if each.condition.names <= set(names):
                 kept = outcomes_of(each.condition, env)
                 env = {name: column[kept] for name, column in env.items()}
         return env
@@ -303,7 +301,7 @@ def where_it_holds(condition: Condition, ranges: Ranges) -> str:
     >>> where_it_holds(td.Dim("H", min=1, max=256) % 32 == 0, {"H": (60, 64, 256)})
     'where H is a multiple of 32, from 64 to 256: as an input, 32*H with H = 2:2:8'
     """
-    names = sorted(map(str, condition.atoms()))
+    names = sorted(condition.names)
     if len(names) != 1:
         return ""
     (name,) = names
