@@ -11,20 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ..core.lazy import F
+from ..sizes.torch_calls import OPERATORS
 
 NAMES = tuple(re.findall(r"^    def ([a-z]\w*)\(", Path(__file__).with_suffix(".pyi").read_text(), re.MULTILINE))
-SAME = ("add", "sub", "mul", "pow", "matmul", "neg", "abs", "getitem", "eq", "ne", "lt", "le", "gt", "ge")
-OPERATORS = {
-    **dict(zip(SAME, SAME, strict=True)),
-    "truediv": "div",
-    "floordiv": "floor_divide",
-    "mod": "remainder",
-    "invert": "bitwise_not",
-    "and": "bitwise_and",
-    "or": "bitwise_or",
-    "xor": "bitwise_xor",
-}
-"""By Python's name of an operator, without underscores, the function that it is."""
 REFLECTED = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor")
 
 

@@ -73,7 +73,7 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
         plain = name.strip("_")
         for family in ("linalg_", "special_", "fft_"):
             plain = plain if plain == "linalg_norm" else plain.removeprefix(family)
-        namesake = getattr(F, NAMESAKES.get(plain, plain) if name != plain or name in NAMESAKES else name, None)
+        namesake = getattr(F, NAMESAKES.get(plain, plain), None)
         if namesake is None:
             raise DefinitionError(
                 f"torch's own {name} does not take a trtdsl Tensor: dir(trtdsl.functional) lists what there is"

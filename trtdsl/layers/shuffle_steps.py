@@ -106,9 +106,7 @@ class ShuffleSteps(NamedTuple):
         first = list(self.first)
         for axis, other in zip(merged, lying, strict=True):
             first[axis] = self.first[other]
-        before = permuted(shape, first)
-        groups = regrouped(before, self.reshape)
-        if groups is None or _as_they_lie(groups, before, tuple(map(first.index, order))) is None:
+        if _as_they_lie(permuted(shape, first), self.reshape, tuple(map(first.index, order))) is None:
             return None
         steps = ShuffleSteps(tuple(first), self.reshape, self.second)
         return steps, sizes, tuple(map(merged.index, lying))
@@ -154,16 +152,14 @@ def _equal_parts(before: Shape, after: Shape) -> tuple[int, int] | None:
     return None
 
 
-def _carried(groups: Groups, before: Shape, lies: tuple[int, ...]) -> tuple[int, ...]:
-    """The order of a reshape's result; row-major where dimensions are merged that do not lie together."""
-    lying = _as_they_lie(groups, before, lies)
-    if lying is None:
-        return tuple(range(sum(len(results) for _, results in groups)))
-    return tuple(axis for _, results in lying for axis in results)
+def _as_they_lie(before: Shape, after: Shape, lies: tuple[int, ...]) -> Groups | None:
+    """The groups of a reshape in the order in which they lie in memory.
 
-
-def _as_they_lie(groups: Groups, before: Shape, lies: tuple[int, ...]) -> Groups | None:
-    """The groups in the order in which they lie in memory; None where dimensions of one do not lie together."""
+    None where dimensions of one do not lie together, or sizes do not tell the groups.
+    """
+    groups = regrouped(before, after)
+    if groups is None:
+        return None
     solid = [axis for axis in lies if before[axis] != 1]
     places: list[tuple[int, int]] = []
     start = -1
@@ -181,8 +177,7 @@ def _along(steps: ShuffleSteps, shape: Shape, order: tuple[int, ...]) -> Shuffle
     if steps.reshape is None:
         return steps
     before = permuted(shape, steps.first)
-    groups = regrouped(before, steps.reshape)
-    lying = None if groups is None else _as_they_lie(groups, before, tuple(map(steps.first.index, order)))
+    lying = _as_they_lie(before, steps.reshape, tuple(map(steps.first.index, order)))
     if lying is None:
         return steps
     first = tuple(steps.first[axis] for sources, _ in lying for axis in sources)
@@ -200,9 +195,9 @@ def _along(steps: ShuffleSteps, shape: Shape, order: tuple[int, ...]) -> Shuffle
 def _order(steps: ShuffleSteps, shape: Shape, order: tuple[int, ...]) -> tuple[int, ...]:
     lies = tuple(steps.first.index(axis) for axis in order)
     if steps.reshape is not None:
-        before, after = permuted(shape, steps.first), steps.reshape
-        groups = regrouped(before, after)
-        lies = tuple(range(len(after))) if groups is None else _carried(groups, before, lies)
+        lying = _as_they_lie(permuted(shape, steps.first), steps.reshape, lies)
+        rows = range(len(steps.reshape))  # dimensions are merged that do not lie together
+        lies = tuple(rows if lying is None else (axis for _, results in lying for axis in results))
     return tuple(steps.second.index(axis) for axis in lies)
 
 

@@ -8,15 +8,18 @@ from typing import Any
 from ..core.errors import DefinitionError
 from ..core.lazy import F
 
+SAME = ("add", "sub", "mul", "pow", "matmul", "neg", "abs", "getitem", "eq", "ne", "lt", "le", "gt", "ge")
 OPERATORS = {
-    **{name: name for name in ("add", "sub", "mul", "div", "floor_divide", "remainder", "pow", "matmul")},
-    **{name: name for name in ("eq", "ne", "lt", "le", "gt", "ge")},
-    "true_divide": "div",
+    **dict(zip(SAME, SAME, strict=True)),
     "truediv": "div",
     "floordiv": "floor_divide",
     "mod": "remainder",
+    "invert": "bitwise_not",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
 }
-"""By torch's names of its operators, functional's."""
+"""By Python's name of an operator, without underscores, the function that it is."""
 OF_MEMORY = {"device", "layout", "pin_memory", "requires_grad", "memory_format"}
 
 
@@ -30,11 +33,11 @@ class TorchCalls:
         cls, function: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         name = getattr(function, "__name__", str(function))
-        plain = name.strip("_")
-        if plain in OPERATORS:
-            name = OPERATORS[plain]
-        elif plain.startswith("r") and plain[1:] in OPERATORS:  # of Tensor.__rsub__(tensor, size)
-            name, args = OPERATORS[plain[1:]], args[::-1]
+        plain, known = name.strip("_"), {**OPERATORS, "div": "div"}
+        if plain in known:
+            name = known[plain]
+        elif name != plain and plain[1:] in known:  # of Tensor.__rsub__(tensor, size)
+            name, args = known[plain[1:]], args[::-1]
         elif name != plain:
             return NotImplemented
         try:
