@@ -28,7 +28,7 @@ from ..definition.spec.opened import NetworkLike
 from ..definition.spec.spec import NetworkSpec
 from ..definition.tuning.choices import SiteKey
 from ..definition.tuning.file import Tuned, Tuning, Variant, default_file, dump
-from ..definition.tuning.precisions import SUFFIX, Precisions
+from ..definition.tuning.precisions import NARROW, SUFFIX, Precisions
 from ..definition.weights import Source
 from ..engine.compiling.compiler import Progress, compile_engine
 from ..engine.program import program_of_plan
@@ -125,7 +125,9 @@ def find_precision(
     them, compute in int8, in float16 around, where the device wins by it: activations are quantized by a scale for each
     tensor, found on the data by the method (greatest value, percentile, least squares, entropy) that gives the outputs
     the least noise, weights by a scale for each channel that is multiplied after the product. Builders requantize in a
-    launch of its own, so small products stay in float16, and grouped convolutions always do.
+    launch of its own, so small products stay in float16, and grouped convolutions always do. ``"fp8"`` is the same with
+    fewer digits and a wider range, for devices that have it, by scales from the greatest values. With ``"int4"`` the
+    weights of ``F.linear`` with few rows are rounded in groups of 128 numbers, which reads a quarter of float16.
 
     ``budget`` is the least SQNR in decibels, of every output or by output
     (``{"logits": td.SQNR(45)}``); with ``metric``, a function of the network's and the exact outputs of a sample that
@@ -230,12 +232,13 @@ def find_precision(
 def _allowed(allow: Sequence[str]) -> tuple[str, ...]:
     """The low dtypes by torch's names. UsageError for another, and for none."""
     given = (allow,) if isinstance(allow, str) else tuple(allow)
-    found = [as_precision(each) for each in given if each != "int8"]
+    narrow = [{"fp8": "float8_e4m3fn"}.get(each, each) for each in given]
+    found = [as_precision(each) for each in given if each not in (*NARROW, "fp8")]
     names = dict.fromkeys(dtype_name(each) for each in found if each is not None)
-    if "int8" in given:
-        names = dict.fromkeys(("float16", *names, "int8"))  # which float16 is around
+    if narrow := [each for each in narrow if each in NARROW]:
+        names = dict.fromkeys(("float16", *names, *narrow))  # which float16 is around
     if not names:
-        raise UsageError(f"allow has dtypes below float32, 'fp16', 'bf16' or 'int8', not {allow!r}")
+        raise UsageError(f"allow has dtypes below float32, 'fp16', 'bf16', 'int8', 'fp8' or 'int4', not {allow!r}")
     return tuple(names)
 
 
@@ -350,8 +353,8 @@ def _best(
         kept.append(alike)
     if (own := search.run(search.start())) is not None:
         kept.append(own)
-    if own is not None and "int8" in own[0].values():
-        kept += search.with_less_int8(own[0])
+    if own is not None and not NARROW.keys().isdisjoint(own[0].values()):
+        kept += search.with_less(own[0])
     found = [(*each, *_program(each[1], device)) for each in kept]
     if not serves and rough.beats(found[-1][-1]) and (again := search.run(autocast)) is not None:
         found.append((*again, *_program(again[1], device)))

@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ..checking.judging.quality import SQNR, Outputs, Quality
-from ..checking.recording import Assignment, Call, Group, Recording, Tell
+from ..checking.recording import Assignment, Group, Recording, Tell
 from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.tuning.choices import SiteKey
-from ..definition.tuning.precisions import Precisions
+from ..definition.tuning.precisions import NARROW, Precisions
 from ..interpreter.calibration import METHODS
 from ..interpreter.interpret import Interpreter
 from ..programs.devices import Device
@@ -64,23 +64,27 @@ class Search:
         return self._define(self.precisions(assignment))
 
     def precisions(self, assignment: Assignment) -> Precisions:
-        """The dtype of each call, with scales: in a group of int8 its products and sums are so, and others in float16.
+        """The dtype of each call, with scales: in a narrow group its products and sums are so, and others in float16.
 
-        A sum takes what a product has quantized; a tensor has one scale.
+        A sum takes what a product has quantized; a tensor has one scale. In int4 weights alone are rounded.
         """
         calls = self.recording.calls
-        taken = {name for key, call in calls.items() if self._is_narrow(assignment, call) for name in call.operands}
+        narrow = {key: call for key, call in calls.items() if assignment[key] in NARROW}
+        taken = {(assignment[key], name) for key, call in narrow.items() if call.is_product for name in call.operands}
         dtypes, scales = dict(assignment), {}
-        for key, call in calls.items():
-            if assignment[key] == "int8":
-                steps = [self.recording.scale(name, self.method) if name in taken else 0.0 for name in call.operands]
-                dtypes[key] = "int8" if any(steps) else "float16"
-                if any(steps):
-                    scales[key] = tuple(steps)
+        for key, call in narrow.items():
+            dtype = assignment[key]
+            if dtype == "int4":
+                dtypes[key] = dtype if call.fits(dtype) else "float16"
+                continue
+            steps = [
+                self.recording.scale(name, self.method, dtype) if (dtype, name) in taken else 0.0
+                for name in call.operands
+            ]
+            dtypes[key] = dtype if any(steps) else "float16"
+            if any(steps):
+                scales[key] = tuple(steps)
         return Precisions(dtypes, scales)
-
-    def _is_narrow(self, assignment: Assignment, call: Call) -> bool:
-        return assignment[call.site.key] == "int8" and call.is_product
 
     def calibrate(self, assignment: Assignment) -> None:
         """Chooses the method that gives the network with these dtypes the least noise."""
@@ -127,10 +131,10 @@ class Search:
         return self.quality(self.define(self.chosen(alone)), feeds)[0].parts()
 
     def _may(self, group: Group, dtype: str) -> bool:
-        """Whether values fit a dtype, and one of int8 wins something."""
-        if dtype == "int8":
+        """Whether values fit a dtype, and a narrow one wins something."""
+        if dtype in NARROW:
             low = all(call.fits("float16") for call in group.calls)
-            return low and any(call.fits(dtype) for call in group.calls) and group.gain(self.device, self.scale) > 0
+            return low and any(call.fits(dtype) for call in group.calls) and self._gain(group, dtype) > 0
         return all(call.fits(dtype) for call in group.calls)
 
     def start(self) -> Assignment:
@@ -142,13 +146,15 @@ class Search:
         if not group.is_open:
             return [group.calls[0].site.lowering]
         kept = [dtype for dtype in self.allow if math.isfinite(self._worst(group, dtype))]
-        if "int8" in kept and group.gain(self.device, self.scale) <= self.least_gain:
-            kept.remove("int8")
+        kept = [dtype for dtype in kept if dtype not in NARROW or self._gain(group, dtype) > self.least_gain]
         return [*sorted(kept, key=lambda dtype: (self._saved(group, dtype), self._worst(group, dtype))), "float32"]
+
+    def _gain(self, group: Group, dtype: str) -> float:
+        return group.gain(dtype, self.device, self.scale)
 
     def _saved(self, group: Group, dtype: str) -> float:
         """Seconds by which a dtype is above float32, alone: less than 0 where it wins."""
-        won = group.gain(self.device, self.scale) if dtype == "int8" else 0.0
+        won = self._gain(group, dtype) if dtype in NARROW else 0.0
         return -group.saves(dtype) * self.scale / self.device.bandwidth - won
 
     def _worst(self, group: Group, dtype: str) -> float:
@@ -162,7 +168,7 @@ class Search:
 
     def _seconds(self, group: Group, dtype: str, chosen: Mapping[int, str]) -> float:
         """What a group costs in a dtype: its bytes, and a cast for each neighbour that has another one."""
-        casts = sum(chosen[id(self.of[key])] != dtype for key in self.neighbours[id(group)]) * (dtype != "int8")
+        casts = sum(chosen[id(self.of[key])] != dtype for key in self.neighbours[id(group)]) * (dtype not in NARROW)
         return self._saved(group, dtype) + casts * self.device.overhead
 
     def _predicted(self, chosen: Mapping[int, str]) -> dict[str, float]:
@@ -224,11 +230,10 @@ class Search:
             most = min(most, predicted) / max(1.3, min(worst, 8.0))
         return None
 
-    def with_less_int8(self, assignment: Assignment) -> list[Found]:
-        """The networks in which only the half, the quarter of the groups are in int8 that win most by it, and none."""
-        gains = sorted(
-            group.gain(self.device, self.scale) for group in self.groups if self._has_int8(group, assignment)
-        )
+    def with_less(self, assignment: Assignment) -> list[Found]:
+        """The networks in which only those narrow groups are so that win most by it: half, a quarter, none."""
+        dtypes = [(group, assignment[group.calls[0].site.key]) for group in self.groups]
+        gains = sorted(self._gain(group, dtype) for group, dtype in dtypes if dtype in NARROW)
         found = []
         for place in dict.fromkeys((len(gains) // 2, len(gains) * 3 // 4, len(gains))):
             if time.perf_counter() > self.deadline:
@@ -239,9 +244,6 @@ class Search:
                 found.append(each)
         self.least_gain = 0.0
         return found
-
-    def _has_int8(self, group: Group, assignment: Assignment) -> bool:
-        return assignment[group.calls[0].site.key] == "int8"
 
     def is_enough(self, quality: Quality, got: Sequence[Outputs]) -> bool:
         """Whether outputs are within the budget."""

@@ -378,7 +378,9 @@ class _Run:
         got = self._executed(evidence.feeds, planned.dims)
         self.exercise.note(got, evidence.feeds)
         outputs = evidence.compare(got, meaning=self.on != "engine")
-        if not planned.quality:  # drawn values leave the ranges that int8 was calibrated for, or those of a half
+        if (
+            not planned.quality
+        ):  # drawn values leave the ranges that narrow dtypes were calibrated for, or those of a half
             outputs = _as_meant(outputs)
         results = [Case(planned.dims, outputs, planned.draw)]
         if self.witness is not None:
@@ -453,7 +455,9 @@ class _Run:
     def _unproven(self, cases: Sequence[Case]) -> list[str]:
         lines = list(self.notes)
         if self.rules.decibels and not any(case.draw.startswith("given") for case in cases):
-            lines.append("how well it computes in int8: its ranges are those of the author's data, which feeds= gives")
+            lines.append(
+                "how well it computes below float16: its ranges are those of the author's data, which feeds= gives"
+            )
         if self.rules.leave_out:
             lines.append(f"left out of the reference's outputs: {', '.join(self.rules.leave_out)}")
         if self.reference is not None:

@@ -12,6 +12,7 @@ from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.precision import FLOAT32, LOW
 from ..definition.tuning.choices import Site, SiteKey
+from ..definition.tuning.precisions import GROUP, NARROW, around
 from ..interpreter.calibration import Seen
 from ..interpreter.interpret import Interpreter
 from ..layers.evaluation import Evaluate, Node, Shapes, kind
@@ -42,30 +43,41 @@ class Call:
     """Floating-point operations of its product."""
     made: int = 0
     """Elements of its product."""
+    weight: int = 0
+    """Elements of its weight."""
     operands: tuple[str, ...] = ()
     """The tensors that it would take in int8."""
 
     @property
     def is_product(self) -> bool:
-        """Whether it multiplies with a weight that may be int8."""
+        """Whether it multiplies with a weight that may be narrow."""
         return "int8" in self.site.ways and self.site.key.function in PRODUCTS
 
     def fits(self, dtype: str) -> bool:
-        """Whether its values stay within a dtype's range; in int8, within that of the float16 around it."""
-        if dtype == "int8" and not (self.is_product and self.operands):
+        """Whether its values stay within a dtype's range; in a narrow one, within that of the float16 around it."""
+        if dtype in NARROW and not (self.is_product and self.operands and dtype in self.site.ways):
             return False
-        return self.greatest * MARGIN <= torch.finfo(as_dtype("float16" if dtype == "int8" else dtype)).max
+        return self.greatest * MARGIN <= torch.finfo(as_dtype(around(dtype))).max
 
-    def gain(self, device: Device, scale: float) -> float:
-        """Seconds that its product wins in int8 over float16: it is faster, and needs a launch behind it that scales,
-        and quantizes for the next one."""
+    def gain(self, dtype: str, device: Device, scale: float) -> float:
+        """Seconds that its product wins in a narrow dtype over float16.
+
+        In int8 and fp8 it is faster, and needs a launch behind it that scales, and quantizes for the next one. In int4
+        it reads a quarter of its weight, once for each row, and multiplies outside of the tensor cores.
+        """
         taken, made = (scale * n for n in (sum(self.elements[name] for name in self.operands), self.made))
 
         def seconds(moved: float, rate: float) -> float:
             return max(moved / device.bandwidth, self.work * scale / rate, device.overhead)
 
-        narrow = seconds(taken + 2 * made, device.int8) + seconds(3 * made, math.inf)
-        return seconds(2 * taken + 2 * made, device.half) - narrow
+        half = seconds(2 * (taken + self.weight + made), device.half)
+        if dtype == "int4":
+            rows = max(1.0, self.work * scale / max(2 * self.weight, 1))
+            return half - seconds(2 * (taken + made) + rows * self.weight * (1 / 2 + 4 / GROUP), device.vector)
+        rate = device.int8 if dtype == "int8" else device.fp8
+        if rate is None:
+            return -math.inf
+        return half - seconds(taken + self.weight + 2 * made, rate) - seconds(3 * made, math.inf)
 
 
 @dataclass
@@ -87,12 +99,12 @@ class Group:
         return not any(call.site.given for call in self.calls)
 
     def saves(self, dtype: str) -> float:
-        """Bytes that it saves in a dtype; one of int8 has float16 around its product."""
-        return self.bytes * (1 - as_dtype("float16" if dtype == "int8" else dtype).itemsize / 4)
+        """Bytes that its tensors save in a dtype; a narrow one has float16 around its product."""
+        return self.bytes * (1 - as_dtype(around(dtype)).itemsize / 4)
 
-    def gain(self, device: Device, scale: float) -> float:
-        """Seconds that its products win in int8 over float16."""
-        return sum(call.gain(device, scale) for call in self.calls if call.is_product)
+    def gain(self, dtype: str, device: Device, scale: float) -> float:
+        """Seconds that its products win in a narrow dtype over float16."""
+        return sum(call.gain(dtype, device, scale) for call in self.calls if call.fits(dtype))
 
 
 class Recording:
@@ -107,7 +119,7 @@ class Recording:
         """The call of each layer."""
         self.seen: dict[str, Seen] = {}
         """The values of the tensors that calls take that may be in int8."""
-        self._scales: dict[tuple[str, str], float] = {}
+        self._scales: dict[tuple[str, str, str], float] = {}
         self.interpreter = Interpreter(network, wrap=self._wrap)
         self.own = Quality()
         """Of the network in float32."""
@@ -147,7 +159,7 @@ class Recording:
         return watched
 
     def _watch(self, call: Call, node: Node, operands: Sequence[Any], made: Sequence[Any]) -> None:
-        """Notes what a call in int8 would take."""
+        """Notes what a call in a narrow dtype would take."""
         taken = [(name, x) for name, x in zip(node.needs, operands, strict=False) if name in call.elements]
         shapes = Shapes([tuple(x.shape) for x in operands], [tuple(x.shape) for x in made])
         if call.is_product:
@@ -155,6 +167,7 @@ class Recording:
                 return  # what is behind the product; grouped ones stay in float16
             taken, call.made = taken[:1], made[0].numel()
             call.work = max(call.work, kind(node).flops(node, shapes))
+            call.weight = operands[1].numel() if len(operands) > 1 else len(node.layer.kernel)
         elif any(self.sites.get(self.interpreter.makers.get(name, "")) == call.site.key for name, _ in taken):
             return  # a part of it
         call.operands = tuple(name for name, _ in taken)
@@ -181,11 +194,12 @@ class Recording:
                 group |= {call.site.key: one for call in other.calls}
         return list({id(each): each for each in group.values()}.values())
 
-    def scale(self, name: str, method: str) -> float:
-        """That of a tensor in int8."""
-        if (name, method) not in self._scales:
-            self._scales[name, method] = self.seen[name].scale(method)
-        return self._scales[name, method]
+    def scale(self, name: str, method: str, dtype: str) -> float:
+        """That of a tensor in int8 or fp8."""
+        key = name, method, dtype
+        if key not in self._scales:
+            self._scales[key] = self.seen[name].scale(method, dtype)
+        return self._scales[key]
 
     def as_autocast(self, low: str) -> Assignment:
         """The dtypes that autocast's lists give the calls."""

@@ -28,7 +28,7 @@ from .operation import Operation, author_location
 from .precision import Policy, as_precision, is_low
 from .tensor import Tensor, common_parent
 from .tuning.choices import Choices
-from .tuning.precisions import Precisions
+from .tuning.precisions import Precisions, around
 from .weights import Scope, Source, Weights
 from .wrap import PluginUse, wrap
 
@@ -69,7 +69,7 @@ class Network:
         """The precision that was asked for, with which another definition computes alike."""
         if isinstance(precision, Precisions):
             self.policy = Policy(calls=precision)
-            used = {as_precision("fp16" if dtype == "int8" else dtype) for dtype in precision.tuned.values()}
+            used = {as_precision(around(dtype)) for dtype in precision.tuned.values()}
             self.precision = next((dtype for dtype in (torch.float16, torch.bfloat16) if dtype in used), None)
         elif (low := as_precision(precision)) is not None:
             self.policy, self.precision = Policy(low), low

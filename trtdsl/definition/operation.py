@@ -74,7 +74,7 @@ class Operation:
 
     __slots__ = (
         *("_before", "_call", "_outer", "location", "name"),
-        *("network", "precision", "quantized", "scope", "site", "within"),
+        *("network", "narrow", "precision", "scope", "site", "within"),
     )
 
     def __init__(
@@ -95,8 +95,8 @@ class Operation:
         """What the calls inside follow of autocast's lists."""
         self.site: SiteKey | None = None
         """What names it where each call of the network has a precision of its own."""
-        self.quantized = False
-        """Whether its constant weight becomes int8."""
+        self.narrow = ""
+        """The narrow dtype that its constant weight gets; "" for none."""
         self._call = call
         self._outer: Any = None  # a stack: the operation that was current before, whether it listens, and the rest
 

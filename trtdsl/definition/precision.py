@@ -15,7 +15,7 @@ from ..core.errors import Location, UsageError
 from ..core.lazy import CURRENT_NETWORK, quantization, torch
 from .tensor import Tensor
 from .tuning.choices import Site, SiteKey
-from .tuning.precisions import Precisions
+from .tuning.precisions import GROUP, NARROW, Precisions
 
 if TYPE_CHECKING:
     from .operation import Operation
@@ -44,9 +44,9 @@ WIDEST = _names(
     addcdiv addcmul atan2 bilinear cross dot grid_sample index_put scatter_add tensordot
     """
 )
-INT8 = frozenset({"conv1d", "conv2d", "conv3d", "linear", "matmul"})
-"""Functions that compute in int8 where a precision says so: of one operand and a constant weight, with float16 around.
-A sum of two operands takes what such calls quantize."""
+MULTIPLYING = frozenset({"conv1d", "conv2d", "conv3d", "linear", "matmul"})
+"""Functions of one operand and a constant weight that compute in narrow dtypes where a precision says so. A sum of two
+operands takes what such calls quantize."""
 COMPOSED = frozenset({"multi_head_attention_forward"})
 """Functions of which torch's own is made of others in these lists: the parts follow them."""
 
@@ -148,44 +148,52 @@ class Policy:
         computed = [x for x in _tensors((args, kwargs)) if not x.is_constant]
         if not computed:
             return args, kwargs
-        wanted, scales = None, ()
+        wanted, scales, dtype = None, (), ""
         if not function.__module__.startswith(FOLLOWING):
             wanted = self.blocks[-1] if self.blocks else None
             if self.calls is not None and call.location is not None and not call.network.bodies:
-                wanted, scales = self._of_call(self.calls, call, call.location, wanted, args, kwargs)
+                wanted, scales, dtype = self._of_call(self.calls, call, call.location, wanted, args, kwargs)
         if wanted is None:
             dtypes = {x.dtype for x in computed}
             in_loop = self.calls is not None and function.__module__ == CONTROL  # what is carried keeps its dtype
             wanted = torch.float32 if in_loop or len(dtypes) > 1 else dtypes.pop()
-        narrow = {id(x): _quantized(x, scale) for x, scale in zip(computed, scales, strict=False) if scale}
+        narrow = {id(x): _quantized(x, scale, dtype) for x, scale in zip(computed, scales, strict=False) if scale}
         return _cast(args, wanted, narrow), _cast(kwargs, wanted, narrow)
 
     def _of_call(
         self, calls: Precisions, call: Operation, location: Location, given: torch.dtype | None, args: Any, kwargs: Any
-    ) -> tuple[torch.dtype, tuple[float, ...]]:
-        """The dtype of a call of a network whose calls have one each, and the scales of its operands in int8."""
+    ) -> tuple[torch.dtype, tuple[float, ...], str]:
+        """The dtype of a call of a network whose calls have one each, the scales of its operands, and their dtype."""
         key = calls.key(location.file, call.within, call.name, call.name)
         asked = calls.wanted(key) or "float32" if given is None else dtype_name(given)
         tensors = _tensors((args, kwargs))
         varying = [x for x in tensors if not x.is_constant]
         weights = [x.ndim for x in tensors[1:2] if x.is_constant]
-        product = call.name in INT8 and len(varying) == 1 and weights > [2 if call.name.startswith("conv") else 1]
+        product = (
+            call.name in MULTIPLYING and len(varying) == 1 and weights > [2 if call.name.startswith("conv") else 1]
+        )
         product = product and (call.name.startswith("conv") or weights == [2])
-        ways = ("float32", "float16", "bfloat16", *["int8"] * (product or (call.name == "add" and len(varying) == 2)))
-        scales = calls.scales.get(key, ()) if asked == "int8" else ()
-        if asked == "int8" and (asked not in ways or len(scales) != len(varying)):
+        ways = ["float32", "float16", "bfloat16"]
+        if product or (call.name == "add" and len(varying) == 2):
+            ways += ["int8", "float8_e4m3fn"]
+        if product and call.name == "linear" and tensors[1].data.shape[1] % GROUP == 0:
+            ways.append("int4")
+        scales = calls.scales.get(key, ()) if asked in NARROW else ()
+        if asked in NARROW and (asked not in ways or len(scales) != len(varying) * (asked != "int4")):
             asked, scales = "float32", ()  # which the file does not say: another network's
         shapes = tuple((x.shape, x.dtype) for x in tensors)
         place = calls.claim()
-        calls.take(place, Cast(key, location, shapes, ways, asked, given is not None, scales))
+        calls.take(place, Cast(key, location, shapes, tuple(ways), asked, given is not None, scales))
         call.site, self.sources[key] = key, _sources(args, kwargs)
-        call.quantized = product and bool(scales)
-        return torch.float16 if scales else _dtypes()[asked], scales
+        if asked not in NARROW:
+            return _dtypes()[asked], (), ""
+        call.narrow = asked if product else ""
+        return torch.float16, scales, asked
 
 
-def _quantized(x: Tensor, scale: float) -> Tensor:
-    """A value rounded to int8, in float16: once for all calls that take it so."""
-    return x.network.shared(("int8", x, scale), lambda: quantization.rounded(x.to(torch.float16), scale))
+def _quantized(x: Tensor, scale: float, dtype: str) -> Tensor:
+    """A value rounded to a narrow dtype, in float16: once for all calls that take it so."""
+    return x.network.shared((dtype, x, scale), lambda: quantization.rounded(x.to(torch.float16), scale, dtype))
 
 
 def is_low(x: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Scales of int8 for activations, from the values that were seen: the methods by which they are found."""
+"""Scales of int8 and fp8 for activations, from the values that were seen: the methods by which they are found."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..core.lazy import torch
+from ..definition.tuning.precisions import NARROW
 
 KEPT = 1 << 16
 """Values of a tensor that are kept of each sample, evenly spread."""
@@ -27,8 +28,8 @@ class Seen:
             self.greatest = max(self.greatest, float(flat.max()))
             self.parts.append(flat[:: max(1, flat.numel() // KEPT)].clone())
 
-    def scale(self, method: str) -> float:
-        """The step between two numbers of int8, as float16 has it.
+    def scale(self, method: str, dtype: str = "int8") -> float:
+        """The step between two numbers of int8, as float16 has it; for fp8, whose steps grow, by the greatest value.
 
         >>> seen = Seen()
         >>> seen.add(torch.tensor([-12.7, 0.5]))
@@ -36,8 +37,8 @@ class Seen:
         0.1
         """
         values = torch.cat(self.parts) if self.parts else torch.zeros(1)
-        found = METHODS[method](values, self.greatest) if self.greatest else 1.0
-        return float(torch.tensor(found / 127).clamp(min=1e-6).half())
+        found = METHODS[method if dtype == "int8" else "max"](values, self.greatest) if self.greatest else 1.0
+        return float(torch.tensor(found / NARROW[dtype]).clamp(min=1e-6).half())
 
 
 def _percentile(values: torch.Tensor, greatest: float) -> float:

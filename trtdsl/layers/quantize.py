@@ -92,6 +92,8 @@ def int4_constant(values: Tensor) -> Tensor:
 
     def add(target):
         target.buffers.append(packed)
+        if target.network.exact is not None:
+            target.network.exact.settle(values.data, packed.data_ptr())
         weights = target.trt.Weights(target.trt.DataType.INT4, packed.data_ptr(), flat.numel())
         return target.definition.add_constant(tuple(values.shape), weights)
 
@@ -174,9 +176,10 @@ def _quantize(node: Node) -> Evaluate:
         divides = dtype != torch.int8 or (computed and is_half(x)) or (scale.numel() > 1 and scale.ndim == x.ndim)
         steps = x / step if divides else x * step.reciprocal()
         if dtype != torch.int8:
-            return narrow(steps.float(), dtype)
-        high, low = x.new_tensor(127.0), x.new_tensor(-128.0)
-        made = convert(extreme("MAX", extreme("MIN", steps, high), low).round(), dtype)
+            made = narrow(steps.float(), dtype)
+        else:
+            high, low = x.new_tensor(127.0), x.new_tensor(-128.0)
+            made = convert(extreme("MAX", extreme("MIN", steps, high), low).round(), dtype)
         return beside(made, lambda exact: exact, steps) if meant else made
 
     return evaluate

@@ -32,7 +32,7 @@ class Rules:
     tolerances: Mapping[str | None, Tolerance] = field(default_factory=dict)
     leave_out: tuple[str, ...] = ()
     decibels: Mapping[str, float] = field(default_factory=dict)
-    """The least SQNR of outputs that are computed in int8, in place of a tolerance."""
+    """The least SQNR of outputs that are computed below float16, in place of a tolerance."""
 
     def of(self, output: str) -> Tolerance:
         """The tolerance of an output."""

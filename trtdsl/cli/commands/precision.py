@@ -32,7 +32,7 @@ def precision(
         typer.Option("--data", metavar="FOLDER", help="INPUT.npy files, or folders with these; drawn values without."),
     ] = None,
     allow: Annotated[
-        str, typer.Option("--allow", metavar="DTYPES", help="The low dtypes: fp16, bf16, int8.")
+        str, typer.Option("--allow", metavar="DTYPES", help="The low dtypes: fp16, bf16, int8, fp8, int4.")
     ] = "fp16,bf16",
     budget: Annotated[
         list[str] | None,

@@ -139,13 +139,16 @@ class Exact:
 
     def _is_quantized(self, tensor: torch.Tensor) -> bool:
         """Whether these are the rounded steps of exact values."""
-        return tensor.dtype == torch.int8 and self.has(tensor)
+        return tensor.dtype in (torch.int8, torch.float8_e4m3fn) and self.has(tensor)
 
-    def settle(self, tensor: torch.Tensor) -> None:
-        """Keeps the exact value of a tensor under its address, which must stay; only where it is another one."""
+    def settle(self, tensor: torch.Tensor, address: int | None = None) -> None:
+        """Keeps the exact value of a tensor under its address, which must stay; only where it is another one.
+
+        ``address`` is that of the memory that has its values packed.
+        """
         held = vars(tensor).pop("_exact", None)
         if held is not None and held[0] is self and not torch.equal(held[1], tensor.to(held[1].dtype)):
-            self.known[tensor.data_ptr()] = held[1]
+            self.known[tensor.data_ptr() if address is None else address] = held[1]
 
     def number(self, value: float, dtype: torch.dtype) -> torch.Tensor:
         """A number as a tensor."""
@@ -589,6 +592,14 @@ def beside(made: torch.Tensor, function: Callable[..., torch.Tensor], *operands:
         with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
             exact.keep(made, function(*map(exact.of, operands)))
     return made
+
+
+def unpacked(value: torch.Tensor, address: int) -> torch.Tensor:
+    """``value``, with the exact one beside it that is known of the packed memory at an address."""
+    for exact in _active()[-1:]:
+        if address in exact.known:
+            exact.keep(value, exact.known[address].reshape(value.shape).clone())
+    return value
 
 
 class Rounded(float):

@@ -258,7 +258,7 @@ class CallEntry(Struct, forbid_unknown_fields=True):
     line: Int
     operands: tuple[Text, ...]
     lowering: Text = ""
-    dtype: Literal["float32", "float16", "bfloat16", "int8", ""] = ""
+    dtype: Literal["float32", "float16", "bfloat16", "int8", "float8_e4m3fn", "int4", ""] = ""
     scales: tuple[Annotated[float, Meta(ge=0)], ...] = ()
 
     @property

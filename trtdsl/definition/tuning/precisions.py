@@ -15,13 +15,22 @@ from .file import Variant, read_tuning
 
 SUFFIX = ".precision.json"
 DECIBELS = 20.0
+NARROW = {"int8": 127.0, "float8_e4m3fn": 448.0, "int4": 7.0}
+"""Dtypes below float16 by their greatest numbers: products compute in them, with float16 around."""
+GROUP = 128
+"""Numbers of a row of a weight that share a scale in int4, in which weights alone are."""
 FIND = "`trtdsl precision` finds another"
+
+
+def around(dtype: str) -> str:
+    """The dtype of what a call gives."""
+    return "float16" if dtype in NARROW else dtype
 
 
 class Precisions(Choices):
     """The dtypes of a network's calls, by their keys; without any, all compute in float32.
 
-    ``scales`` has those of the operands that calls in int8 quantize.
+    ``scales`` has those of the operands that calls in int8 and fp8 quantize.
     """
 
     def __init__(
@@ -49,11 +58,11 @@ class Precisions(Choices):
             raise UsageError(f"{self.file or 'the precision'} does not fit {network}: {reason}; {FIND}")
 
     def decibels(self, outputs: Iterable[str]) -> dict[str, float]:
-        """The least SQNR by which the outputs of a network in int8 are judged: the budget; none of another network.
+        """The least SQNR by which outputs below float16 are judged: the budget; nothing for another network.
 
         With a budget of another kind it is what was measured, less one, and without any :data:`DECIBELS`.
         """
-        if not any(site.scales for site in self.sites):
+        if not any(site.lowering in NARROW for site in self.sites):
             return {}
         measured = {} if self.variant is None else self.variant.measured
         budget, sqnr = (facts if isinstance(facts := measured.get(key), dict) else {} for key in ("budget", "sqnr"))

@@ -7,6 +7,7 @@ from typing import Any
 from ...core.tensors.exact import beside
 from ...definition.graph import Later, Layer
 from ...definition.tensor import weight_names_of
+from ...definition.tuning.precisions import GROUP, NARROW
 from ..common import (
     L,
     Network,
@@ -19,10 +20,8 @@ from ..common import (
     shape_text,
     torch,
 )
-from ..operands import as_tensor
+from ..operands import align, as_tensor
 from .arithmetic import clamp
-
-NARROW = ("int8", "float8_e4m3fn", "int4")
 
 
 @operation
@@ -203,30 +202,64 @@ def _bounds(network: Network, least: torch.Tensor, most: torch.Tensor, dtype: to
     return [network.plain_constant(each.to(dtype), ()) for each in (least, most)]
 
 
-def rounded(x: Tensor, scale: float) -> Tensor:
-    """``x`` as int8 has it, in its own dtype: IQuantizeLayer, IDequantizeLayer.
+def rounded(x: Tensor, scale: float, dtype: str) -> Tensor:
+    """``x`` as a narrow dtype has it, in its own dtype: IQuantizeLayer, IDequantizeLayer.
 
-    A network that computes in int8 by its precision means ``x`` itself: what is rounded off belongs to its quality.
+    A network that computes so by its precision means ``x`` itself: what is rounded off belongs to its quality.
     """
     step = x.network.constant(torch.tensor(scale), x.dtype)
-    return L.dequantize(L.quantize(x, step, meant=True), step, x.dtype)
+    return L.dequantize(L.quantize(x, step, dtype, meant=True), step, x.dtype)
 
 
-def weight_in_int8(input: Tensor, kernel: Tensor, axis: int) -> tuple[Tensor, Tensor] | None:
-    """The constant weight of a product in int8 with one scale, and the factor of each index of ``axis`` behind it.
+def product_in_int4(x: Tensor, weight: Tensor) -> Tensor:
+    """``x @ weight.T`` with the constant ``weight`` rounded to int4 in groups of a row.
 
-    Where the author's call computes in int8, and where ``input`` was rounded to int8 and the weight has such values, as
+    IDequantizeLayer, IShuffleLayer, IElementWiseLayer PROD and IReduceLayer SUM, which builders make one launch that
+    reads a quarter of float16. The network means ``weight`` itself: what is rounded off belongs to its quality.
+    """
+    network = weight.network
+    groups = weight.data.float().reshape(-1, GROUP)
+    scale = _least_squares(groups, NARROW["int4"])
+    codes = L.quantize_values(groups, scale, as_dtype("int4"), 0)
+    codes = beside(codes, lambda w, step: w.reshape(-1, GROUP) / step[:, None], weight.data, scale)
+    narrow = L.int4_constant(Tensor(network, codes.shape, torch.int8, data=codes, weight_names=weight.weight_names))
+    wide = L.dequantize(narrow, network.plain_constant(scale, ()), torch.float32, axis=0)
+    rows = L.cast(L.unsqueeze(x, [x.ndim - 1]), torch.float32)
+    products = L.elementwise(*align([rows, L.shuffle(wide, reshape=weight.shape)]), op="PROD")
+    return L.cast(L.reduce(products, "SUM", [x.ndim]), x.dtype)
+
+
+def _least_squares(rows: torch.Tensor, most: float) -> torch.Tensor:
+    """The scale of each row by which rounding, and clipping what is above, have the least square error."""
+    greatest = (rows.abs().amax(1) / most).clamp(min=torch.finfo(torch.float32).tiny)
+    best, found = torch.full_like(greatest, torch.inf), greatest
+    for part in range(32, 19, -1):
+        scale = greatest * part / 32
+        steps = rows / scale[:, None]
+        error = (steps.round().clamp(-most, most) - steps).mul_(scale[:, None]).square_().sum(1)
+        found = torch.where(error < best, scale, found)
+        best = torch.minimum(best, error)
+    return found
+
+
+def narrow_weight(input: Tensor, kernel: Tensor, axis: int) -> tuple[Tensor, Tensor] | None:
+    """The constant weight of a product in int8 or fp8 with one scale, and the factor of each index of ``axis`` behind.
+
+    Where the author's call computes so, and where ``input`` was rounded to int8 and the weight has such values, as
     that of a module trained for it does; None where it stays as it is. Builders write float32 behind a product whose
     weight has a scale for each channel, and the weight's own dtype behind one with a single float32 scale.
     """
     network = kernel.network
-    asked = network.current_operation is not None and network.current_operation.quantized
+    asked = "" if network.current_operation is None else network.current_operation.narrow
+    if kernel.ndim == 3:
+        return None  # conv1d multiplies by the values of a kernel, one after the other
     if not asked and not (kernel.is_constant and kernel.data.numel() and is_rounded(input)):
         return None
     others = [dim for dim in range(kernel.ndim) if dim != axis]
     shape = [-1 if dim == axis else 1 for dim in range(kernel.ndim)]
     values = kernel.data.float()
-    steps = (values.abs().amax(others) / 127).clamp(min=torch.finfo(torch.float32).tiny)
+    dtype = as_dtype(asked or "int8")
+    steps = (values.abs().amax(others) / NARROW[asked or "int8"]).clamp(min=torch.finfo(torch.float32).tiny)
     if not asked:
         room = min(128 * torch.finfo(kernel.dtype).eps, 0.1)
         ways = [steps, steps * (127 / 128)]  # the greatest value is 127, or -128
@@ -236,9 +269,9 @@ def weight_in_int8(input: Tensor, kernel: Tensor, axis: int) -> tuple[Tensor, Te
             return None
         steps = torch.where(fits[0], *ways)
     broad = steps.reshape(shape)
-    codes = beside((values / broad).round().to(torch.int8), torch.div, kernel.data, broad)
+    codes = beside(L.quantize_values(values, steps, dtype, axis), torch.div, kernel.data, broad)
     most = steps.max()
-    narrow = Tensor(network, kernel.shape, torch.int8, data=codes, weight_names=kernel.weight_names)
+    narrow = Tensor(network, kernel.shape, dtype, data=codes, weight_names=kernel.weight_names)
     factors = steps / most
     wide = L.dequantize(narrow, network.plain_constant(most, ()), kernel.dtype)
     return wide, network.plain_constant(factors, ())

@@ -17,7 +17,8 @@ from ...layers.shuffle import Shuffle, behind_shuffles
 from ...layers.shuffle_steps import ShuffleSteps, regrouped
 from ..common import Call, L, Shape, torch
 from ..lowerings import Choice
-from ..pointwise.quantization import weight_in_int8
+from ..operands import align
+from ..pointwise.quantization import narrow_weight, product_in_int4
 from .fusion import made_of, scaled_weight, values_of
 
 
@@ -228,8 +229,12 @@ def weighted(
     channel: int,
     pointwise: bool = False,
 ) -> Tensor:
-    """A product; where its weight is in int8, then the scale of each channel and the bias."""
-    narrow = weight_in_int8(input, kernel, axis)
+    """A product; where its weight is narrow, then the scale of each channel and the bias."""
+    operation = input.network.current_operation
+    if operation is not None and operation.narrow == "int4":
+        result = product_in_int4(input, kernel)
+        return result if bias is None else L.elementwise(*align([result, bias]), op="SUM")
+    narrow = narrow_weight(input, kernel, axis)
     if narrow is None:
         return add(kernel, bias)
     wide, factors = narrow

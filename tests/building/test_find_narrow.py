@@ -1,8 +1,9 @@
-"""`td.find_precision` with int8: its meaning, its scales, what it costs, and where it is left alone."""
+"""`td.find_precision` below float16: meaning, scales, what it costs, and where it is left alone."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -36,11 +37,11 @@ def blocks(x):
     return {"y": F.linear(F.relu(x.flatten(2).mT @ IN), OUT)}
 
 
-def everything(spec, scale):
-    """All calls in int8 that may be, the others in float16."""
+def everything(spec, scale, dtype="int8"):
+    """All calls in a narrow dtype that may be, the others in float16."""
     sites = spec.define(precision=Precisions({})).policy.calls.sites
-    dtypes = {site.key: "int8" if "int8" in site.ways else "float16" for site in sites}
-    narrow = [site for site in sites if "int8" in site.ways]
+    dtypes = {site.key: dtype if dtype in site.ways else "float16" for site in sites}
+    narrow = [site for site in sites if dtype in site.ways and dtype != "int4"]
     return Precisions(dtypes, {site.key: (scale,) * (2 if site.key.function == "add" else 1) for site in narrow})
 
 
@@ -57,6 +58,52 @@ def test_convolutions_products_and_sums_in_int8_mean_what_the_module_does():
     assert given.passed and 20 < given.cases[0].outputs[0].snr_db < 45
     coarse = td.check(blocks, precision=everything(blocks, 1.0), feeds={"x": X})
     assert not coarse.passed
+
+
+def test_fp8_means_what_the_module_does():
+    precision = everything(blocks, 0.04, "float8_e4m3fn")
+    network = blocks.define(precision=precision)
+    assert [site.lowering for site in network.policy.calls.sites].count("float8_e4m3fn") == 6
+    assert {launch.dtype for launch in td.program(network).launches} >= {"float8_e4m3fn"}
+    report = td.check(blocks, precision=precision, on="program")
+    assert report.passed, str(report)
+    given = td.check(blocks, precision=precision, feeds={"x": X})
+    assert given.passed and 20 < given.cases[0].outputs[0].snr_db < 35
+
+
+ROWS = [torch.randn(1024, 1024, generator=made) / 32 for _ in range(2)]
+
+
+class Token(torch.nn.Module):
+    def forward(self, x):
+        linear = torch.nn.functional.linear
+        return torch.sigmoid(linear(torch.relu(linear(x, ROWS[0])), ROWS[1]))
+
+
+class Shifted(Token):
+    def forward(self, x):
+        return super().forward(x * 1.0001)
+
+
+@td.network(inputs={"x": td.Input((1, 1024))}, reference=Token)
+def token(x):
+    return {"y": F.sigmoid(F.linear(F.relu(F.linear(x, ROWS[0])), ROWS[1]))}
+
+
+def test_the_weights_of_few_rows_are_in_int4_where_that_is_within_the_budget(tmp_path):
+    path = tmp_path / "token.precision.json"
+    data = [{"x": torch.randn(1, 1024, generator=made)} for _ in range(2)]
+    options = {"data": data, "allow": ("fp16", "int8", "fp8", "int4"), "device": "orin", "output": path}
+    report = td.find_precision(token, budget=20, **options)
+    assert {line.dtypes for line in report.lines} == {("float16", "int4")}
+    assert report.figures["found"].bytes < 0.3 * report.figures["fp16"].bytes
+    assert 20 < report.decibels["found"]["y"] < 35
+    checked = td.check(token, precision=str(path), feeds=data[0])
+    assert checked.passed, str(checked)
+    wrong = td.check(replace(token, reference=Shifted), precision=str(path), feeds=data[0])
+    assert not wrong.passed and "in exact arithmetic" in str(wrong)  # noise of 25 dB hides no meaning
+    high = td.find_precision(token, budget=40, **options)
+    assert not any("int4" in line.dtypes for line in high.lines)
 
 
 def test_one_tensor_is_quantized_once_and_channels_keep_their_digits():
@@ -134,3 +181,18 @@ def test_a_file_whose_scales_do_not_fit_is_refused(scales, tmp_path):
     path.write_text(json.dumps(facts))
     with pytest.raises(td.UsageError, match="does not fit small"):
         small.define(precision=path)
+
+
+def test_a_kernel_for_each_channel_of_a_sequence_stays_in_half_precision():
+    kernels = torch.randn(8, 1, 4, generator=made)
+
+    @td.network(inputs={"x": td.Input((1, 8, 16))})
+    def taps(x):
+        return {"y": F.conv1d(x, kernels, groups=8)}
+
+    network = taps.define(precision=everything(taps, 0.05))
+    assert {site.lowering for site in network.policy.calls.sites} == {"int8"}
+    x = torch.randn(1, 8, 16, generator=made)
+    got = td.interpret(network, {"x": x})["y"].float()
+    torch.testing.assert_close(got, torch.nn.functional.conv1d(x, kernels, groups=8), atol=0.1, rtol=0.05)
+    assert {launch.dtype for launch in td.program(network).launches} <= {"float16", "float32", "int8"}
