@@ -161,7 +161,7 @@ def llama(
 
     def attention(
         x: td.Tensor,
-        w: td.Scope,
+        block: td.Scope,
         rotate: Callable[[td.Tensor], td.Tensor],
         mask: td.Tensor,
         starts: td.Tensor,
@@ -169,9 +169,10 @@ def llama(
         keys: td.Tensor,
         values: td.Tensor,
     ) -> tuple[td.Tensor, td.Tensor, td.Tensor]:
-        n, s, _ = x.shape
+        n, s, hidden = x.shape
+        w, normed = block.self_attn, norm(x, block.input_layernorm, eps)
         q, k, v = (
-            part.columns(x, w).view(n, s, count, width)
+            part.columns(normed, w).view(n, s, count, width)
             for w, count in ((w.q_proj, heads), (w.k_proj, groups), (w.v_proj, groups))
         )
         if "q_norm" in w:
@@ -185,11 +186,15 @@ def llama(
         q, k = rotate(q), rotate(k)
         keys, values = L.kv_cache_update(keys, k, starts), L.kv_cache_update(values, v, starts)
         if last is not None:
-            q, mask, s = row_of(q, last, 2).unsqueeze(2), row_of(mask, last, 2).unsqueeze(2), 1
+            both = F.cat([q.transpose(1, 2).reshape(n, s, heads * width), x], 2)  # two gathers would be two launches
+            q, row = row_of(both, last, 1).unsqueeze(1).split([heads * width, hidden], 2)
+            q, x, s = q.reshape(n, heads, 1, width), row.to(x.dtype), 1
+            mask = row_of(mask, last, 2).unsqueeze(2)
         y = L.attention(q * scale, keys, values, mask)  # no row of the mask is hidden wholly: F's would look for one
-        return part.rows(y.transpose(1, 2).reshape(n, s, heads * width), w.o_proj), keys, values
+        return x + part.rows(y.transpose(1, 2).reshape(n, s, heads * width), w.o_proj), keys, values
 
-    def mlp(x: td.Tensor, w: td.Scope) -> td.Tensor:
+    def mlp(x: td.Tensor, block: td.Scope) -> td.Tensor:
+        x, w = norm(x, block.post_attention_layernorm, eps), block.mlp
         return part.rows(F.silu(part.columns(x, w.gate_proj)) * part.columns(x, w.up_proj), w.down_proj)
 
     @td.network(
@@ -224,21 +229,13 @@ def llama(
 
         x = part.embedding(tokens, w.model.embed_tokens.weight)
         outputs: dict[str, td.Tensor] = {}
-        last = lengths - 1
         for layer, (block, view) in enumerate(zip(w.model.layers, views, strict=True)):
-            ends = layer == layers - 1  # what follows its caches is computed for the last tokens alone
-            y, keys, values = attention(
-                norm(x, block.input_layernorm, eps),
-                block.self_attn,
-                rotate,
-                masks[view],
-                starts,
-                last if ends else None,
-                *caches[2 * layer : 2 * layer + 2],
+            of_last = lengths - 1 if layer == layers - 1 else None  # what follows the last caches is for them alone
+            x, keys, values = attention(
+                x, block, rotate, masks[view], starts, of_last, *caches[2 * layer : 2 * layer + 2]
             )
-            x = row_of(x + y, last, 1) if ends else x + y
-            x = x + mlp(norm(x, block.post_attention_layernorm, eps), block.mlp)
+            x = x + mlp(x, block)
             outputs |= {f"next_keys_{layer}": keys, f"next_values_{layer}": values}
-        return {"logits": part.logits(norm(x, w.model.norm, eps), w.lm_head), **outputs}
+        return {"logits": part.logits(norm(x.squeeze(1), w.model.norm, eps), w.lm_head), **outputs}
 
     return decoder

@@ -150,3 +150,10 @@ def test_a_step_of_decoding_is_nine_launches_a_layer(tmp_path):
     save_checkpoint("llama", tmp_path, torch.bfloat16)
     step = spec_of(tmp_path).define(dims={"N": 1, "S": 1}, profiles=[])
     assert len(td.program(step).launches) <= 2 * 9 + 3  # embedding and position, last norm, logits
+
+
+def test_a_prompt_takes_twelve_launches_a_layer_and_nine_in_the_last(tmp_path):
+    """The last token's row is taken of the query and of the residual at once."""
+    save_checkpoint("llama", tmp_path, torch.bfloat16, hidden_size=256, head_dim=64)
+    spec = td.load_spec(str(FILE), {"folder": tmp_path, "capacity": 64, "prompt": 64, "batch": 2})
+    assert len(td.program(spec, profile=1, dims={"N": 1}).launches) <= 12 + 9 + 2  # last norm, logits
