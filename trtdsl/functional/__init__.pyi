@@ -2120,8 +2120,8 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     """Averages over ``output_size`` windows of the last two dimensions; None keeps a dimension.
 
     One window: IReduceLayer AVG, or IPoolingLayer after a convolution. Windows of one size: IPoolingLayer.
-    Otherwise IMatrixMultiplyLayer with each window's weights, a constant, or computed from the shape where that is
-    dynamic.
+    Otherwise IGatherLayer of each window's elements, their product with its weights and IReduceLayer SUM; where a
+    size is dynamic IMatrixMultiplyLayer with weights that are computed from the shape.
 
     >>> F.adaptive_avg_pool2d(net.input("x", ("N", 3, 7, "H", 6)[: 2 + 2]), 1).shape[:2]
     (N, 3)

@@ -15,7 +15,8 @@ from ..common import L, Network, ShapeError, Tensor, UnsupportedError, channels_
 from ..family import family
 from ..lowerings import AUTO, lowered, way
 from ..operands import as_tensor, stretch
-from .resize_matrix import antialias_matrix, area_matrix, resample_by_matrix
+from ..windows.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from .resize_matrix import antialias_matrix, resample_by_matrix
 from .taps import Number, Taps, make_taps, minimum, number, resample
 
 Targets = SizeLike | Sequence[SizeLike]
@@ -50,7 +51,7 @@ class Change:
     @property
     def copies_same(self) -> bool:
         """Whether torch ignores the scale where the size stays the same."""
-        return self.antialias or self.mode in ("linear", "bilinear", "trilinear", "area") or self.copies_double
+        return self.antialias or self.mode in ("linear", "bilinear", "trilinear") or self.copies_double
 
     @property
     def copies_double(self) -> bool:
@@ -85,8 +86,8 @@ def interpolate(
     ``size`` has ints and Targets, so that ``size=other.shape[2:]`` gives another tensor's. ``mode`` is nearest,
     nearest-exact, linear (3 dimensions), bilinear, bicubic (4), trilinear (5) or area. One IResizeLayer where that
     means the same as torch; otherwise the exact elements and weights along each dimension (IGatherLayer, a product,
-    IReduceLayer), a pooling for an area of whole elements, or a matrix product for areas and antialiasing where sizes
-    are dynamic. For a nearest mode and whole factors an ISliceLayer that repeats elements between two IShuffleLayers
+    IReduceLayer), or a matrix product for antialiasing where sizes are dynamic. "area" is :func:`adaptive_avg_pool2d`
+    and its like. For a nearest mode and whole factors an ISliceLayer that repeats elements between two IShuffleLayers
     (``lowering="expand"``), where ``input`` does not lie channels last in memory, as it does after a convolution.
     Elements that are interpolated must be finite: one beside a window may be multiplied by 0.
 
@@ -210,6 +211,10 @@ def _why_not_expanded(x: Tensor, changes: list[Change]) -> str | None:
 
 @way("interpolate", "resize", "IResizeLayer, or the exact elements and weights where it means something else")
 def _resize(x: Tensor, changes: list[Change]) -> Tensor:
+    if any(change.mode == "area" for change in changes):
+        sizes = {change.axis: change.target for change in changes}
+        average = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[x.ndim - 3]
+        return average(x, [sizes.get(axis, x.shape[axis]) for axis in range(2, x.ndim)])
     layer = [change for change in changes if _layer_agrees(change)]
     for change in changes:
         if change not in layer:
@@ -244,7 +249,7 @@ def _repeated(x: Tensor, changes: list[Change]) -> Tensor:
 
 def _layer_agrees(change: Change) -> bool:
     """Whether IResizeLayer gives torch's result along this dimension."""
-    if change.mode == "area" or change.antialias:
+    if change.antialias:
         return False
     ratio = change.ratio()
     if change.scale is not None and not change.align_corners:  # the layer takes length / target, torch 1 / scale
@@ -296,8 +301,6 @@ def _by_layer(x: Tensor, changes: list[Change]) -> Tensor:
 
 
 def _along(x: Tensor, change: Change) -> Tensor:
-    if change.mode == "area":
-        return _area(x, change)
     with folding(x.network):
         if not change.antialias:
             return resample(x, change.axis, _taps(x.network, change))
@@ -343,25 +346,6 @@ def _taps(network: Network, change: Change) -> Taps:
         mode = "bicubic" if change.mode == "bicubic" else "bilinear"
         return make_taps(point, change.length, mode, "border", change.align_corners)
     return Taps(((L.cast(minimum(number(change.length - 1, network), point), torch.int32), None),))
-
-
-def _area(x: Tensor, change: Change) -> Tensor:
-    """Averages over torch's adaptive windows: all at once, by pooling where they are equal, else by their weights."""
-    if change.target == 1:
-        return L.reduce(x, "AVG", [change.axis], keep_dims=True)
-    ratio = change.ratio()
-    if ratio is not None and ratio.denominator == 1:
-        return _pool(x, change.axis, ratio.numerator)
-    matrix = area_matrix(x.network, change.length, change.target)
-    return resample_by_matrix(x, change.axis, matrix)
-
-
-def _pool(x: Tensor, axis: int, window: int) -> Tensor:
-    flat = L.unsqueeze(x, [3]) if x.ndim == 3 else x  # pooling needs two spatial dimensions
-    windows = [window if place == axis else 1 for place in range(2, flat.ndim)]
-    none = [0] * len(windows)
-    pooled = L.pooling(flat, "AVERAGE", windows, stride=windows, pre_padding=none, post_padding=none)
-    return L.squeeze(pooled, [3]) if x.ndim == 3 else pooled
 
 
 # -- relatives ---------------------------------------------------------------------------------------------------------

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..common import L, Network, SizeLike, Tensor, is_static, product, torch
+from ..common import L, Network, SizeLike, Tensor, folding, is_static, product, torch
 from ..family import family
-from ..operands import as_tensor, binary, combined, per_axis, stretch, with_last
+from ..operands import as_tensor, binary, combined, per_axis, stretch
+from ..sampling.resize_matrix import area_matrix, resample_by_matrix
 from ..shaping.create import counted
 from .extent import check_rank
 from .pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
@@ -41,11 +42,12 @@ def _average(ndim: int, input: Tensor, output_size: Any) -> Tensor:
     if uniform is not None:
         return (avg_pool1d, avg_pool2d, avg_pool3d)[ndim - 1](x, uniform)
     for axis, number in enumerate(outputs, x.ndim - ndim):
-        length = x.shape[axis]
         if number == 1:
             x = L.reduce(x, "AVG", [axis], keep_dims=True)
-        elif number != length:
-            x = _weigh(x, axis, number)
+        elif number != x.shape[axis]:
+            with folding(x.network):
+                weights = area_matrix(x.network, x.shape[axis], number)
+            x = resample_by_matrix(x, axis, weights)
     return x
 
 
@@ -62,28 +64,12 @@ adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = family(
         """two dimensions; None keeps a dimension.
 
         One window: IReduceLayer AVG, or IPoolingLayer after a convolution. Windows of one size: IPoolingLayer.
-        Otherwise IMatrixMultiplyLayer with each window's weights, a constant, or computed from the shape where that is
-        dynamic.
+        Otherwise IGatherLayer of each window's elements, their product with its weights and IReduceLayer SUM; where a
+        size is dynamic IMatrixMultiplyLayer with weights that are computed from the shape.
         """,
     ),
     adaptive_avg_pool3d=(3, "three dimensions, as :func:`adaptive_avg_pool2d`."),
 )
-
-
-def _weigh(x: Tensor, axis: int, number: SizeLike) -> Tensor:
-    """The product with a matrix of each window's weights."""
-    network, length = x.network, x.shape[axis]
-    start, end = _bounds(network, length, number)
-    position = counted(network, length)
-    rows = [L.shuffle(bound, reshape=(number, 1)) for bound in (start, end)]
-    column = L.shuffle(position, reshape=(1, length))
-    inside = L.elementwise(
-        L.unary(L.elementwise(column, rows[0], "LESS"), "NOT"), L.elementwise(column, rows[1], "LESS"), "AND"
-    )
-    size = L.cast(L.elementwise(rows[1], rows[0], "SUB"), torch.float32)
-    weights = L.cast(L.elementwise(L.cast(inside, torch.float32), size, "DIV"), x.dtype)
-    weights = L.unsqueeze(weights, range(x.ndim - 2))
-    return with_last(x, axis, lambda rows: L.matrix_multiply(rows, weights, "NONE", "TRANSPOSE"))
 
 
 def _bounds(network: Network, length: SizeLike, number: SizeLike) -> tuple[Tensor, Tensor]:
