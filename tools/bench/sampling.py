@@ -158,7 +158,8 @@ def zoomed(factor, lowering):
 
 
 ZOOMS = {
-    'constant zoom, "resize" (two products)': zoomed(0.5, "resize"),
+    'constant zoom, "taps"': zoomed(0.5, "taps"),
+    'constant zoom, "auto" ("resize")': zoomed(0.5, "auto"),
     'whole image, "auto" (IResizeLayer)': zoomed(1.0, "auto"),
 }
 

@@ -112,13 +112,13 @@ def test_static_sizes_with_a_grid_fed_or_constant(case, sizes, out, channels, co
     st.integers(0, 2**31),
 )
 def test_grids_along_the_axes(case, sizes, out, lowering, whole, seed):
-    """A constant affine grid without rotation, the whole image or a piece of it per element of the batch."""
+    """A constant affine grid without rotation: the whole image, or a piece of it."""
     ndim, mode, padding_mode, align_corners = case
     sizes, out, rng = sizes[: ndim - 2], out[: ndim - 2], np.random.default_rng(seed)
     theta = torch.zeros(2, ndim - 2, ndim - 1)
     for k in range(ndim - 2):
-        theta[:, k, k] = 1.0 if whole else torch.from_numpy(rng.normal(size=2).astype(np.float32))
-        theta[:, k, -1] = 0.0 if whole else torch.from_numpy(rng.normal(size=2).astype(np.float32))
+        theta[:, k, k] = 1.0 if whole else rng.normal()
+        theta[:, k, -1] = 0.0 if whole else rng.normal()
     x = torch.from_numpy(rng.normal(size=(2, 3, *sizes)).astype(np.float32))
     grid = torch.nn.functional.affine_grid(theta, (2, 3, *out), align_corners=align_corners)
     expected = reference(x, grid, mode, padding_mode, align_corners)
@@ -217,6 +217,30 @@ def test_one_gather_for_each_tap():
         assert transposes == (0 if channels == 1 else 2)
 
 
+def test_a_zoom_along_the_axes_is_read_one_dimension_after_the_other():
+    """All taps at once need the places and weights of each point: 12,288,000 bytes."""
+    net = td.Network()
+    x = net.input("x", (1, 1, 480, 640))
+    theta = net.constant(torch.tensor([[[0.5, 0, 0], [0, 0.5, 0]]]))
+    zoom = F.affine_grid(theta, (1, 1, 480, 640), align_corners=True)
+    net.output(F.grid_sample(x, zoom, align_corners=True), "y")
+    program = td.program(net)
+    assert (program.launch_count, program.bytes) <= (1, 2_475_520)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_a_zoom_in_half_precision_is_rounded_once(dtype):
+    net = td.Network()
+    theta = net.constant(torch.tensor([[[0.5, 0, 0], [0, 0.5, 0]]]))
+    zoom = F.affine_grid(theta, (1, 3, 9, 11), align_corners=True)
+    net.output(F.grid_sample(net.input("x", (1, 3, 8, 8), dtype), zoom, align_corners=True, lowering="resize"), "y")
+    x = torch.rand(1, 3, 8, 8).to(getattr(torch, dtype))
+    want = torch.nn.functional.grid_sample(x.float(), zoom.data, align_corners=True).to(x.dtype)
+    found = td.interpret(net, {"x": x})["y"]
+    assert (found == want).float().mean() > 0.98  # but where float32 rounds across a half
+    torch.testing.assert_close(found, want)
+
+
 def test_resize_lowering_gives_its_reason():
     net = td.Network()
     x = net.input("x", (1, 1, 4, 4))
@@ -224,6 +248,10 @@ def test_resize_lowering_gives_its_reason():
     turned = torch.nn.functional.affine_grid(turn, (1, 1, 3, 3), align_corners=False)
     with pytest.raises(td.UnsupportedError, match="coordinate y of the grid changes along another dimension"):
         F.grid_sample(x, net.constant(turned), align_corners=False, lowering="resize")
+    pieces = torch.tensor([[[0.5, 0, 0], [0, 0.5, 0]], [[0.7, 0, 0], [0, 0.7, 0]]])
+    grid = net.constant(torch.nn.functional.affine_grid(pieces, (2, 1, 3, 3), align_corners=False))
+    with pytest.raises(td.UnsupportedError, match="coordinate y of the grid changes along another dimension"):
+        F.grid_sample(net.input("two", (2, 1, 4, 4)), grid, align_corners=False, lowering="resize")
     with pytest.raises(td.UnsupportedError, match="the grid is not known when the network is written"):
         F.grid_sample(x, net.input("g", (1, 3, 3, 2)), align_corners=False, lowering="resize")
     wide = net.input("wide", (1, 1, "H", 4))

@@ -52,9 +52,9 @@ def test_sampling_in_pixels_and_along_the_axes():
         net.output(samples, f"samples{k}")
         net.output(valid, f"valid{k}")
     static = net.input("static", (2, 3, 8, 8))
-    theta = net.constant(torch.tensor([[[0.5, 0, 0], [0, 0.5, 0]], [[-1.0, 0, 0.2], [0, 0.7, 0]]]))
-    grid = F.affine_grid(theta, (2, 3, 6, 7), align_corners=False)
-    net.output(F.grid_sample(static, grid, lowering="resize"), "products")
+    theta = net.constant(torch.tensor([[[0.5, 0, 0], [0, -0.7, 0.2]]]))
+    grid = F.affine_grid(theta.expand(2, 2, 3), (2, 3, 6, 7), align_corners=False)
+    net.output(F.grid_sample(static, grid, lowering="resize"), "along")
     net.output(F.affine_grid(net.input("theta", (N, 2, 3)), image.shape, True), "grid")
     build(net)
 

@@ -37,8 +37,9 @@ def grid_sample(
     whatever the dtype. A point that is NaN counts as outside (border and reflection: 0), save that bicubic gives NaN.
 
     ``lowering``: "taps" reads each of a point's neighbours with its own IGatherLayer, channels last, and sums them with
-    their weights; "resize" is one IResizeLayer, or a matrix product per dimension, for a
-    constant grid along the axes; "native" is IGridSampleLayer; "auto" is IResizeLayer where it means the same,
+    their weights; "resize" is for a constant grid along the axes, one IResizeLayer where it means the same, otherwise
+    an IGatherLayer, a product and IReduceLayer per dimension; "native" is IGridSampleLayer; "auto" is IResizeLayer
+    where it means the same, "resize" where points are interpolated between elements that are computed or float32, and
     otherwise "taps".
 
     Raises ShapeError for shapes that do not fit, UnsupportedError for a lowering that cannot express the case.
@@ -59,7 +60,9 @@ def grid_sample(
         reason = why_not(input, points)
         transformation = None if points is None or reason else transformation_of(input, points, mode, padding_mode)
         how = _Sampling(mode, padding_mode, align, lambda: points or pixels(), reason, transformation)
-        default = "taps" if transformation is None else "resize"
+        # The builder copies an input of half precision to float32 first, and reads nearest elements at once.
+        at_once = mode == "nearest" or (input.dtype != torch.float32 and input.node is None)
+        default = "taps" if transformation is None and (reason or at_once) else "resize"
         return lowered("grid_sample", lowering, input, grid, how=how, default=default)
 
 
@@ -88,7 +91,7 @@ def _by_taps(x: Tensor, grid: Tensor, how: _Sampling) -> Tensor:
 @way(
     "grid_sample",
     "resize",
-    "one IResizeLayer, or a matrix product per dimension, for a constant grid along the axes",
+    "one IResizeLayer, or the taps of one dimension after the other, for a constant grid along the axes",
     unless=lambda x, grid, how: how.why_not_resized or None,
 )
 def _by_resizing(x: Tensor, grid: Tensor, how: _Sampling) -> Tensor:

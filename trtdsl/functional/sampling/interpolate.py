@@ -303,7 +303,7 @@ def _by_layer(x: Tensor, changes: list[Change]) -> Tensor:
 def _along(x: Tensor, change: Change) -> Tensor:
     with folding(x.network):
         if not change.antialias:
-            return resample(x, change.axis, _taps(x.network, change))
+            return resample(x, {change.axis: _taps(x.network, change)})
         matrix = antialias_matrix(x.network, change.length, change.target, change.mode, _float_ratio(x.network, change))
     return resample_by_matrix(x, change.axis, matrix)
 

@@ -55,7 +55,7 @@ def antialias_matrix(network: Network, length: SizeLike, target: SizeLike, mode:
 def resample_by_matrix(x: Tensor, axis: int, weights: Weights) -> Tensor:
     """``x`` with dimension ``axis`` resampled: as :func:`resample`, or by one IMatrixMultiplyLayer."""
     if isinstance(weights, Taps):
-        return resample(x, axis, weights)
+        return resample(x, {axis: weights})
     matrix = L.unsqueeze(weights, range(x.ndim - 2))
     wide = L.cast(x, torch.float32)
     return L.cast(with_last(wide, axis, lambda rows: L.matrix_multiply(rows, matrix, "NONE", "TRANSPOSE")), x.dtype)

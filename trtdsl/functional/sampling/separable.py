@@ -1,12 +1,11 @@
-"""Sampling along the axes: a constant grid of straight rows and columns is a resize, or a product per dimension."""
+"""Sampling along the axes: a constant grid of straight rows and columns is a resize, one dimension after the other."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ..common import L, Tensor, np, torch
-from ..operands import with_last
-from .taps import Taps, make_taps
+from .taps import Taps, make_taps, resample
 
 LAYER = {"bilinear": "LINEAR", "nearest": "NEAREST", "bicubic": "CUBIC"}
 
@@ -18,20 +17,15 @@ def why_not(x: Tensor, points: Sequence[Tensor] | None) -> str:
             return "the image has dynamic sizes"
         return "the grid is not known when the network is written"
     for axis, point in enumerate(points):
-        if not _line(point, axis)[1]:
+        along = point.data.movedim(axis + 1, -1).nan_to_num()
+        if not torch.equal(along, _line(point, axis).nan_to_num().expand_as(along)):
             return f"coordinate {'xyz'[len(points) - 1 - axis]} of the grid changes along another dimension"
     return ""
 
 
-def _line(point: Tensor, axis: int) -> tuple[torch.Tensor, bool]:
-    """Coordinate per batch and place along ``axis``, (N, L); whether it is the same along the other dimensions."""
-    data = point.data.squeeze(-1)
-    others = [place for place in range(1, data.ndim) if place != axis + 1]
-    line = data
-    for place in others:
-        line = line.narrow(place, 0, 1)
-    same = torch.equal(line.expand_as(data).nan_to_num(), data.nan_to_num())
-    return line.flatten(1), same
+def _line(point: Tensor, axis: int) -> torch.Tensor:
+    """The coordinate per place along ``axis``, (L,), of points for which it is the same along other dimensions."""
+    return point.data.movedim(axis + 1, -1).flatten(0, -2)[0]
 
 
 def transformation_of(x: Tensor, points: Sequence[Tensor], mode: str, padding_mode: str) -> str | None:
@@ -42,17 +36,13 @@ def transformation_of(x: Tensor, points: Sequence[Tensor], mode: str, padding_mo
     transformations = {"HALF_PIXEL", "ALIGN_CORNERS"}
     for axis, (point, size) in enumerate(zip(points, x.shape[2:], strict=True)):
         assert isinstance(size, int)
-        lines, _ = _line(point, axis)
-        if not torch.equal(lines, lines[:1].expand_as(lines)):
-            return None
-        line = lines[0].double().numpy()
-        transformations &= _transformations(line, size, mode, padding_mode)
+        transformations &= _transformations(_line(point, axis).double().numpy(), size, mode, padding_mode)
     return min(transformations, default=None)
 
 
 def resized_by_layer(x: Tensor, points: Sequence[Tensor], mode: str, transformation: str) -> Tensor:
     """One IResizeLayer that reads these points."""
-    sizes = (_line(point, axis)[0].shape[1] for axis, point in enumerate(points))
+    sizes = (len(_line(point, axis)) for axis, point in enumerate(points))
     return L.resize(x, LAYER[mode], size=(*x.shape[:2], *sizes), coordinates=transformation, rounding="HALF_DOWN")
 
 
@@ -76,34 +66,11 @@ def _transformations(line: np.ndarray, size: int, mode: str, padding_mode: str) 
 
 
 def separable(x: Tensor, points: Sequence[Tensor], mode: str, padding_mode: str, align_corners: bool) -> Tensor:
-    """A product with a constant matrix (N or 1, 1, …, L, size) per dimension: IMatrixMultiplyLayer."""
-    result = L.cast(x, torch.float32)
-    for axis, point in enumerate(points):
-        size = x.shape[2 + axis]
-        assert isinstance(size, int)
-        lines, _ = _line(point, axis)
-        taps = make_taps(x.network.constant(lines.unsqueeze(-1)), size, mode, padding_mode, align_corners)
-        matrix = _matrix(taps, size)
-        if torch.equal(matrix, matrix[:1].expand_as(matrix)):
-            matrix = matrix[:1]
-        result = _product(result, 2 + axis, x.network.constant(matrix))
-    return L.cast(result, x.dtype)
+    """The taps of one dimension after the other, as :func:`resample` reads them."""
 
+    def taps_along(axis: int, point: Tensor) -> Taps:
+        line = x.network.constant(_line(point, axis).unsqueeze(-1))
+        taps = make_taps(line, x.shape[2 + axis], mode, padding_mode, align_corners)
+        return taps if taps.inside is None else Taps(((taps.positions, L.cast(taps.inside, torch.float32)),))
 
-def _matrix(taps: Taps, size: int) -> torch.Tensor:
-    """The weights as a dense (N, L, size)."""
-    positions = taps.positions.data.long()
-    weights = torch.ones(positions.shape) if taps.weights is None else taps.weights.data
-    if taps.inside is not None:
-        weights = weights * taps.inside.data
-    return torch.zeros(*positions.shape[:2], size).scatter_add(2, positions, weights.expand(positions.shape))
-
-
-def _product(x: Tensor, axis: int, matrix: Tensor) -> Tensor:
-    """``matrix`` (N or 1, L, size) times dimension ``axis`` of ``x``."""
-    spread = L.unsqueeze(matrix, range(1, x.ndim - 2))
-    if axis == x.ndim - 2:
-        return L.matrix_multiply(spread, x)
-    if axis == x.ndim - 1:
-        return L.matrix_multiply(x, spread, "NONE", "TRANSPOSE")
-    return with_last(x, axis, lambda rows: L.matrix_multiply(rows, spread, "NONE", "TRANSPOSE"))
+    return resample(x, {2 + axis: taps_along(axis, point) for axis, point in enumerate(points)})

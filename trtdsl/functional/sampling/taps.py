@@ -6,7 +6,7 @@ NaN it comes second, since TensorRT's MAX and MIN give NaN only when the first o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...sizes.size import SizeLike, bounds, size_max
@@ -140,10 +140,17 @@ def reflect(point: Tensor, size: SizeLike, align_corners: bool) -> Tensor:
     return folded if align_corners else folded - 0.5
 
 
-def resample(x: Tensor, axis: int, taps: Taps) -> Tensor:
-    """``x`` with dimension ``axis`` resampled at points of shape (L, 1): IGatherLayer, a product and IReduceLayer."""
-    if taps.weights is None:
-        return L.gather(x, L.squeeze(taps.positions, [1]), axis)
-    picked = L.cast(L.gather(x, taps.positions, axis), torch.float32)
-    weights = L.unsqueeze(taps.weights, range(2, picked.ndim - axis))
-    return L.cast(L.reduce(binary(picked, weights, "PROD"), "SUM", [axis + 1]), x.dtype)
+def resample(x: Tensor, taps: Mapping[int, Taps]) -> Tensor:
+    """``x`` with dimensions resampled at points of shape (L, 1): IGatherLayers, products and IReduceLayers.
+
+    Weighted sums are float32, and rounded once.
+    """
+    dtype = x.dtype
+    for axis, each in taps.items():
+        if each.weights is None:
+            x = L.gather(x, L.squeeze(each.positions, [1]), axis)
+            continue
+        picked = L.cast(L.gather(x, each.positions, axis), torch.float32)
+        weights = L.unsqueeze(each.weights, range(2, picked.ndim - axis))
+        x = L.reduce(binary(picked, weights, "PROD"), "SUM", [axis + 1])
+    return L.cast(x, dtype)
