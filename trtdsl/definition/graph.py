@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from ..core.backend import Messages
 from ..core.errors import DefinitionError, Location, placed
@@ -24,70 +25,48 @@ if TYPE_CHECKING:
     from .network import Network
 
 
+@dataclass(eq=False, slots=True)
 class Node:
     """Something that the author's calls need: its operands, its results, its users, and the call that it is for."""
 
-    __slots__ = ("is_refused", "operands", "operation", "results", "users")
-    is_product = False
+    operation: Operation
+    operands: Sequence[Tensor | None]
+    results: list[Tensor] = field(default_factory=list, init=False)
+    users: list[Node] = field(default_factory=list, init=False)
+    is_refused: bool = field(default=False, init=False)
+    is_product: ClassVar[bool] = False
     """Whether it is a product with weights."""
 
-    def __init__(self, operation: Operation, operands: Sequence[Tensor | None]):
-        self.operation = operation
-        self.operands: Sequence[Tensor | None] = operands
-        self.results: list[Tensor] = []
-        self.users: list[Node] = []
-        self.is_refused = False
-        for tensor in operands:
+    def __post_init__(self) -> None:
+        for tensor in self.operands:
             if tensor is not None and tensor.node is not None:
                 tensor.node.users.append(self)
 
 
+@dataclass(eq=False, slots=True)
 class Layer(Node):
-    """A layer to come: ``add(target, *itensors)`` adds it, ``finish(layer, name)`` is told its name.
+    """A layer to come: ``add(target, *itensors)`` adds it."""
 
-    ``weights`` are constants that count for its name; ``takes`` says that it may take the result of a loop or a branch
-    into another as it is, ``ends`` that its result is one, ``asks`` that TensorRT alone knows the results' shapes,
-    ``completes`` that it adds no layer, but gives one that was added what it lacks: a recurrence its next value,
-    ``what`` its type and operation, by which passes look for it.
-    """
-
-    __slots__ = (
-        "add",
-        "asks",
-        "completes",
-        "emitted",
-        "ends",
-        "finish",
-        "label",
-        "made_of",
-        "serial",
-        "takes",
-        "weights",
-        "what",
-    )
-
-    def __init__(
-        self,
-        operation: Operation,
-        add: Callable[..., Any],
-        operands: Sequence[Tensor | None],
-        weights: Sequence[Tensor],
-        label: str,
-        *,
-        finish: Callable[[Any, str], None] | None = None,
-        takes: bool = False,
-        ends: bool = False,
-        asks: bool = False,
-        completes: bool = False,
-        what: tuple[str, ...] = (),
-    ):
-        super().__init__(operation, operands)
-        self.add, self.weights, self.label, self.finish = add, weights, label, finish
-        self.made_of: tuple[str, ...] = ()
-        """Weights that its own are made from besides, by name: its name says nothing of them."""
-        self.takes, self.ends, self.asks, self.completes = takes, ends, asks, completes
-        self.what = what
-        self.emitted, self.serial = False, 0
+    add: Callable[..., Any]
+    weights: Sequence[Tensor]
+    """Constants that count for its name."""
+    label: str
+    finish: Callable[[Any, str], None] | None = None
+    """Is given TensorRT's layer and its name."""
+    takes: bool = False
+    """Whether it may take the result of a loop or a branch into another as it is."""
+    ends: bool = False
+    """Whether its result is one."""
+    asks: bool = False
+    """Whether TensorRT alone knows the results' shapes."""
+    completes: bool = False
+    """Whether it adds no layer, but gives one that was added what it lacks: a recurrence its next value."""
+    what: tuple[str, ...] = ()
+    """Its type and operation, by which passes look for it."""
+    made_of: tuple[str, ...] = field(default=(), init=False)
+    """Weights that its own are made from besides, by name: its name says nothing of them."""
+    emitted: bool = field(default=False, init=False)
+    serial: int = field(default=0, init=False)
 
     def done(self) -> None:
         """Lets go of what was needed to add it: its results need nothing before them any more."""

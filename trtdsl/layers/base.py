@@ -80,7 +80,7 @@ def add_layer(
         operation = Operation(network, add.__qualname__.split(".")[0])
     given = [each for each in weights if each is not None]
     facts = {"label": operation.name, **facts}
-    node = Layer(operation, add, operands, given, asks=shape is None, **facts)
+    node = Layer(operation, operands, add, given, asks=shape is None, **facts)
     if shape is None:
         network.graph.record(node)
         network.graph.emit()
