@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from numbers import Real
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..core.dtypes import as_dtype, dtype_name
 from ..core.errors import PACKAGE, UsageError
+from ..core.lazy import torch
 from ..sizes.dim import Dim
 from ..sizes.size import Size
-
-if TYPE_CHECKING:
-    import torch
 
 NEXT = "next_"
 """What the name of the output begins with that a run leaves in a state."""
@@ -75,10 +74,6 @@ class Input:
 
 def _check_range(given: Any, sample: Any) -> None:
     """UsageError for a sample whose ends are no numbers of the dtype; those of integers lie below the high end."""
-    import torch
-
-    from ..core.dtypes import as_dtype, dtype_name
-
     dtype = as_dtype(given)
     try:
         if dtype.is_floating_point:

@@ -99,10 +99,6 @@ _EVALUATE = {
 _EXACT = ("RELU", "CLIP", "THRESHOLDED_RELU")  # select one of their operands: nothing is rounded
 
 
-def _is_int8(value: float) -> bool:
-    return value.is_integer() and -128 <= value <= 127
-
-
 PARAMETERS = {
     "alpha": {"LEAKY_RELU", "ELU", "SELU", "SOFTPLUS", "CLIP", "HARD_SIGMOID", "SCALED_TANH", "THRESHOLDED_RELU"},
     "beta": {"SELU", "SOFTPLUS", "CLIP", "HARD_SIGMOID", "SCALED_TANH"},
@@ -131,7 +127,9 @@ def _activation(node: Node) -> Evaluate:
     name, alpha, beta = node.layer.type.name, node.number("alpha"), node.number("beta")
     evaluate = node.pick(_EVALUATE, name, "activation")
     if node.dtype == torch.int8:
-        if name not in _EXACT or (name != "RELU" and not all(_is_int8(value) for value in (alpha, beta))):
+        if name not in _EXACT or (
+            name != "RELU" and not all(value.is_integer() and -128 <= value <= 127 for value in (alpha, beta))
+        ):
             raise node.unsupported(f"{name} of int8 with alpha {alpha:g} and beta {beta:g}")
         alpha, beta = int(alpha), int(beta)
     if node.dtype in (torch.float16, torch.bfloat16):  # the builder's constants are of the type, too

@@ -86,8 +86,6 @@ def attention(
 def _flops(node: Node, shapes: Shapes) -> int:
     """Two matrix products and five operations for each score."""
     query, key = shapes.inputs[0], shapes.inputs[1]
-    assert query is not None
-    assert key is not None
     tokens = key[-2] if len(key) == 4 else key[0]
     return count(query) // max(query[-1], 1) * tokens * (4 * query[-1] + 5)
 

@@ -171,7 +171,6 @@ def _flops(node: Node, shapes: Shapes) -> int:
     layer = node.layer
     maps = layer.num_output_maps
     x = shapes.inputs[0]
-    assert x is not None
     if node.type == "CONVOLUTION":
         return 2 * shapes.elements * count(tuple(layer.kernel_size_nd)) * x[1] // layer.num_groups
     return 2 * count(x) * count(tuple(layer.kernel_size_nd)) * maps // layer.num_groups

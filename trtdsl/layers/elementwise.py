@@ -36,29 +36,15 @@ def elementwise(a: Tensor, b: Tensor, op: str) -> Tensor:
     return add_layer(add, a, b, shape=shape, dtype=dtype, evaluate=evaluate, order="kept", what=what)
 
 
-def _refuse_zero(divisors: torch.Tensor) -> None:
-    if not bool(divisors.all()):
-        raise DefinitionError("an integer is divided by 0, which has no documented result")
-
-
 def _divided(a: torch.Tensor, b: torch.Tensor, rounding: str) -> torch.Tensor:
-    _refuse_zero(b)
+    if a.dtype.is_floating_point:
+        return torch.true_divide(a, b) if rounding == "trunc" else torch.true_divide(a, b).floor_()
+    if not bool(b.all()):
+        raise DefinitionError("an integer is divided by 0, which has no documented result")
     # The least integer by -1 wraps; the processor's own division traps.
     opposite = b == -1
     quotient = torch.div(a, torch.where(opposite, 1, b), rounding_mode=rounding)
     return torch.where(opposite, -quotient, quotient)
-
-
-def _div(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    if a.dtype.is_floating_point:
-        return torch.true_divide(a, b)
-    return _divided(a, b, "trunc")
-
-
-def _floor_div(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    if a.dtype.is_floating_point:
-        return torch.true_divide(a, b).floor_()
-    return _divided(a, b, "floor")
 
 
 def _pow(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -103,9 +89,9 @@ _EVALUATE = {
     "MAX": lambda a, b: extreme("MAX", a, b),
     "MIN": lambda a, b: extreme("MIN", a, b),
     "SUB": lambda a, b: torch.sub(a, b),
-    "DIV": _div,
+    "DIV": lambda a, b: _divided(a, b, "trunc"),
     "POW": _pow,
-    "FLOOR_DIV": _floor_div,
+    "FLOOR_DIV": lambda a, b: _divided(a, b, "floor"),
     "AND": lambda a, b: torch.logical_and(a, b),
     "OR": lambda a, b: torch.logical_or(a, b),
     "XOR": lambda a, b: torch.logical_xor(a, b),

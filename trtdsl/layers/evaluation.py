@@ -141,7 +141,8 @@ class Node:
 class Shapes:
     """Concrete shapes of a layer's inputs and outputs, from which its cost is computed."""
 
-    inputs: list[tuple[int, ...] | None]
+    inputs: list[Any]
+    """None for an input that is absent."""
     outputs: list[tuple[int, ...]]
 
     @property

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from ..core.tensors.exact import beside
 from .base import add_layer, broadcast, folding, member, require_match
 from .common import Shape, ShapeError, SizeLike, Tensor, np, operation, shape_text, torch
-from .evaluation import Evaluate, Mistakes, Node, Shapes, evaluates
+from .evaluation import Evaluate, Mistakes, Node, evaluates
 
 
 @operation
@@ -74,17 +74,12 @@ def _split(shape: Shape, op: str, *, left: bool) -> tuple[Shape, Shape, SizeLike
     return shape[:-2], (rows if left else columns,), columns if left else rows
 
 
-def _flops(node: Node, shapes: Shapes) -> int:
-    a = shapes.inputs[0]
-    assert a is not None
-    inner = a[-2] if node.layer.op0.name == "TRANSPOSE" else a[-1]
-    return 2 * inner * shapes.elements
-
-
-MISTAKES = Mistakes({op: {"NONE": "TRANSPOSE", "TRANSPOSE": "NONE"} for op in ("op0", "op1")})
-
-
-@evaluates("MATRIX_MULTIPLY", category="product", flops=_flops, mistakes=MISTAKES)
+@evaluates(
+    "MATRIX_MULTIPLY",
+    category="product",
+    flops=lambda node, shapes: 2 * shapes.inputs[0][-2 if node.layer.op0.name == "TRANSPOSE" else -1] * shapes.elements,
+    mistakes=Mistakes({op: {"NONE": "TRANSPOSE", "TRANSPOSE": "NONE"} for op in ("op0", "op1")}),
+)
 def _matrix_multiply(node: Node) -> Evaluate:
     """torch's kernel, in float32 for the half types, rounded once."""
     op_a, op_b = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .common import Evaluate, Node, ShapeError, Shapes, Tensor, add_layer, evaluates, member, operation, torch
+from .common import Evaluate, Node, ShapeError, Shapes, Tensor, add_layer, count, evaluates, member, operation, torch
 from .quantize import dynamic_scales, narrow, spread
 
 
@@ -54,11 +54,8 @@ def moe(
 
 def _flops(node: Node, shapes: Shapes) -> int:
     """Three matrix products for each chosen expert of each token."""
-    chosen, gate = shapes.inputs[1], shapes.inputs[3]
-    assert chosen is not None
-    assert gate is not None
-    pairs = chosen[0] * chosen[1] * chosen[2]
-    return pairs * (6 * gate[1] * gate[2] + 6 * gate[2] + 2 * gate[1])
+    gate = shapes.inputs[3]
+    return count(shapes.inputs[1]) * (6 * gate[1] * gate[2] + 6 * gate[2] + 2 * gate[1])
 
 
 @evaluates(

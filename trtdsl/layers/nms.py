@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .common import ShapeError, Tensor, add_layer, adds, as_dtype, member, operation, torch
-from .evaluation import Evaluate, Node, Shapes, count, evaluates
+from .evaluation import Evaluate, Node, count, evaluates
 
 
 @operation
@@ -49,13 +49,6 @@ def nms(
     )
 
 
-def _nms_flops(node: Node, shapes: Shapes) -> int:
-    """Fifteen operations for each pair of boxes of a class, the most that can be compared."""
-    scores = shapes.inputs[1]
-    assert scores is not None
-    return 15 * count(scores) * scores[1]
-
-
 def _areas_and_corners(boxes: torch.Tensor, box_format: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Least corner, greatest corner and area of boxes (..., 4)."""
     boxes = boxes.float()
@@ -69,7 +62,8 @@ def _areas_and_corners(boxes: torch.Tensor, box_format: str) -> tuple[torch.Tens
 @evaluates(
     "NMS",
     category="reduction",
-    flops=_nms_flops,
+    # Fifteen for each pair of boxes of a class, the most that can be compared.
+    flops=lambda node, shapes: 15 * count(shapes.inputs[1]) * shapes.inputs[1][1],
     unbuilt="NMS has no kernel without a GPU: make the boxes and scores outputs (of the best ones, by L.topk) and "
     "suppress outside of the network, or build where there is a GPU",
 )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from .base import add_layer, adds, axes_mask, axes_of, normalize_axis
 from .cast import cast
-from .common import DefinitionError, Evaluate, Mistakes, Node, ShapeError, Shapes, Tensor, evaluates, operation, torch
+from .common import DefinitionError, Evaluate, Mistakes, Node, ShapeError, Tensor, evaluates, operation, torch
 from .elementwise import elementwise
 from .lifting import HEIGHT, lifted
 from .reduce import is_few, reduce
@@ -111,14 +111,12 @@ def lrn(x: Tensor, window: int, alpha: float, beta: float, k: float) -> Tensor:
     return add_layer(add, x, shape=x.shape)
 
 
-def _lrn_flops(node: Node, shapes: Shapes) -> int:
-    return shapes.elements * (node.layer.window_size + 4)
-
-
-LRN_MISTAKES = Mistakes(left_out=True, numbers=dict.fromkeys(("alpha", "beta", "k"), lambda x: x * 1.25))
-
-
-@evaluates("LRN", category="normalization", flops=_lrn_flops, mistakes=LRN_MISTAKES)
+@evaluates(
+    "LRN",
+    category="normalization",
+    flops=lambda node, shapes: shapes.elements * (node.layer.window_size + 4),
+    mistakes=Mistakes(left_out=True, numbers=dict.fromkeys(("alpha", "beta", "k"), lambda x: x * 1.25)),
+)
 def _lrn(node: Node) -> Evaluate:
     """Assumed: alpha is divided by the window, as in ONNX (whose parser hands alpha over unchanged) and Caffe."""
     layer, dtype = node.layer, node.dtype

@@ -8,7 +8,7 @@ from typing import Any
 
 from .base import PADDING_MODES, add_layer, adds, channels_last, member
 from .common import Shape, SizeLike, Tensor, UnsupportedError, operation, torch
-from .evaluation import Evaluate, Mistakes, Node, Shapes, count, evaluates
+from .evaluation import Evaluate, Mistakes, Node, count, evaluates
 from .windows import check_positive
 
 INTEGER_BLEND = "TensorRT-RTX 1.7 rounds both shares of a MAX_AVERAGE_BLEND of int8: dequantize what is pooled"
@@ -53,10 +53,6 @@ def pooling(
         average_count_excludes_padding=exclude_padding,
     )
     return add_layer(add, x, shape=shape, order=channels_last(x.ndim))
-
-
-def _flops(node: Node, shapes: Shapes) -> int:
-    return shapes.elements * count(tuple(node.layer.window_size_nd))
 
 
 @dataclass(frozen=True)
@@ -137,7 +133,12 @@ MISTAKES = Mistakes(
 )
 
 
-@evaluates("POOLING", category="reduction", flops=_flops, mistakes=MISTAKES)
+@evaluates(
+    "POOLING",
+    category="reduction",
+    flops=lambda node, shapes: shapes.elements * count(tuple(node.layer.window_size_nd)),
+    mistakes=MISTAKES,
+)
 def _pooling(node: Node) -> Evaluate:
     """Computed in float32. Assumed: the elements that rounding a size up adds never count in an average (of them
     alone it is 0), the padding only where it is not excluded; SAME padding is never negative.

@@ -45,7 +45,6 @@ def topk(
 def _topk_flops(node: Node, shapes: Shapes) -> int:
     """Comparisons of a sort: n log2 n along the axis."""
     x = shapes.inputs[0]
-    assert x is not None
     (axis,) = axes_of(node.layer.axes, len(x))
     return count(x) * max((x[axis] - 1).bit_length(), 1)
 
