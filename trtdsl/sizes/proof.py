@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..core.lazy import np
-from .atoms import INFINITY, Binary, FloorDivision, Maximum, bounds
+from .atoms import INFINITY, FloorDivision, bounds, value
 from .dim import Dim
 from .shape import substitute
 from .size import Size, SizeLike
@@ -151,29 +151,11 @@ def _some(low: int, high: int, count: int) -> list[int]:
 
 def evaluated(size: SizeLike, env: Mapping[str, Any]) -> Any:
     """The size at many values of the dimensions at once; None where it is none there (a division by zero)."""
-    if isinstance(size, int):
-        return np.full(next(iter(env.values())).shape if env else (), size, dtype=np.int64)
-    total = np.zeros(next(iter(env.values())).shape if env else (), dtype=np.int64)
-    for monomial, coefficient in size.terms:
-        term: Any = coefficient
-        for atom in monomial:
-            factor = _evaluated(atom, env)
-            if factor is None:
-                return None
-            term = term * factor
-        total = total + term
-    return total
-
-
-def _evaluated(atom: Any, env: Mapping[str, Any]) -> Any:
-    if not isinstance(atom, Binary):
-        return env[str(atom)]
-    left, right = evaluated(atom.left, env), evaluated(atom.right, env)
-    if left is None or right is None:
+    try:
+        with np.errstate(divide="raise"):
+            return value(size, env) + np.zeros(next(iter(env.values())).shape if env else (), dtype=np.int64)
+    except ArithmeticError:
         return None
-    if isinstance(atom, FloorDivision):
-        return None if (right == 0).any() else left // right
-    return np.maximum(left, right) if isinstance(atom, Maximum) else np.minimum(left, right)
 
 
 def within(size: SizeLike, ranges: Mapping[str, Sequence[int]]) -> SizeLike:
