@@ -29,7 +29,8 @@ ROOMS = [
 
 # Files that name one another's types: what belongs to a network knows it, and a size's parts are sizes.
 CIRCLES_OF_TYPES = {
-    "definition": "graph methods network operation precision tensor tuning.file tuning.precisions weights wrap",
+    "definition": "graph methods network operation precision tensor tuning.file tuning.precisions weights.scope "
+    "weights.source wrap",
     "sizes": "atoms condition dim proof shape size text",
 }
 # The files and folders of some rooms, from the ground up: each imports only from those before it.

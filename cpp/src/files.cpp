@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -34,7 +35,7 @@ void check_name(fs::path const& path, char const* code) {
     if (path.native().find(fs::path::value_type()) != fs::path::string_type::npos) throw Error(code, path.string() + " has a NUL, which no file's name has");
 }
 
-// Temporary files of a target begin with this: trtdsl/core/files.py gives the same names, and removes what is left of them.
+// Temporary files of a target begin with this: trtdsl/core/files/writing.py gives the same names, and removes what is left of them.
 std::string temporary_prefix(fs::path const& target) {
     auto const name = target.filename().u8string();
     return ".trtdsl-" + sha256(std::string(name.begin(), name.end())).substr(0, 12) + "-";
@@ -204,18 +205,20 @@ std::string Input::rest(std::uint64_t most) {
     return read(static_cast<std::size_t>(left_));
 }
 
-FileKind const kArrayFile{"an array", "\x93NUMPY", ""}, kCacheFile{"a runtime cache", "{\"bytes\": ", "\"kind\": \"trtdsl-runtime-cache\""};
+FileKind const kArrayFile{"an array", "\x93NUMPY", ""}, kCacheFile{"a runtime cache", "{\"bytes\": ", "\"kind\": \"trtdsl-runtime-cache\"", true};
 
 void check_kind(fs::path const& path, FileKind const& kind) {
     check_name(path, "usage");
     std::error_code error;
     if (!fs::is_regular_file(path, error)) return;
-    std::string head(kHead, '\0');
+    // No more than the file says that it has: some of Linux's have their reader wait.
+    std::string head(static_cast<std::size_t>(std::min<std::uintmax_t>(fs::file_size(path, error), kHead)), '\0');
     std::ifstream file(path, std::ios::binary);
     bool const opened = file.is_open();
     head.resize(static_cast<std::size_t>(file.read(head.data(), static_cast<std::streamsize>(head.size())).gcount()));
     bool const is_kind = head.rfind(kind.head, 0) == 0 && head.find(kind.mark) != std::string::npos;
-    if (!opened || !(head.empty() || is_kind)) throw unwritable(path, "the file that is there is not " + kind.label + ", and would be replaced by one: give another name, or remove it");
+    bool const is_lost = kind.may_be_zeros && head.find_first_not_of('\0') == std::string::npos;
+    if (!opened || !(head.empty() || is_kind || is_lost)) throw unwritable(path, "the file that is there is not " + kind.label + ", and would be replaced by one: give another name, or remove it");
 }
 
 void write_file(fs::path const& path, FileKind const& kind, std::initializer_list<std::string_view> parts) {

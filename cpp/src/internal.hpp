@@ -27,13 +27,15 @@ private:
     std::uint64_t left_ = 0;
 };
 
-// What is written: its name in messages, how such a file begins, and what is in its first 4096 bytes.
+// What is written: its name in messages, how such a file begins, and what is in its first 4096 bytes. One that was being
+// written when power failed may begin with zeros.
 struct FileKind {
     std::string label, head, mark;
+    bool may_be_zeros = false;
 };
 extern FileKind const kArrayFile, kCacheFile;
 
-// Throws usage where there is a file of another kind, which writing would destroy: as trtdsl/core/files.py.
+// Throws usage where there is a file of another kind, which writing would destroy: as trtdsl/core/files/writing.py.
 void check_kind(std::filesystem::path const& path, FileKind const& kind);
 
 // Writes a file of these parts under a temporary name, and renames it. Throws usage.
@@ -78,7 +80,7 @@ void resize(Container& container, std::size_t size) {
 // the standard library throws where there is no memory, or no container can be so large.
 [[noreturn]] void rethrow();
 
-// Whether a text has no character that a terminal obeys or that nobody sees: UNPRINTED in trtdsl/core/files.py.
+// Whether a text has no character that a terminal obeys or that nobody sees: UNPRINTED in trtdsl/core/files/names.py.
 bool is_printable(std::string_view text);
 
 // A shape for messages.

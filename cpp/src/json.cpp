@@ -25,7 +25,7 @@ bool is_utf8(std::string const& text) {
     return true;
 }
 
-constexpr int kMostNested = 100;  // levels, as trtdsl/core/reading.py has it
+constexpr int kMostNested = 100;  // levels, as trtdsl/core/files/reading.py has it
 constexpr std::size_t kMostValues = 5'000'000;  // values: some 300 MB, more than any manifest or header has
 
 class Parser {

@@ -22,7 +22,7 @@ struct Json {
     bool operator==(Json const& other) const { return value == other.value; }
 };
 
-// Bytes of the largest JSON that is read, as trtdsl/core/reading.py has it.
+// Bytes of the largest JSON that is read, as trtdsl/core/files/reading.py has it.
 constexpr std::uint64_t kLargestJson = 16 << 20;
 
 // Throws manifest-damaged for what is not JSON; `kind` is what it should be. Keys may repeat, and the last one holds, and -0

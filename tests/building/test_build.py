@@ -230,7 +230,9 @@ def test_an_engine_does_not_replace_what_it_is_made_from(spec, tmp_path):
 
 
 def test_nothing_takes_the_place_of_a_pipe(tmp_path):
-    from trtdsl.core.files import ENGINE, check_writable, write_all_atomically
+    from support.kinds import ENGINE
+
+    from trtdsl.core.files.writing import check_writable, write_all_atomically
 
     outputs = [check_writable(tmp_path / name, ENGINE, ()) for name in ("a", "pipe")]
     os.mkfifo(tmp_path / "pipe")
@@ -342,7 +344,7 @@ def test_the_manifests_place_and_the_folders_mode_are_looked_at_first(spec, tmp_
 
     (tmp_path / "a.engine.json").mkdir()
     refused(tmp_path / "a.engine", r"a\.engine\.json: it is a directory")
-    monkeypatch.setattr("trtdsl.core.files._temporary", deny)
+    monkeypatch.setattr("trtdsl.core.files.writing._temporary", deny)
     refused(tmp_path / "b.engine", r"cannot write .*b\.engine: Permission denied")
 
 
@@ -361,7 +363,9 @@ def test_fingerprint_sees_every_change():
 
 
 def test_a_link_stays_one(tmp_path):
-    from trtdsl.core.files import ENGINE, check_writable, write_atomically
+    from support.kinds import ENGINE
+
+    from trtdsl.core.files.writing import check_writable, write_atomically
 
     (tmp_path / "link").symlink_to(tmp_path / "target")
     write_atomically(check_writable(tmp_path / "link", ENGINE, ()), b"new")
@@ -370,17 +374,19 @@ def test_a_link_stays_one(tmp_path):
 
 
 def test_writing_is_all_or_nothing(tmp_path, monkeypatch):
-    from trtdsl.core import files
+    from support.kinds import ENGINE
+
+    from trtdsl.core.files import writing
 
     (tmp_path / "a.engine").write_bytes(b"vtrt, old")
-    outputs = [files.check_writable(tmp_path / name, files.ENGINE, ()) for name in ("a.engine", "b.engine")]
+    outputs = [writing.check_writable(tmp_path / name, ENGINE, ()) for name in ("a.engine", "b.engine")]
 
     def fail(descriptor):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files.os, "fsync", fail)
+    monkeypatch.setattr(writing.os, "fsync", fail)
     with pytest.raises(td.UsageError, match="No space left on device"):
-        files.write_all_atomically(dict.fromkeys(outputs, b"new"))
+        writing.write_all_atomically(dict.fromkeys(outputs, b"new"))
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a.engine": b"vtrt, old"}
 
 

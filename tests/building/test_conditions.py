@@ -130,7 +130,9 @@ def test_a_project_that_is_read_only_without_home_and_temporary_folder(folder, c
 
 WRITER = """
 import os, sys
-from trtdsl.core.files import ENGINE, MANIFEST, check_writable, write_all_atomically
+from trtdsl.building.manifest import MANIFEST
+from trtdsl.engine.loading.loader import ENGINE
+from trtdsl.core.files.writing import check_writable, write_all_atomically
 
 folder, mark = sys.argv[1:]
 outputs = [check_writable(f"{folder}/{name}", kind, (), force=True)

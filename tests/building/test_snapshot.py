@@ -13,8 +13,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import trtdsl as td
-from trtdsl.core import files
-from trtdsl.definition.weights import Weights
+from trtdsl.core.files import snapshot
+from trtdsl.definition.weights.source import Weights
 
 STEPS = [
     "trtdsl.building.build.check_weights",
@@ -81,7 +81,7 @@ def at(monkeypatch, step, act):
 @pytest.mark.parametrize("act", [replaced, written, hidden, gone])
 @pytest.mark.parametrize("step", STEPS)
 def test_weights_that_change_at_any_step(small, tmp_path, monkeypatch, step, act, copied):
-    monkeypatch.setattr(files, "PRIVATE", files.PRIVATE if copied else 0)
+    monkeypatch.setattr(snapshot, "PRIVATE", snapshot.PRIVATE if copied else 0)
     path = small / "small.safetensors"
     done = at(monkeypatch, step, lambda: act(path))
     with pytest.raises((td.WeightsError, td.MismatchError)) as caught:  # a map that is written to differs, too
@@ -162,7 +162,7 @@ def test_a_file_that_is_touched_or_copied_anew_is_the_same(small, tmp_path, monk
 
 def test_a_large_file_that_gets_another_name_is_the_same(small, tmp_path, monkeypatch):
     """The time of its last change is another one then."""
-    monkeypatch.setattr(files, "PRIVATE", 0)
+    monkeypatch.setattr(snapshot, "PRIVATE", 0)
     path = small / "small.safetensors"
     done = at(monkeypatch, "trtdsl.building.build.compile_engine", lambda: os.link(path, tmp_path / "link"))
     assert td.build(str(small / "small.py"), tmp_path / "a.engine").built
@@ -194,8 +194,8 @@ def test_weights_of_weights_share_no_memory_that_is_written_to(small):
 READ = """
 import sys, os
 import trtdsl as td
-from trtdsl.core import files
-files.PRIVATE = int(sys.argv[2])
+from trtdsl.core.files import snapshot
+snapshot.PRIVATE = int(sys.argv[2])
 weights = td.Weights(sys.argv[1])
 os.truncate(sys.argv[1], 4000)
 try:

@@ -10,24 +10,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.kinds import ARRAY, ENGINE, HTML, MANIFEST, STUB, SVG, WEIGHTS
 
 import trtdsl as td
-from trtdsl.core import files
-from trtdsl.core.files import (
-    ARRAY,
-    ENGINE,
-    HTML,
-    MANIFEST,
-    STUB,
-    SVG,
-    WEIGHTS,
-    check_kind,
-    check_writable,
-    file_name,
-    is_file,
-    write_all_atomically,
-    write_atomically,
-)
+from trtdsl.core.files import writing
+from trtdsl.core.files.names import file_name, is_file
+from trtdsl.core.files.writing import check_kind, check_writable, write_all_atomically, write_atomically
 
 
 def output(path):
@@ -37,7 +25,7 @@ def output(path):
 
 KILLED = """
 import os, signal, sys
-from trtdsl.core import files
+from trtdsl.core.files import writing
 
 replace, renamed = os.replace, []
 
@@ -47,10 +35,10 @@ def die(source, target):
     renamed.append(target)
     replace(source, target)
 
-kinds = {"/a.engine": files.ENGINE, "/a.engine.json": files.MANIFEST}
-outputs = [files.check_writable(sys.argv[1] + name, kind, (), force=True) for name, kind in kinds.items()]
+kind = writing.Kind("a file", "(?!)")
+outputs = [writing.check_writable(sys.argv[1] + name, kind, (), force=True) for name in ("/a.engine", "/a.engine.json")]
 os.replace = die
-files.write_all_atomically(dict(zip(outputs, (b"new engine", b"new manifest"))))
+writing.write_all_atomically(dict(zip(outputs, (b"new engine", b"new manifest"))))
 """
 
 
@@ -87,17 +75,17 @@ def test_an_engine_with_the_manifest_of_another_build_is_called_that(tmp_path):
 
 
 def test_a_file_that_another_takes_for_abandoned_before_it_is_locked_is_made_anew(tmp_path, monkeypatch):
-    lock, taken = files._lock, []
+    lock, taken = writing._lock, []
 
     def late(descriptor, *, wait):
         if wait and len(taken) < 3:
             (new,) = tmp_path.glob(".trtdsl-*.tmp")
-            files._remove_if_abandoned(new)
+            writing._remove_if_abandoned(new)
             taken.append(new)
         lock(descriptor, wait=wait)
 
     target = output(tmp_path / "a.npy")
-    monkeypatch.setattr(files, "_lock", late)
+    monkeypatch.setattr(writing, "_lock", late)
     write_atomically(target, b"whole")
     assert len(taken) == 3 and [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a.npy", b"whole")]
 
@@ -106,14 +94,14 @@ def test_a_writer_that_is_interrupted_before_it_has_its_lock_leaves_nothing(tmp_
     def interrupted(descriptor, *, wait):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(files, "_lock", interrupted)
-    with pytest.raises(KeyboardInterrupt), files._temporary(tmp_path / "a.npy"):
+    monkeypatch.setattr(writing, "_lock", interrupted)
+    with pytest.raises(KeyboardInterrupt), writing._temporary(tmp_path / "a.npy"):
         pass
     assert not list(tmp_path.iterdir())
 
 
 def test_a_file_that_another_process_is_writing_is_left_alone(tmp_path):
-    with files._temporary(tmp_path / "a.npy") as (descriptor, name):
+    with writing._temporary(tmp_path / "a.npy") as (descriptor, name):
         write_atomically(output(tmp_path / "a.npy"), b"other")
         assert name.exists()
         os.close(descriptor)

@@ -14,16 +14,21 @@ import pytest
 import torch
 from msgspec import Meta, Struct
 from safetensors.torch import save_file
+from support.kinds import ARRAY
 
 import trtdsl as td
 from trtdsl.building.manifest import read_earlier_manifest
 from trtdsl.core.backend import Backend, get_backend
 from trtdsl.core.errors import CorruptFileError, EngineMissingError, RuntimeCacheWarning, UnexaminedVersionWarning
-from trtdsl.core.reading import DEEPEST, as_struct, open_regular, parse_json, read_file
+from trtdsl.core.files.reading import DEEPEST, as_struct, open_regular, parse_json, read_file
+from trtdsl.core.files.writing import check_kind
 from trtdsl.definition.tuning.file import read_tuning
-from trtdsl.definition.weights import Weights, convert_weights
+from trtdsl.definition.tuning.precisions import open_precision
+from trtdsl.definition.weights.checkpoint import convert_weights
+from trtdsl.definition.weights.source import Weights
 from trtdsl.engine.loading.manifest import read_manifest
 from trtdsl.engine.loading.runtime_cache import read_runtime_cache
+from trtdsl.engine.running.tokenizer import open_tokenizer
 from trtdsl.interpreter.feeds import read_array
 from trtdsl.programs.handed import parse_size
 
@@ -138,41 +143,76 @@ def test_checkpoints_that_are_much_more_than_their_file(tmp_path):
     assert convert_weights(source, output) == ["w"]
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
-def test_no_reader_waits_for_a_pipe(tmp_path):
+KMSG = "/proc/kmsg"  # a regular file, by its mode, whose reader waits for the kernel's next message
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param("mkfifo", marks=pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")),
+        pytest.param(KMSG, marks=pytest.mark.skipif(not os.access(KMSG, os.R_OK), reason="it cannot be read")),
+    ],
+)
+def test_no_reader_waits(tmp_path, make):
     pipe = tmp_path / "p"
-    os.mkfifo(pipe)
-    os.mkfifo(tmp_path / "p.json")
+    for name in ("p", "p.json", "p.onnx", "p.py", "tokenizer.json", "generation_config.json"):
+        if make == "mkfifo":
+            os.mkfifo(tmp_path / name)
+        else:
+            os.symlink(make, tmp_path / name)
     net = td.Network()
     net.output(net.input("x", (2,)) * 2, "y")
     readers = [
         lambda: td.load_engine(pipe), lambda: td.program(pipe), lambda: td.program(tmp_path / "p.onnx"),
         lambda: td.load_spec(f"{pipe}.py"), lambda: convert_weights(pipe, tmp_path / "w.safetensors"),
         lambda: Weights(pipe), lambda: td.view(net, check=pipe), lambda: read_tuning(pipe),
-        lambda: read_manifest(pipe), lambda: read_array("x", pipe),
+        lambda: read_manifest(pipe), lambda: read_array("x", pipe), lambda: open_tokenizer(tmp_path),
+        lambda: open_precision(tmp_path / "p.json", "net"), lambda: check_kind(pipe, ARRAY) or refuse(),
     ]  # fmt: skip
-    os.mkfifo(tmp_path / "p.onnx")
-    os.mkfifo(tmp_path / "p.py")
+
+    def refuse():  # an empty file is of any kind
+        raise td.UsageError("empty")
+
     for reader in readers:
         with pytest.raises((td.TrtdslError, ValueError)):
             reader()
-    with pytest.warns(RuntimeCacheWarning, match="not a regular file"):
+    with pytest.warns(RuntimeCacheWarning, match="not a regular file|not a runtime cache"):
         assert read_runtime_cache(pipe, {}) is None
     assert read_earlier_manifest(pipe) == {}
 
 
 @pytest.mark.parametrize(
-    "values", [np.ones(2, ">f4"), np.array(["a", "b"]), np.array([1, 2], "M8[s]"), np.ones(2, np.longdouble)]
+    ("values", "words"),
+    [
+        (np.ones(2, ">f4"), "its type is >f4"),
+        (np.array(["a", "b"]), "its type is <U1"),
+        (np.array([1, 2], "M8[s]"), r"its type is <M8\[s\]"),
+        (np.ones(2, np.longdouble), "its type is <f16"),
+        (np.ones(2, np.complex64), "its type is <c8"),
+        (np.zeros(2, [("a", "f4"), ("b", "i4")]), "it has fields"),
+    ],
 )
-def test_a_sample_of_another_kind_is_refused(tmp_path, values):
+def test_a_sample_of_another_kind_is_refused(tmp_path, values, words):
     np.save(tmp_path / "x.npy", values)
 
     @td.network(inputs={"x": td.Input((2,), sample=tmp_path / "x.npy")}, reference=lambda: torch.nn.Identity())
     def net(x):
         return {"y": x * 1}
 
-    with pytest.raises(td.FeedError):
+    with pytest.raises(td.FeedError, match=rf"x\.npy is not an array that can be fed: {words}"):
         td.check(net)
+
+
+def test_an_array_is_all_that_its_file_holds(tmp_path):
+    """As in C++: several arrays saved one after the other are not the first of them."""
+    np.save(tmp_path / "x.npy", np.ones(2, np.float32))
+    with open(tmp_path / "x.npy", "ab") as file:
+        file.write(b"..")
+    with pytest.raises(td.FeedError, match=r"x\.npy is not an array .*: it has 10 bytes of data, not the 8 of"):
+        read_array("x", tmp_path / "x.npy")
+    np.savez(tmp_path / "x.npz", x=np.ones(2))
+    with pytest.raises(td.FeedError, match=r"x\.npz is not an array that can be fed: it is an archive of several"):
+        read_array("x", tmp_path / "x.npz")
 
 
 @pytest.mark.parametrize("name", ["a\0b", "a\nb", "\x1b[31m", "a\x85", "\ud800"])
@@ -235,7 +275,7 @@ def test_an_array_whose_header_says_more_than_the_file_has(tmp_path, shape):
     if shape == "(7, 0, 9)":
         assert read_array("x", tmp_path / "x.npy").shape == (7, 0, 9)
         return
-    with pytest.raises(td.FeedError, match="is not an .npy file"):
+    with pytest.raises(td.FeedError, match="is not an array that can be fed"):
         read_array("x", tmp_path / "x.npy")
 
 

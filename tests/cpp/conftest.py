@@ -9,8 +9,9 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from support.kinds import ARRAY
 
-from trtdsl.core.files import ARRAY, check_writable, write_atomically
+from trtdsl.core.files.writing import check_writable, write_atomically
 
 CPP = Path(__file__).parents[2] / "cpp"
 UNITY = ("-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=30")  # a third of the time

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 
 import trtdsl as td
 from trtdsl.core.errors import ManifestDamagedError
-from trtdsl.core.reading import as_struct
+from trtdsl.core.files.reading import as_struct
 from trtdsl.engine.loading.manifest import Refit
 from trtdsl.engine.refit import new_values, recipe
 

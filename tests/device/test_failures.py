@@ -12,6 +12,7 @@ from trtdsl.core.errors import (
     FeedError,
     NoDriverError,
     OutOfMemoryError,
+    RuntimeCacheWarning,
     UsageError,
 )
 from trtdsl.engine import cuda
@@ -139,13 +140,26 @@ def test_a_runtime_cache_that_is_not_taken(machine, tmp_path):
         engine.run({"x": X})
 
 
-@pytest.mark.parametrize("content", [b"dear diary", bytes(5000), b"ftrt", b'{"kind": "mine"}'])
+@pytest.mark.parametrize("content", [b"dear diary", bytes(4000) + b"x" * 1000, b"ftrt", b'{"kind": "mine"}'])
 def test_a_file_of_another_kind_is_no_runtime_cache(machine, tmp_path, content):
     path = tmp_path / "cache"
     path.write_bytes(content)
-    with pytest.raises(UsageError, match=r"cache: the file that is there is (not a runtime cache|an engine)"):
+    with pytest.raises(UsageError, match=r"cache: the file that is there is not a runtime cache"):
         doubling(runtime_cache=path)
     assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("zeros", [5000, 100_000])
+def test_a_runtime_cache_that_was_lost_when_power_failed_is_made_anew(machine, tmp_path, zeros):
+    path = tmp_path / "cache"
+    with doubling(runtime_cache=path) as engine:
+        engine.run({"x": X})
+    whole = path.read_bytes()
+    path.write_bytes(bytes(zeros) + whole[zeros:])
+    warned = pytest.warns(RuntimeCacheWarning, match="built anew: it is not a runtime cache")
+    with warned, doubling(runtime_cache=path) as engine:
+        engine.run({"x": X})
+    assert path.read_bytes() == whole
 
 
 def test_a_thread_has_its_own_device(machine):

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 import trtdsl as td
 from trtdsl.core.backend import cuda_status, get_backend
 from trtdsl.core.errors import ManifestDamagedError
-from trtdsl.core.reading import as_struct
+from trtdsl.core.files.reading import as_struct
 from trtdsl.definition.tuning.precisions import Precisions
 from trtdsl.engine.loading.manifest import Refit
 from trtdsl.engine.refit import check_against, derive_weights, layer_values, new_values, recipe, structure

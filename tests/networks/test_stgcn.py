@@ -13,7 +13,8 @@ from torch import nn
 import trtdsl as td
 import trtdsl.functional as F
 from trtdsl.core.author import load_module
-from trtdsl.definition.weights import Scope, Weights
+from trtdsl.definition.weights.scope import Scope
+from trtdsl.definition.weights.source import Weights
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "networks" / "stgcn.py"

@@ -252,15 +252,17 @@ def readers(folder: Path) -> list[Reader]:
 
     import trtdsl as td
     import trtdsl.functional as F
+    from support.kinds import KINDS
     from trtdsl.building.manifest import read_earlier_manifest, sealed
     from trtdsl.checking import saved
     from trtdsl.cli import options
     from trtdsl.core.backend import get_backend
-    from trtdsl.core.files import KINDS, check_writable
+    from trtdsl.core.files.writing import check_writable
     from trtdsl.definition.precision import as_precision
     from trtdsl.definition.tuning.file import find_variant, read_tuning
     from trtdsl.definition.tuning.precisions import open_precision
-    from trtdsl.definition.weights import Weights, convert_weights
+    from trtdsl.definition.weights.checkpoint import convert_weights
+    from trtdsl.definition.weights.source import Weights
     from trtdsl.engine.inspector import program_of_report
     from trtdsl.engine.loading.loader import open_engine
     from trtdsl.engine.loading.manifest import parse_manifest
@@ -401,7 +403,7 @@ def readers(folder: Path) -> list[Reader]:
             read_runtime_cache(path, {"gpu": "a", "version": [1, 2]})
 
     def reported(path: Path) -> None:
-        from trtdsl.core.reading import parse_json
+        from trtdsl.core.files.reading import parse_json
 
         read = td.CheckReport.from_json(parse_json(path.read_bytes(), "it", "report", td.CorruptFileError))
         repr(read), read._repr_html_(), read.statement, read.witnesses, read.sizes, list(read.problems())

@@ -23,7 +23,7 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.definition.weights import check_weights
+from trtdsl.definition.weights.source import check_weights
 
 WIDTH, HEADS, SHARED, HIDDEN, WORDS = 2048, 32, 4, 5632, 32000  # heads of queries, and of keys and values
 HEAD = WIDTH // HEADS

@@ -12,7 +12,7 @@ from typing import Any
 from ..core import exit_codes
 from ..core.cancel import Progress, cancellable, untold
 from ..core.errors import CancelledError, TrtdslError, UsageError
-from ..core.files import make_folder
+from ..core.files.writing import make_folder
 from ..definition.spec.load import load_spec
 from .build import build, engine_file
 from .tune import tune, tune_options

@@ -12,33 +12,26 @@ from typing import Any
 from ..checking.buildable import refuse_obstacles
 from ..checking.check import check
 from ..checking.judging.evidence import Tolerances, as_tolerances
-from ..checking.proof import changed, files_of, proof_of
+from ..checking.proof import Sources, proof_of
 from ..checking.report import CheckReport
 from ..core.backend import Backend
 from ..core.cancel import Progress, untold
 from ..core.errors import MismatchError, UsageError
-from ..core.files import (
-    ENGINE,
-    MANIFEST,
-    TIMING_CACHE,
-    Output,
-    check_writable,
-    file_name,
-    make_folder,
-    write_all_atomically,
-)
+from ..core.files.names import file_name
+from ..core.files.writing import Output, check_writable, make_folder, write_all_atomically
 from ..core.html import folded, table
 from ..definition.network import Network
 from ..definition.spec.opened import NetworkLike, Reference, as_spec
 from ..definition.spec.spec import NetworkSpec
-from ..definition.weights import Source, Weights, check_weights
+from ..definition.weights.source import Source, Weights, check_weights
 from ..engine.compiling.compiler import compile_engine
-from ..engine.compiling.config import BuildConfig
+from ..engine.compiling.config import TIMING_CACHE, BuildConfig
+from ..engine.loading.loader import ENGINE, read_engine_file
 from ..engine.refit import recipe
 from ..programs.devices import DEFAULT, find_device
 from ..programs.evaluation.built_here import remember
 from ..sizes.profile import Profile, Range
-from .manifest import check_entry, dump, make_manifest, precision_entry, read_earlier_manifest, sealed
+from .manifest import MANIFEST, check_entry, dump, make_manifest, precision_entry, read_earlier_manifest, sealed
 from .up_to_date import content_hash, is_unchanged
 
 
@@ -121,8 +114,8 @@ def build(
     tell("defining the network", 0, 1)
     how: dict[str, Any] = {"precision": precision, "backend": backend, "allow_nonfinite": allow_nonfinite}
     opened = _opened(spec, weights)
-    read = files_of(spec)
-    before = proof_of(spec, opened)
+    sources = Sources(spec)
+    before = proof_of(spec, opened, sources)
     network = spec.define(weights=opened, dims=dims, profiles=profiles, exact=check, **how)
     check_weights(network)
     tell("defining the network", 1, 1)
@@ -138,8 +131,8 @@ def build(
     known = _known_check(proof, spec, known, check, on)
     early = on == "program" and known is None and not dry_run
     plan = compile_engine(network, config, progress=progress) if early and not unchanged else None
-    data = engine.read_bytes() if early and plan is None else None if plan is None else bytes(plan.data)
-    checked, report = _checked(spec, network, opened, known, proof, on, data, tell)
+    data = read_engine_file(engine) if early and plan is None else None if plan is None else bytes(plan.data)
+    checked, report = _checked(spec, network, opened, known, proof, sources, on, data, tell)
     if plan is None and not unchanged and not dry_run:
         plan = compile_engine(network, config, progress=progress)
     if unchanged:
@@ -151,7 +144,7 @@ def build(
         made = recipe(spec, network, engine, dims, opened)
         manifest["refit"] = {**made, "identical": not config.refit}
     manifest = sealed(manifest)
-    _check_unchanged(opened, read)
+    _check_unchanged(opened, sources)
     if not dry_run and (plan is not None or manifest != previous):
         write_all_atomically(({} if plan is None else {files[0]: plan.data}) | {files[1]: dump(manifest)})
         remember(manifest["engine"]["sha256"])
@@ -166,11 +159,11 @@ def _opened(spec: NetworkSpec, weights: Source | None) -> Weights | None:
     return opened
 
 
-def _check_unchanged(weights: Weights | None, read: Mapping[Path, str | None]) -> None:
+def _check_unchanged(weights: Weights | None, sources: Sources) -> None:
     """WeightsError or UsageError where a file that the build read is another one than when it began."""
     if weights is not None:
         weights.check_unchanged()
-    path = changed(read)
+    path = sources.changed()
     if path is not None:
         raise UsageError(
             f"{path} changed while it was in use: what was defined and checked is not what is there now, and nothing "
@@ -225,6 +218,7 @@ def _checked(
     weights: Weights | None,
     known: dict[str, Any] | None,
     proof: str | None,
+    sources: Sources,
     on: str,
     plan: bytes | None,
     tell: Progress,
@@ -235,8 +229,7 @@ def _checked(
     report = check(spec, on=on, weights=weights, network=network, plan=plan, progress=tell)
     if not report.passed:
         raise CheckFailedError(report)
-    found_all = proof == proof_of(spec, weights)  # otherwise the check made it import what was not to be seen before
-    return check_entry(report, proof if found_all else None), report
+    return check_entry(report, proof if sources.import_alike() else None), report
 
 
 def engine_file(name: str, output: str | PathLike[str] | None) -> Path:

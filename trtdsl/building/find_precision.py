@@ -19,7 +19,7 @@ from ..core.backend import Backend, get_backend
 from ..core.cancel import cancellable, untold
 from ..core.dtypes import dtype_name
 from ..core.errors import FeedError, Location, UsageError
-from ..core.files import PRECISION, check_writable, write_atomically
+from ..core.files.writing import check_writable, write_atomically
 from ..core.lazy import torch
 from ..core.version import __version__
 from ..definition.network import Network
@@ -27,9 +27,9 @@ from ..definition.precision import as_precision
 from ..definition.spec.opened import NetworkLike
 from ..definition.spec.spec import NetworkSpec
 from ..definition.tuning.choices import SiteKey
-from ..definition.tuning.file import Tuned, Tuning, Variant, default_file, dump
+from ..definition.tuning.file import PRECISION, Tuned, Tuning, Variant, default_file, dump
 from ..definition.tuning.precisions import NARROW, SUFFIX, Precisions
-from ..definition.weights import Source
+from ..definition.weights.source import Source
 from ..engine.compiling.compiler import Progress, compile_engine
 from ..engine.program import program_of_plan
 from ..interpreter.feeds import make_feeds

@@ -12,14 +12,15 @@ from typing import Any
 from ..checking.report import CheckReport
 from ..core.dtypes import dtype_name
 from ..core.errors import ManifestDamagedError, TrtdslError
+from ..core.files.reading import LARGEST, parse_json, read_file
+from ..core.files.writing import JSON_TEXT, Kind
 from ..core.lazy import torch
-from ..core.reading import LARGEST, parse_json, read_file
 from ..core.version import __version__
 from ..definition.network import Network
 from ..definition.settings import as_facts
 from ..definition.spec.spec import NetworkSpec
 from ..definition.tensor import Tensor
-from ..definition.weights import Source
+from ..definition.weights.source import Source
 from ..engine.compiling.compiler import Plan, input_shapes
 from ..engine.compiling.config import BuildConfig
 from ..engine.loading.manifest import MANIFEST_SCHEMA, manifest_of
@@ -157,6 +158,7 @@ def _program(plan: Plan, network: Network, device: str) -> dict[str, Any]:
     }
 
 
+MANIFEST = Kind("a manifest", rf'\s*\{{\s*"schema":\s*\d+,\s*"network":\s*{JSON_TEXT},\s*"(settings|source|trtdsl)":')
 DIGEST = "manifest_sha256"
 
 

@@ -13,11 +13,11 @@ from typing import Any
 from ..core.backend import Backend, get_backend
 from ..core.cancel import Progress, cancellable, untold
 from ..core.errors import CancelledError, UsageError
-from ..core.files import TUNING, Output, check_writable, remove, write_atomically
+from ..core.files.writing import Output, check_writable, remove, write_atomically
 from ..core.version import __version__
 from ..definition.spec.opened import NetworkLike
-from ..definition.tuning.file import Case, Tuned, Tuning, Variant, default_file, dump, read_tuning
-from ..definition.weights import Source
+from ..definition.tuning.file import TUNING, Case, Tuned, Tuning, Variant, default_file, dump, read_tuning
+from ..definition.weights.source import Source
 from ..engine.compiling.config import BuildConfig
 from ..functional.lowerings import LOWERINGS
 from ..programs.devices import DEFAULT, find_device

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from ..core.dtypes import dtype_name
+from ..core.files.reading import read_file
 from ..core.lazy import torch
 from ..core.version import __version__
 from ..definition.network import Network
 from ..definition.spec.spec import NetworkSpec
-from ..definition.weights import Source
+from ..definition.weights.source import Source
 from ..engine.compiling.config import BuildConfig
 from ..engine.loading.manifest import Manifest, manifest_path
 from ..interpreter.fingerprint import fingerprint
@@ -63,10 +64,12 @@ def content_hash(spec: NetworkSpec, network: Network, config: BuildConfig) -> st
 
 def is_unchanged(previous: dict[str, Any], content: str, engine: Path) -> bool:
     """Whether the manifest has this key and the file on disk is the one that it was written for."""
-    if previous.get("content_sha256") != content or not engine.is_file():
+    if previous.get("content_sha256") != content:
         return False
-    data = engine.read_bytes()
-    return hashlib.sha256(data).hexdigest() == previous["engine"]["sha256"]
+    try:
+        return hashlib.sha256(read_file(engine)).hexdigest() == previous["engine"]["sha256"]
+    except OSError:
+        return False
 
 
 def _hash_of(defined: str, spec: NetworkSpec, network: Network, config: Any, compute_capabilities: list[str]) -> str:

@@ -14,12 +14,12 @@ from ..core.backend import Backend
 from ..core.cancel import Progress, untold
 from ..core.dtypes import dtype_name
 from ..core.errors import DefinitionError, TrtdslError, UsageError
-from ..core.files import SAVED_CHECK, check_writable
+from ..core.files.writing import check_writable
 from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.spec.opened import NetworkLike, Reference, as_spec
 from ..definition.spec.spec import NetworkSpec
-from ..definition.weights import Source, Weights
+from ..definition.weights.source import Source, Weights
 from ..interpreter.feeds import DRAWS, NONFINITE, ORDINARY, RANGING, has_draw, make_feeds
 from ..interpreter.interpret import Interpreter
 from ..sizes.profile import Profile, Range
@@ -101,7 +101,7 @@ def check(
     spec = as_spec(source, reference)
     weights = spec.open_weights(weights)
     reads = [*spec.reads(weights), ("saved check", against), *(feeds.items() if isinstance(feeds, Mapping) else ())]
-    target = None if save is None else check_writable(save, SAVED_CHECK, reads)
+    target = None if save is None else check_writable(save, saved.SAVED_CHECK, reads)
     if network is None:
         how: dict[str, Any] = {"precision": precision, "backend": backend, "allow_nonfinite": allow_nonfinite}
         network = spec.define(weights=weights, dims=dims, profiles=profiles, exact=True, **how)

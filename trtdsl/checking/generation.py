@@ -14,7 +14,7 @@ from ..core.errors import MismatchError, UsageError
 from ..core.lazy import torch
 from ..definition.spec.opened import NetworkLike, as_spec
 from ..definition.spec.spec import NetworkSpec
-from ..definition.weights import Source
+from ..definition.weights.source import Source
 from ..engine.running.generate import Generator
 from ..sizes.profile import Range
 from ..sizes.proof import extent

@@ -12,7 +12,7 @@ from ..core.errors import UsageError
 from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.spec.spec import NetworkSpec
-from ..definition.weights import Source
+from ..definition.weights.source import Source
 from ..interpreter.feeds import make_feeds
 from ..interpreter.interpret import Interpreter
 from ..layers.evaluation import Node
@@ -21,7 +21,7 @@ from .judging.equality import FLOORS, LIMIT, ROUNDED, excess, judge
 from .judging.isolate import Reference
 from .judging.recording import Call, Moments, Place, Recording
 from .mutation.sameness import nodes_of
-from .report import CheckReport
+from .report import Case, CheckReport
 from .tried_sizes import holds
 
 State = Literal["agrees", "within", "differs", "behind", "unseen"]
@@ -124,16 +124,22 @@ def locate_call(spec: NetworkSpec, network: Network, report: CheckReport, weight
     return located(spec, network, report, weights).report()
 
 
+def first_case(network: Network, report: CheckReport, label: str) -> Case:
+    """The case that failed first, or the first of all. UsageError where no check of the network has it."""
+    case = next((case for case in report.cases if not case.passed), next(iter(report.cases), None))
+    if case is None or set(case.dims) != set(network.dims):
+        raise UsageError(f"{label} has no case for the dimensions of {network.name}")
+    if not any(holds(profile, case.dims) for profile in network.profiles) or not 0 <= report.seed < 1 << 63:
+        raise UsageError(f"{label} has a case or a seed that no check of {network.name} has")
+    return case
+
+
 def located(spec: NetworkSpec, network: Network, report: CheckReport, weights: Source | None = None) -> Located:
     """A network beside its reference where a check failed first, or at the first sizes of all.
 
     Raises UsageError for a report without a case, or of a network with other dimensions.
     """
-    case = next((case for case in report.cases if not case.passed), next(iter(report.cases), None))
-    if case is None or set(case.dims) != set(network.dims):
-        raise UsageError(f"the report of {report.network} has no case for the dimensions of {network.name}")
-    if not any(holds(profile, case.dims) for profile in network.profiles) or not 0 <= report.seed < 1 << 63:
-        raise UsageError(f"the report of {report.network} has a case or a seed that no check of {network.name} has")
+    case = first_case(network, report, f"the report of {report.network}")
     feeds = make_feeds(spec.inputs, network, case.dims, torch.Generator().manual_seed(report.seed))
     equal = all(case.passed for case in report.cases)
     return Located(network, feeds, lambda: spec.reference_module(spec.open_weights(weights)), equal=equal)

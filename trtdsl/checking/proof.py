@@ -15,20 +15,47 @@ from typing import Any
 
 from ..core.author import READ
 from ..core.errors import DefinitionError, UsageError
-from ..core.files import is_file
-from ..core.imports import imported, tree_of
+from ..core.files.names import is_file
+from ..core.files.reading import read_file
+from ..core.imports import Imports, imported, tree_of
 from ..core.lazy import torch
 from ..core.version import __version__
 from ..definition.input import Input
 from ..definition.spec.spec import NetworkSpec
-from ..definition.weights import Source
+from ..definition.weights.source import Source
 from .judging.evidence import as_tolerances
 from .report import SCHEMA
 
 BRANCHES = (ast.If, ast.IfExp, ast.While, ast.Assert, ast.BoolOp, ast.Compare, ast.Match)
 
 
-def proof_of(spec: NetworkSpec, weights: Source | None) -> str | None:
+class Sources:
+    """The files of a network, its reference and its samples, with all that these import, as they are now."""
+
+    def __init__(self, spec: NetworkSpec):
+        self._spec, self.reference = spec, _reference(spec)
+        samples = [Path(each.sample) for each in spec.inputs.values() if isinstance(each.sample, (str, PathLike))]
+        self.proving = self._imports()
+        network = set() if spec.file is None else imported([spec.file]).files
+        self.hashes = {path: _hash_of(path) for path in {*self.proving.files, *network, *samples}}
+
+    def _imports(self) -> Imports:
+        """What the reference and the functions that draw samples import."""
+        reference = [] if self.reference is None else [self.reference[1]]
+        codes = (getattr(given.sample, "__code__", None) for given in self._spec.inputs.values())
+        samples = [Path(code.co_filename) for code in codes if code is not None and is_file(code.co_filename)]
+        return imported([*reference, *samples])
+
+    def import_alike(self) -> bool:
+        """Whether they import the same still: running them may make Python find what was not to be seen before."""
+        return self._imports() == self.proving
+
+    def changed(self) -> Path | None:
+        """The first file that has another hash now, or is not there any more."""
+        return next((path for path, before in sorted(self.hashes.items()) if _hash_of(path) != before), None)
+
+
+def proof_of(spec: NetworkSpec, weights: Source | None, sources: Sources | None = None) -> str | None:
     """The hash of all that a check of ``spec`` depends on besides the network itself.
 
     That is: the content of the reference's file, of the samples', and of every file that these import, in functions
@@ -36,14 +63,14 @@ def proof_of(spec: NetworkSpec, weights: Source | None) -> str | None:
     out; weights that the network leaves aside. Data files that a reference reads are not in it. None where the
     reference or a sample is not in a file under its name, or runs code that no import names, and so may change unseen.
     """
-    reference = _reference(spec)
+    sources = sources or Sources(spec)
+    reference, found = sources.reference, sources.proving
     if reference is None or not spec.reference_is_current:  # another one was imported than is there now
         return None
-    samples = {name: _sample(given) for name, given in spec.inputs.items()}
+    samples = {name: _sample(given, sources) for name, given in spec.inputs.items()}
     if any(sample is None for sample in samples.values()):
         return None
-    found = imported([reference[1], *_files_of_samples(spec)])
-    hashes = {path: _hash_of(path) for path in found.files}
+    hashes = {path: sources.hashes[path] for path in found.files}
     if not found.are_all or any(READ.get(str(path), now) != now for path, now in hashes.items()):
         return None
     opened = spec.open_weights(weights)
@@ -91,22 +118,8 @@ def reference_facts(spec: NetworkSpec) -> dict[str, str] | None:
     return {"name": reference[0].rpartition(":")[2], "files_sha256": _sha256(named.encode())}
 
 
-def files_of(spec: NetworkSpec) -> dict[Path, str | None]:
-    """The files of the network, its reference and its samples, with all that these import, and a hash of each."""
-    reference = _reference(spec)
-    roots = [*([] if spec.file is None else [spec.file]), *([] if reference is None else [reference[1]])]
-    samples = [Path(each.sample) for each in spec.inputs.values() if isinstance(each.sample, (str, PathLike))]
-    found = {*imported([*roots, *_files_of_samples(spec)]).files, *samples}
-    return {path: _hash_of(path) for path in found}
-
-
-def changed(files: Mapping[Path, str | None]) -> Path | None:
-    """The first of some files that has another hash now, or is not there any more."""
-    return next((path for path, before in sorted(files.items()) if _hash_of(path) != before), None)
-
-
 def _hash_of(path: Path) -> str | None:
-    return _sha256(path.read_bytes()) if is_file(path) else None
+    return _sha256(read_file(path)) if is_file(path) else None
 
 
 def _named(hashes: Mapping[Path, str | None], reference: Path) -> list[list[str | None]]:
@@ -138,24 +151,17 @@ def _in_a_file(function: Callable[..., Any]) -> tuple[str, Path] | None:
     return (name, Path(file).resolve()) if found is function and file is not None and name else None
 
 
-def _sample(given: Input) -> list[Any] | None:
+def _sample(given: Input, sources: Sources) -> list[Any] | None:
     """An input's sample as a fact; None for a function that is in no file."""
     sample, dtype = given.sample, str(given.dtype)
     if sample is None or isinstance(sample, tuple):
         return ["range", sample, dtype]
     if isinstance(sample, (str, PathLike)):
-        path = Path(sample)
-        return ["file", _sha256(path.read_bytes()) if path.is_file() else None, dtype]
+        return ["file", sources.hashes[Path(sample)], dtype]
     code = getattr(sample, "__code__", None)
     if code is None or code.co_freevars or not Path(code.co_filename).is_file():
         return None  # what it closes over is in no file
     return ["function", code.co_filename, sample.__qualname__, dtype]
-
-
-def _files_of_samples(spec: NetworkSpec) -> list[Path]:
-    """Those of the functions that draw them."""
-    codes = (getattr(given.sample, "__code__", None) for given in spec.inputs.values())
-    return [Path(code.co_filename) for code in codes if code is not None and is_file(code.co_filename)]
 
 
 def _version(package: str) -> str:

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 from ..core.errors import CorruptFileError, MismatchError
+from ..core.files.reading import as_struct, check_schema
 from ..core.html import folded, preformatted, table
-from ..core.reading import as_struct, check_schema
 from .judging.drawn_weights import OTHER
 from .judging.equality import OutputComparison, Tolerance, describe
 

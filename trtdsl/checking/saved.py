@@ -14,18 +14,19 @@ from msgspec import Meta, Struct
 
 from ..core.caller import option
 from ..core.errors import FeedError, TrtdslError, UsageError
-from ..core.files import Output, write_atomically
+from ..core.files.reading import Count, Text, as_struct, check_schema, parse_json
+from ..core.files.writing import Kind, Output, write_atomically
 from ..core.lazy import torch
-from ..core.reading import Count, Text, as_struct, check_schema, parse_json
 from ..core.tensors.exact import Exact
 from ..definition.network import Network
 from ..definition.spec.spec import NetworkSpec
-from ..definition.weights import Weights
+from ..definition.weights.source import Weights
 from ..interpreter.feeds import read_array
 from ..interpreter.interpret import dims_of
 from .judging.evidence import Evidence, Rules
 from .proof import reference_facts
 
+SAVED_CHECK = Kind("a saved check", r'.{8}\{"__metadata__":\{"trtdsl_check":')
 SCHEMA = 2
 Feeds = Mapping[str, Any]
 

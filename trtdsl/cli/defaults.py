@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from ..core.errors import UsageError, nearest
+from ..core.files.reading import LARGEST, read_file
 
 FILE = "pyproject.toml"
 
@@ -22,7 +23,7 @@ def default_map(group: Any) -> dict[str, Any]:
     if file is None:
         return {}
     try:
-        tool = msgspec.toml.decode(file.read_bytes()).get("tool")
+        tool = msgspec.toml.decode(read_file(file, LARGEST)).get("tool")
     except (OSError, ImportError, ValueError, RecursionError):  # which is not ours to judge
         return {}
     given = tool.get("trtdsl", {}) if isinstance(tool, dict) else {}

@@ -15,6 +15,7 @@ from typing import Any
 
 from .diagnosis import misfits
 from .errors import PACKAGE, DefinitionError, Location, TrtdslError, UsageError, shown_file
+from .files.reading import read_file
 from .lazy import torch
 
 
@@ -67,7 +68,7 @@ class _Source(SourceFileLoader):
         import hashlib
 
         path = self.get_filename(fullname)
-        data = self.get_data(path)
+        data = read_file(path)
         self.sha256 = READ[os.path.realpath(path)] = hashlib.sha256(data).hexdigest()
         return self.source_to_code(data, path)
 

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .errors import PACKAGE
-from .files import is_file
+from .files.names import is_file
+from .files.reading import read_file
 
 
 class Imports(NamedTuple):
@@ -77,7 +78,7 @@ def _source(path: Path) -> bytes:
         return b""
     try:
         archive = file_of(path)
-        return path.read_bytes() if archive == path else zipimport.zipimporter(str(archive)).get_data(str(path))
+        return read_file(path) if archive == path else zipimport.zipimporter(str(archive)).get_data(str(path))
     except (OSError, ImportError):
         return b""
 

@@ -11,7 +11,7 @@ from ..core.backend import Backend, Messages, get_backend
 from ..core.caller import to_write
 from ..core.dtypes import as_dtype, dtype_name
 from ..core.errors import DefinitionError, Location, ShapeError, UnsupportedError, UsageError
-from ..core.files import check_characters
+from ..core.files.names import check_characters
 from ..core.html import folded, table
 from ..core.lazy import CURRENT_NETWORK, complexes, np, torch
 from ..core.tensors.exact import Exact
@@ -29,7 +29,8 @@ from .precision import Policy, as_precision, is_low
 from .tensor import Tensor, common_parent
 from .tuning.choices import Choices
 from .tuning.precisions import Precisions, around
-from .weights import Scope, Source, Weights
+from .weights.scope import Scope
+from .weights.source import Source, Weights
 from .wrap import PluginUse, wrap
 
 R = TypeVar("R")

@@ -10,8 +10,9 @@ from os import PathLike
 from pathlib import Path
 
 from ..core.errors import UsageError
-from ..core.files import STUB, check_writable, write_atomically
-from ..definition.weights import Scope, Source, Weights
+from ..core.files.writing import Kind, check_writable, write_atomically
+from ..definition.weights.scope import Scope
+from ..definition.weights.source import Source, Weights
 from ..sizes.shape import shape_text
 
 HEAD = '''\
@@ -24,6 +25,7 @@ HEAD = '''\
 """
 
 '''
+STUB = Kind("a stub of trtdsl", r'"""The weights of [^\n]*: written by `trtdsl stubs`')
 ROOT = "Weights"
 OWN = {name for name in dir(Scope) if not name.startswith("__")} | {"_network", "_prefix", "_tensors", "_weights"}
 

@@ -16,7 +16,7 @@ from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.spec.opened import NetworkLike, as_spec
 from ..definition.spec.spec import NetworkSpec
-from ..definition.weights import Source
+from ..definition.weights.source import Source
 from ..interpreter.feeds import make_feeds
 from ..interpreter.interpret import Interpreter
 from ..layers.evaluation import KINDS, Node, Shapes, count

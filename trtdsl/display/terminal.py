@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..core.cancel import PRESSED
-from ..core.files import UNPRINTED
+from ..core.files.names import UNPRINTED
 
 UNSHOWN = re.compile(rf"(?![\t\n])[{UNPRINTED}]")
 

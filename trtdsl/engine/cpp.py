@@ -9,11 +9,14 @@ from pathlib import Path
 
 from ..core.caller import option
 from ..core.errors import PACKAGE, UsageError
-from ..core.files import PROJECT, check_writable, file_name, make_folder, write_all_atomically
+from ..core.files.names import file_name
+from ..core.files.reading import read_file
+from ..core.files.writing import Kind, check_writable, make_folder, write_all_atomically
 from .loading.loader import read_described
 from .loading.manifest import Manifest, manifest_path
 from .loading.signature import TensorInfo
 
+PROJECT = Kind("a file of the C++ project", "(?!)")
 LIBRARY = ("CMakeLists.txt", "include/trtdsl/*.hpp", "src/*.?pp", "cmake/*.in", "examples/*.cpp")
 
 LISTS = """\
@@ -130,7 +133,7 @@ def export_cpp(
     }
     contents = {target / place: text.encode() for place, text in texts.items()}
     contents[target / called] = data
-    contents[target / f"{called}.json"] = manifest_path(Path(engine)).read_bytes()
+    contents[target / f"{called}.json"] = read_file(manifest_path(Path(engine)))
     there = [path for path in contents if os.path.lexists(path)]
     if there and not force:
         raise UsageError(f"there is a {there[0]} already: give another folder, or say {option('force')} to replace it")

@@ -15,7 +15,7 @@ from ..core.caller import option
 from ..core.errors import BackendError, UsageError
 from ..core.lazy import np, torch
 from ..definition.network import Network
-from ..definition.weights import Source
+from ..definition.weights.source import Source
 from . import cuda
 from .arrays import KINDS, Kind, kind_of, target_view, view, zeros
 from .compiling.compiler import compile_engine

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from ..core.caller import option
 from ..core.errors import ProgramDamagedError, UnreadableProgramError, UsageError
-from ..core.reading import Count, Int, as_struct, parse_json
+from ..core.files.reading import Count, Int, as_struct, parse_json
 from ..programs.graph import Launch, Operand, ProgramTensor
 from ..programs.launches import Kind, places_of
 from ..programs.plan import BITS, DTYPES

@@ -12,12 +12,12 @@ from typing import Any
 from ..core.backend import Backend, get_backend, has_cuda_device
 from ..core.cancel import Progress
 from ..core.errors import EngineDamagedError, UsageError, nearest
-from ..core.files import is_file
+from ..core.files.names import is_file
 from ..definition.network import Network
 from ..definition.spec.load import load_spec
 from ..definition.spec.opened import NetworkLike
 from ..definition.spec.spec import NetworkSpec
-from ..definition.weights import Source
+from ..definition.weights.source import Source
 from ..programs.handed import handed_sizes, parse_size
 from ..programs.plan import PlanTexts, read_plan
 from ..programs.program import Program

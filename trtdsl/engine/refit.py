@@ -19,15 +19,15 @@ from ..core.backend import Backend
 from ..core.caller import option
 from ..core.dtypes import dtype_name
 from ..core.errors import ExecutionError, UnsupportedError, UsageError, WeightsError
-from ..core.files import DERIVED as DERIVED_WEIGHTS
-from ..core.files import check_writable, is_file, write_atomically
+from ..core.files.names import is_file
+from ..core.files.writing import Kind, check_writable, write_atomically
 from ..core.lazy import np, torch
 from ..definition.network import Network
 from ..definition.spec.load import load_spec
 from ..definition.spec.spec import NetworkSpec
 from ..definition.tuning.choices import Choices, SiteKey
 from ..definition.tuning.precisions import Precisions
-from ..definition.weights import Source, Weights
+from ..definition.weights.source import Source, Weights
 from ..interpreter.fingerprint import fingerprint
 from ..layers.constant import read_weights
 from ..layers.evaluation import Node, weights_of
@@ -37,6 +37,8 @@ from .loading.manifest import Refit
 PRECISIONS = {"float16": "fp16", "bfloat16": "bf16"}
 
 DERIVED = "trtdsl-derived"  # the safetensors metadata of a file of derived weights
+
+DERIVED_WEIGHTS = Kind("a file of derived weights", rf'.{{8}}\{{"__metadata__":\{{"{DERIVED}":')
 
 Values = dict[str, "torch.Tensor"]
 """By ``LAYER:ROLE``, flat, in the dtype that the layer has."""

@@ -8,13 +8,16 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ..core.backend import Backend
-from ..core.files import ARRAY, Output, Reads, check_writable, file_name, make_folder, write_all_atomically
+from ..core.files.names import file_name
+from ..core.files.writing import Kind, Output, Reads, check_writable, make_folder, write_all_atomically
 from ..core.lazy import np
 from ..interpreter.feeds import read_array
 from .arrays import view
 from .engine import load_engine
 from .loading.loader import open_engine
 from .loading.manifest import manifest_path
+
+ARRAY = Kind("an array", r"\x93NUMPY")
 
 
 def read_inputs(files: Mapping[str, str | os.PathLike[str]]) -> dict[str, np.ndarray]:

@@ -5,6 +5,7 @@ Triton's TensorRT backend loads plans of the TensorRT that it was built with; it
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -12,8 +13,9 @@ from typing import Any
 
 from ..core.caller import option
 from ..core.errors import EngineError, UsageError
-from ..core.files import ENGINE, TRITON_CONFIG, check_writable, file_name, make_folder, sealed, write_all_atomically
-from .loading.loader import read_described
+from ..core.files.names import file_name
+from ..core.files.writing import Kind, check_writable, make_folder, write_all_atomically
+from .loading.loader import ENGINE, read_described
 from .loading.manifest import Manifest, manifest_path
 from .loading.signature import TensorInfo
 
@@ -28,6 +30,19 @@ DTYPES = {
     "uint8": "TYPE_UINT8",
     "bool": "TYPE_BOOL",
 }
+MARK = "# Written by `trtdsl export triton`, which replaces no file that was edited: sha256 of the rest "
+
+
+def _marked(text: str) -> bytes:
+    """A configuration after a comment with its hash, by which an edited one is known."""
+    return f"{MARK}{hashlib.sha256(text.encode()).hexdigest()}\n{text}".encode()
+
+
+def _is_whole(data: bytes) -> bool:
+    return data == _marked(data.partition(b"\n")[2].decode(errors="replace"))
+
+
+TRITON_CONFIG = Kind("a configuration of trtdsl export triton", MARK, _is_whole)
 MOST = 2**31 - 1  # of a batch
 
 
@@ -70,7 +85,7 @@ def export_triton(
     reads = [("engine", engine), ("manifest", manifest_path(Path(engine)))]
     plan = check_writable(target / "model.plan", ENGINE, reads)
     described = check_writable(folder / "config.pbtxt", TRITON_CONFIG, reads)
-    write_all_atomically({plan: data, described: sealed(config)})
+    write_all_atomically({plan: data, described: _marked(config)})
     return folder
 
 

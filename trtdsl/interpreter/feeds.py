@@ -11,9 +11,9 @@ from typing import BinaryIO
 from ..core.author import authors_errors
 from ..core.dtypes import as_dtype, dtype_name
 from ..core.errors import FeedError, TrtdslError, UsageError
-from ..core.files import is_file
+from ..core.files.names import is_file
+from ..core.files.reading import open_regular
 from ..core.lazy import np, torch
-from ..core.reading import open_regular
 from ..definition.input import Input
 from ..definition.network import Network
 from ..definition.spec.spec import NetworkSpec
@@ -192,11 +192,7 @@ def _in_range(
 
 def _from_file(name: str, file: str | PathLike[str], shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """The array of a .npy file, repeated or cut to the shape along each axis."""
-    array = read_array(name, file)
-    try:
-        tensor = torch.as_tensor(array)
-    except (TypeError, ValueError) as error:
-        raise FeedError(f"the sample of input {name!r}, {fspath(file)}, is no tensor's: {error}") from None
+    tensor = torch.as_tensor(read_array(name, file))
     if tensor.ndim != len(shape):
         raise FeedError(f"the sample of input {name!r}, {fspath(file)}, has shape {tuple(tensor.shape)}, not {shape}")
     if tensor.dtype != dtype:
@@ -209,6 +205,8 @@ def _from_file(name: str, file: str | PathLike[str], shape: tuple[int, ...], dty
     return tensor.contiguous()
 
 
+DTYPES = ("<f4", "<f2", "<i4", "<i8", "|i1", "|u1", "|b1", "<f8")
+"""Of arrays, as in C++."""
 LONGEST_HEADER = 10_000
 """Bytes, which numpy reads without being told that a file is trusted."""
 
@@ -219,31 +217,31 @@ def read_array(name: str, path: str | PathLike[str]) -> np.ndarray:
         raise UsageError(f"input {name}: {fspath(path)} cannot be read: there is no such file")
     try:
         with open_regular(path) as file:
-            _check_length(file)
-            loaded = np.load(file, allow_pickle=False)
+            _check_header(file)
+            return np.lib.format.read_array(file, allow_pickle=False)
     except OSError as error:
         raise UsageError(f"input {name}: {fspath(path)} cannot be read: {error.strerror or error}") from None
     except Exception as error:  # its header is Python text that numpy parses: there are many ways to be wrong
         reason = str(error).partition("\n")[0][:200]
-        raise FeedError(f"input {name}: {fspath(path)} is not an .npy file: {reason}") from None
-    if not isinstance(loaded, np.ndarray):
-        raise FeedError(f"input {name}: {fspath(path)} is an archive of several arrays, not an .npy file")
-    return loaded
+        raise FeedError(f"input {name}: {fspath(path)} is not an array that can be fed: {reason}") from None
 
 
-def _check_length(file: BinaryIO) -> None:
-    """ValueError for an .npy file with a header or an array that would take more memory than the file has."""
+def _check_header(file: BinaryIO) -> None:
+    """ValueError where the file is not the array that its header says, and that alone, or no tensor's: as in C++."""
     head = file.read(12)
-    if head[:6] == np.lib.format.MAGIC_PREFIX:
-        length = int.from_bytes(head[8 : 10 if head[6] == 1 else 12], "little")
-        if length > LONGEST_HEADER:
-            raise ValueError(f"its header has {length:,} bytes")
-        file.seek(8, os.SEEK_SET)
-        reader = np.lib.format.read_array_header_1_0 if head[6] == 1 else np.lib.format.read_array_header_2_0
-        shape, _, dtype = reader(file)
-        wanted = math.prod(shape) * dtype.itemsize
-        if min(shape, default=0) < 0 or wanted > os.fstat(file.fileno()).st_size - file.tell():
-            raise ValueError(f"it has not the {wanted:,} bytes of shape {shape}")
+    if head[:6] != np.lib.format.MAGIC_PREFIX:
+        raise ValueError("it is an archive of several" if head[:2] == b"PK" else "it is no .npy file")
+    length = int.from_bytes(head[8 : 10 if head[6] == 1 else 12], "little")
+    if length > LONGEST_HEADER:
+        raise ValueError(f"its header has {length:,} bytes")
+    file.seek(8, os.SEEK_SET)
+    reader = np.lib.format.read_array_header_1_0 if head[6] == 1 else np.lib.format.read_array_header_2_0
+    shape, _, dtype = reader(file)
+    if dtype.fields or dtype.str not in DTYPES:
+        raise ValueError("it has fields" if dtype.fields else f"its type is {dtype.str}")
+    wanted, left = math.prod(shape) * dtype.itemsize, os.fstat(file.fileno()).st_size - file.tell()
+    if min(shape, default=0) < 0 or wanted != left:
+        raise ValueError(f"it has {left:,} bytes of data, not the {wanted:,} of shape {shape}")
     file.seek(0, os.SEEK_SET)
 
 

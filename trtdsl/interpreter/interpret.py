@@ -14,7 +14,7 @@ from ..core.dtypes import dtype_name
 from ..core.errors import DefinitionError, FeedError, Location, ShapeError, TrtdslError, nearest
 from ..core.lazy import np, torch
 from ..definition.network import Network
-from ..definition.weights import check_weights
+from ..definition.weights.source import check_weights
 from ..layers.evaluation import Evaluate, Meeting, Node, kind, storage
 from ..layers.region import Region, partition
 from ..sizes.shape import linear, shape_text

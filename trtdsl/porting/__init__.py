@@ -16,7 +16,7 @@ from .missing import missing as missing
 if TYPE_CHECKING:
     import torch
 
-    from ..core.files import Output
+    from ..core.files.writing import Output
     from ..definition.input import Input
     from ..definition.spec.spec import NetworkSpec
     from ..sizes.profile import Range
@@ -105,13 +105,13 @@ def outputs_of(
     Raises UsageError for what is there already, unless ``force`` is given, and for the module's own file.
     """
     from ..core.errors import UsageError
-    from ..core.files import NETWORK, WEIGHTS, check_writable
+    from ..core.files.writing import Kind, check_writable
 
     own = getattr(sys.modules.get(target.__module__), "__file__", None) if isinstance(target, type) else None
     reads = [("module", target.rpartition(":")[0] if isinstance(target, str) else own)]
     made = [
-        None if path is None else check_writable(path, kind, reads, force=True)
-        for path, kind in ((file, NETWORK), (weights, WEIGHTS))
+        None if path is None else check_writable(path, Kind("a ported network", "(?!)"), reads, force=True)
+        for path in (file, weights)
     ]
     for path in (file, weights):
         if path is not None and os.path.lexists(path) and not force:
@@ -121,8 +121,8 @@ def outputs_of(
 
 def write_files(result: Ported, file: Path | None, weights: Path | None, *, force: bool = False) -> None:
     """Writes the text and the module's state_dict, both or neither. Raises what :func:`outputs_of` does."""
-    from ..core.files import write_all_atomically
-    from ..definition.weights import as_safetensors
+    from ..core.files.writing import write_all_atomically
+    from ..definition.weights.checkpoint import as_safetensors
 
     text, values = outputs_of(file, weights, type(result.module), force=force)
     files = {} if text is None else {text: result.text.encode()}

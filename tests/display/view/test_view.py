@@ -301,3 +301,20 @@ def test_a_report_with_a_wrong_entry(small, change, words):
     change(facts)
     with pytest.raises(td.CorruptFileError, match=words):
         td.CheckReport.from_json(facts)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda f: f.update(network="x" * 300), "is of the network 'x{60}', and this one is 'small'"),
+        (lambda f: f["cases"][0]["dims"].update(N=10**9), "has a case or a seed that no check of small has"),
+        (lambda f: f.update(seed=-1), "has a case or a seed that no check of small has"),
+        (lambda f: f.update(cases=[]), "has no case for the dimensions of small"),
+    ],
+)
+def test_a_report_that_is_of_no_check_of_the_network(small, tmp_path, change, words):
+    facts = json.loads(json.dumps(td.check(small / "small.py", sizes="quick").to_json()))
+    change(facts)
+    (tmp_path / "odd.json").write_text(json.dumps(facts))
+    with pytest.raises(td.UsageError, match=rf"odd\.json {words}"):
+        td.view(small / "small.py", check=tmp_path / "odd.json")

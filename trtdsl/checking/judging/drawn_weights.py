@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...core.lazy import torch
 from ...definition.spec.spec import NetworkSpec
-from ...definition.weights import Weights
+from ...definition.weights.source import Weights
 
 DTYPES = ("float64", "float32", "float16", "bfloat16")
 NEUTRAL = (0.0, 1.0, -1.0)  # what a single number is before anything was learned

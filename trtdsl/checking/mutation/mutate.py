@@ -13,7 +13,7 @@ from ...core.errors import Location, MismatchError, placed
 from ...core.lazy import torch
 from ...definition.network import Network
 from ...definition.spec.spec import NetworkSpec
-from ...definition.weights import Source
+from ...definition.weights.source import Source
 from ...interpreter.interpret import Interpreter, Step
 from ...interpreter.replay import Replay
 from ...layers.evaluation import KINDS, Evaluate, Node

@@ -11,7 +11,7 @@ import typer
 import trtdsl as td
 
 from ...core.errors import UsageError
-from ...core.files import is_file
+from ...core.files.names import is_file
 from ...display.folding import SORTS as LAYER_SORTS
 from ...display.results import ALL, print_passes, print_summary
 from ...display.terminal import print_parts, terminal

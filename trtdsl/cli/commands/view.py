@@ -10,7 +10,7 @@ import typer
 import trtdsl as td
 
 from ...core.errors import UsageError
-from ...core.files import file_name
+from ...core.files.names import file_name
 from ...display.terminal import print_line, print_note
 from ...display.view.files import FORMATS, SUFFIXES, format_of, output_of
 from ...programs.devices import DEFAULT

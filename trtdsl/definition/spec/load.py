@@ -10,7 +10,7 @@ from typing import Any
 
 from ...core.author import authors_errors, import_path, load_module
 from ...core.errors import DefinitionError, UsageError, nearest
-from ...core.files import LONGEST, is_file
+from ...core.files.names import LONGEST, is_file
 from ..settings import place_of, read_settings, returns_a_network
 from .spec import NetworkSpec
 

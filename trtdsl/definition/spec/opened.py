@@ -11,7 +11,7 @@ from typing import Any
 from ...core.errors import UsageError
 from ...core.lazy import torch
 from ..network import Network
-from ..weights import Source, Weights
+from ..weights.source import Source, Weights
 from .load import load_spec
 from .reference import check_reference
 from .spec import NetworkSpec

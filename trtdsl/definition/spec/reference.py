@@ -9,7 +9,7 @@ from typing import Any
 
 from ...core.errors import DefinitionError, Location, UsageError, nearest
 from ...core.lazy import torch
-from ..weights import IGNORED, Weights
+from ..weights.source import IGNORED, Weights
 
 
 def check_reference(given: Any) -> None:

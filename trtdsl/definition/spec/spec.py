@@ -17,7 +17,8 @@ from ...core.backend import Backend, get_backend
 from ...core.caller import to_write
 from ...core.dtypes import dtype_name
 from ...core.errors import DefinitionError, Location, UsageError, nearest
-from ...core.files import check_characters, is_file
+from ...core.files.names import check_characters, is_file
+from ...core.files.reading import read_file
 from ...core.html import folded, table
 from ...core.lazy import network_files, torch
 from ...core.tensors.exact import Exact
@@ -32,7 +33,9 @@ from ..tensor import Tensor
 from ..tuning.choices import Choices
 from ..tuning.file import Case, Tuning, chosen_file, with_tuning
 from ..tuning.precisions import Precisions, open_precision
-from ..weights import Scope, Source, Weights, weights_files
+from ..weights.files import weights_files
+from ..weights.scope import Scope
+from ..weights.source import Source, Weights
 from .reference import check_forward, check_reference, evaluating, fill, outside_state
 
 
@@ -266,7 +269,7 @@ class NetworkSpec:
             path = Path(file) if self.file is None else self.file.parent / file
             if not file or not path.is_file():
                 raise UsageError(f"{self.name}: the reference {self.reference!r} must be FILE.py:CLASS; no file {path}")
-            read = path.read_bytes()
+            read = read_file(path)
             module = load_module(path)
             if not hasattr(module, attribute):
                 near = nearest(attribute, [name for name, value in vars(module).items() if isinstance(value, type)])
@@ -281,13 +284,13 @@ class NetworkSpec:
         if self.file is None:
             return None
         loader = getattr(self.function, "__globals__", {}).get("__loader__")
-        return getattr(loader, "sha256", None) or hashlib.sha256(self.file.read_bytes()).hexdigest()
+        return getattr(loader, "sha256", None) or hashlib.sha256(read_file(self.file)).hexdigest()
 
     @property
     def reference_is_current(self) -> bool:
         """Whether the file of a reference that was imported already is still the one that was imported."""
         path, read = self._state.get("reference_read", (None, b""))
-        return path is None or (is_file(path) and path.read_bytes() == read)
+        return path is None or (is_file(path) and read_file(path) == read)
 
     def _ask_for_reference(self) -> str:
         return to_write("give td.check or @td.network its reference=", "give @td.network(reference=…) one in its file")

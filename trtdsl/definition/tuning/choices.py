@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ...core.dtypes import dtype_name
 from ...core.errors import Location, placed
-from ...core.files import is_file
+from ...core.files.names import is_file
 from ...core.lazy import torch
 from ...sizes.shape import Shape, shape_text
 

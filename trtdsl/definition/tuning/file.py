@@ -18,8 +18,9 @@ from msgspec import Meta, Struct
 from ...core.backend import Backend
 from ...core.dtypes import dtype_name
 from ...core.errors import TrtdslError, TuningWarning, UsageError
-from ...core.files import file_name, is_file
-from ...core.reading import LARGEST, Int, Text, as_struct, check_schema, parse_json, read_file
+from ...core.files.names import file_name, is_file
+from ...core.files.reading import LARGEST, Int, Text, as_struct, check_schema, parse_json, read_file
+from ...core.files.writing import json_kind
 from ...core.version import __version__
 from ...sizes.dim import Dim
 from ...sizes.shape import shape_text
@@ -243,6 +244,7 @@ def _call(call: Tuned, chosen: str) -> dict[str, Any]:
     return {**call.key._asdict(), "line": call.line, "operands": list(call.operands), chosen: call.lowering, **scales}
 
 
+TUNING, PRECISION = json_kind("a tuning", "tuning"), json_kind("a precision", "precision")
 CHOSEN = {"tuning": "lowering", "precision": "dtype"}
 """What a file says of each call."""
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import UsageError
-from ...core.files import is_file
+from ...core.files.names import is_file
+from ...core.files.reading import read_file
 from .choices import Choices, SiteKey
 from .file import Variant, read_tuning
 
@@ -73,7 +74,7 @@ class Precisions(Choices):
         dtypes = [site.lowering for site in self.sites]
         counts = {name: dtypes.count(name) for name in dict.fromkeys(dtypes)}
         named = None if self.file is None else self.file.name
-        digest = None if self.file is None else hashlib.sha256(self.file.read_bytes()).hexdigest()
+        digest = None if self.file is None else hashlib.sha256(read_file(self.file)).hexdigest()
         measured = {} if self.variant is None else dict(self.variant.measured)
         return {"file": named, "sha256": digest, "calls": counts, **measured}
 

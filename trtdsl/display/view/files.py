@@ -7,11 +7,26 @@ from pathlib import Path
 from typing import Literal
 
 from ...core.errors import UsageError
-from ...core.files import DOT, HTML, ONNX_JSON, SVG, VIEW, Output, Reads, check_writable, make_folder
+from ...core.files.writing import JSON_TEXT, Kind, Output, Reads, check_writable, json_kind, make_folder
 
 Format = Literal["html", "svg", "dot", "json", "onnx-json"]
 FORMATS: tuple[str, ...] = ("html", "svg", "dot", "json", "onnx-json")
-KINDS = {"html": HTML, "svg": SVG, "dot": DOT, "json": VIEW, "onnx-json": ONNX_JSON}
+KINDS = {
+    "html": Kind(
+        "a page of trtdsl view",
+        r'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        r'(<meta name="generator" content="trtdsl">|.{,1000}<style>/\* trtdsl view )',  # the second of earlier versions
+    ),
+    "svg": Kind(
+        "a drawing of trtdsl view",
+        r'<svg xmlns="http://www.w3.org/2000/svg" class="canvas" [^>]*><title>[^<]*</title><style>\.canvas text\{',
+    ),
+    "dot": Kind(
+        "a graph of trtdsl view", rf"digraph {JSON_TEXT} \{{\n  rankdir=TB; compound=true;\n  node \[shape=box, "
+    ),
+    "json": json_kind("a view in JSON", "view"),
+    "onnx-json": Kind("a view as ONNX in JSON", r'\s*\{\s*"irVersion":\s*"\d+",\s*"producerName":\s*"trtdsl"'),
+}
 SUFFIXES = {"html": ".html", "svg": ".svg", "dot": ".dot", "json": ".json", "onnx-json": ".onnx.json"}
 
 

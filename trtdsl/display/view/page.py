@@ -25,7 +25,7 @@ def page(model: Mapping[str, Any]) -> str:
     title = escape(f"{model['name']} · trtdsl view")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="generator" content="trtdsl">\n'  # by which its kind is known (core/files.py)
+        '<meta name="generator" content="trtdsl">\n'  # by which its kind is known (files.py)
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         f"<title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n"

@@ -14,18 +14,19 @@ from msgspec import to_builtins
 
 from ...building.up_to_date import differences, is_up_to_date
 from ...checking.check import check as run_check
-from ...checking.locate import located
+from ...checking.locate import first_case, located
 from ...checking.report import CheckReport
 from ...core.backend import Backend
 from ...core.caller import option, to_write
 from ...core.cancel import Progress, untold
 from ...core.errors import CorruptFileError, EngineError, TrtdslError, UnsupportedError, UsageError
-from ...core.files import Reads, is_file, write_atomically
-from ...core.reading import LARGEST, parse_json, read_file
+from ...core.files.names import is_file
+from ...core.files.reading import LARGEST, parse_json, read_file
+from ...core.files.writing import Reads, write_atomically
 from ...definition.network import Network
 from ...definition.spec.opened import NetworkLike, WrittenSpec, as_spec
 from ...definition.spec.spec import NetworkSpec
-from ...definition.weights import Source
+from ...definition.weights.source import Source
 from ...engine.loading.manifest import manifest_path, read_manifest
 from ...engine.program import Shapes, program
 from ...programs.devices import DEFAULT, find_device
@@ -276,12 +277,11 @@ def _report(
         raise UsageError(f"{spec.name} has no reference to check against: give {wanted}")
     if isinstance(given, bool):
         return run_check(spec, network=network, weights=weights, progress=progress) if given else None
-    if isinstance(given, CheckReport):
-        report = given
-    else:
-        report = _read_report(Path(given))
+    report, label = (given, "the report") if isinstance(given, CheckReport) else (_read_report(Path(given)), str(given))
     if report.network != network.name:
-        raise UsageError(f"the report is of {report.network}, and the network is {network.name}")
+        raise UsageError(f"{label} is of the network {report.network[:60]!r}, and this one is {network.name!r}")
+    if spec.reference is not None:
+        first_case(network, report, label)
     return report
 
 

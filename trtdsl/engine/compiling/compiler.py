@@ -13,7 +13,7 @@ from ...core.cancel import Progress, noted, untold
 from ...core.errors import BuildError, CancelledError, UsageError
 from ...definition.input import MAX_SIZE
 from ...definition.network import Network
-from ...definition.weights import check_weights
+from ...definition.weights.source import check_weights
 from ...sizes.profile import Profile
 from .config import BuildConfig
 

@@ -10,9 +10,13 @@ from typing import Any, Literal
 from ...core.backend import Backend, cuda_status
 from ...core.caller import option
 from ...core.errors import BackendError, UsageError
+from ...core.files.reading import read_file
+from ...core.files.writing import Kind, check_writable, write_atomically
 
 HARDWARE = {"ampere+": "AMPERE_PLUS", "same-compute-capability": "SAME_COMPUTE_CAPABILITY"}
 TILING = {"none": "NONE", "fast": "FAST", "moderate": "MODERATE", "full": "FULL"}
+TIMING_CACHE = Kind("a timing cache", r"(?![fpv]trt|\x93NUMPY|PK\x03\x04|\x80[\x02-\x05]|.{4}\0{4}\s*\{)[^\0]*\0")
+"""TensorRT's own bytes, which it judges: no text, and no engine, array, checkpoint or file of weights at least."""
 VERBOSITY = {"none": "NONE", "names": "LAYER_NAMES_ONLY", "detailed": "DETAILED"}
 
 
@@ -143,9 +147,6 @@ class BuildConfig:
         return self._timing_cache(config) if self.timing_cache is not None else lambda: None
 
     def _timing_cache(self, config: Any) -> Callable[[], None]:
-        from ...core.files import TIMING_CACHE, check_writable, write_atomically
-        from ...core.reading import read_file
-
         assert self.timing_cache is not None
         output, path = check_writable(self.timing_cache, TIMING_CACHE, ()), Path(self.timing_cache)
         try:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...core.backend import Backend
 from ...core.errors import BuildError, UsageError
-from ...core.files import is_file
+from ...core.files.names import is_file
 from .compiler import Plan, compile_definition
 from .config import BuildConfig
 
@@ -21,6 +21,8 @@ def parse_onnx(path: str | Path, backend: Backend) -> Any:
     path = Path(path)
     if not is_file(path):
         raise UsageError(f"no ONNX file {path}")
+    if not path.stat().st_size:  # of Linux's own files some would have the parser wait
+        raise UsageError(f"the ONNX file {path} is empty")
     with backend.listen() as messages:
         definition = backend.create_network()
         parser = backend.trt.OnnxParser(definition, backend.logger)

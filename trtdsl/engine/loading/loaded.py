@@ -10,13 +10,13 @@ from typing import Any, Literal
 
 from ...core.backend import Backend
 from ...core.errors import ExecutionError, OutOfMemoryError, UsageError
-from ...core.files import RUNTIME_CACHE, check_kind
+from ...core.files.writing import check_kind
 from .. import cuda
 from . import loader
 from .gate import Gate
 from .loader import Header
 from .manifest import Manifest
-from .runtime_cache import discard, read_runtime_cache, write_runtime_cache
+from .runtime_cache import RUNTIME_CACHE, discard, read_runtime_cache, write_runtime_cache
 from .signature import Signature, TensorInfo
 
 Specialization = Literal["lazy", "eager", "none"]

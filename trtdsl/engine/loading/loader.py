@@ -40,12 +40,14 @@ from ...core.errors import (
     VersionMismatchError,
     WrongProductError,
 )
-from ...core.reading import read_file
+from ...core.files.reading import read_file
+from ...core.files.writing import Kind
 from .manifest import Manifest, read_manifest
 
 # The first four bytes of a serialized engine. TensorRT's is the one that trtexec's source checks (with the version at
 # bytes 24 to 27, which its --getPlanVersionOnly prints); TensorRT-RTX's was read from engines that it built.
 MAGIC = {b"ftrt": "tensorrt", b"vtrt": "tensorrt-rtx"}
+ENGINE = Kind("an engine", "[fpv]trt")
 NAMES = {"tensorrt": "TensorRT", "tensorrt-rtx": "TensorRT-RTX"}
 VERSION_AT = 24
 HEADER = 28  # bytes that both have

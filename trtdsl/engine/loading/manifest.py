@@ -12,8 +12,8 @@ from msgspec import Meta, Struct
 from ...core.backend import DTYPES as TENSORRT_DTYPES
 from ...core.caller import to_write
 from ...core.errors import ManifestDamagedError, ManifestMissingError
-from ...core.files import is_file
-from ...core.reading import LARGEST, Count, Int, Text, as_struct, check_schema, parse_json, read_file, written
+from ...core.files.names import is_file
+from ...core.files.reading import LARGEST, Count, Int, Text, as_struct, check_schema, parse_json, read_file, written
 from .requirements import Requirement, checked_expression
 from .signature import Shapes, Signature, TensorInfo
 

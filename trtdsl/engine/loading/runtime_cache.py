@@ -15,9 +15,11 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from ...core.errors import RuntimeCacheWarning
-from ...core.files import RUNTIME_CACHE, check_writable, write_atomically
-from ...core.reading import Count, as_struct, parse_json, read_file
+from ...core.files.reading import Count, as_struct, parse_json, read_file
+from ...core.files.writing import Kind, check_writable, write_atomically
 
+RUNTIME_CACHE = Kind("a runtime cache", r'\{"bytes": \d+, "for": .*"kind": "trtdsl-runtime-cache"|\0{4096}|\0+\Z')
+"""Or what begins with zeros, as it does where power failed while it was written."""
 LINE = 4096  # more than the first line ever has
 
 

@@ -12,7 +12,7 @@ import torch
 
 from ...core.dtypes import as_dtype
 from ...core.errors import UsageError
-from ...core.files import is_file
+from ...core.files.names import is_file
 from ...definition.input import Input
 from ...definition.network import Network
 from ...definition.spec.load import load_spec

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from ...core.errors import EngineDamagedError, FeedNameError, UnevaluatedProgramError, UsageError
-from ...core.files import is_file
+from ...core.files.names import is_file
 from ...definition.network import Network
 from ...definition.spec.load import load_spec
 from ...definition.spec.spec import NetworkSpec

@@ -13,10 +13,12 @@ from typing import Any
 from msgspec import Struct
 
 from ...core.errors import CorruptFileError, UsageError
-from ...core.files import UNPRINTED, is_file
-from ...core.reading import LARGEST, Count, as_struct, parse_json, read_file
+from ...core.files.names import UNPRINTED, is_file
+from ...core.files.reading import LARGEST, Count, as_struct, parse_json, read_file
 
 TOKENIZER = "tokenizer.json"
+LARGEST_TOKENIZER = 256 << 20
+"""Bytes: that of Gemma 3 has 33 MB."""
 CONFIGS = ("generation_config.json", "config.json")
 """Of which the first that names them says with which tokens a text ends."""
 
@@ -56,7 +58,7 @@ def open_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
     except ImportError:
         raise UsageError("the package tokenizers is not installed: pip install tokenizers") from None
     with _refusing(f"{path} is no tokenizer", CorruptFileError):
-        tokens = library.Tokenizer.from_file(str(path))
+        tokens = library.Tokenizer.from_buffer(read_file(path, LARGEST_TOKENIZER))
     return Tokenizer(tokens, _ends(path.parent))
 
 

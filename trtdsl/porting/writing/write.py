@@ -14,7 +14,7 @@ from ...checking.judging.structure import OUT
 from ...core.caller import to_write
 from ...core.dtypes import as_dtype, dtype_name
 from ...core.errors import Location, UsageError
-from ...core.files import check_characters
+from ...core.files.names import check_characters
 from ...definition.input import Input
 from ..calls import Value, operations
 from ..given import Given

@@ -6,16 +6,14 @@ import copy
 import errno
 import json
 import os
-import pickletools
 import re
 import stat
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO, Annotated, Any, BinaryIO, TypeVar
+from typing import Annotated, Any, BinaryIO, TypeVar
 
 import msgspec
 
-from .files import UNPRINTED
+from .names import UNPRINTED
 
 T = TypeVar("T")
 Error = Callable[[str], Exception]
@@ -33,14 +31,21 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
-    """A file for reading. OSError, without waiting, also for a pipe, a socket or a device, and for a name with NUL."""
+    """A file for reading. OSError, without waiting, also for a pipe, a socket or a device, and for a name with NUL.
+
+    A file that says it has no bytes has none: some of Linux's, as ``/proc/kmsg``, would have their reader wait.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     except ValueError as error:
         raise OSError(0, str(error)) from None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
         os.close(descriptor)
         raise OSError(0, "it is not a regular file")
+    if not found.st_size:
+        os.close(descriptor)
+        return open(os.devnull, "rb")
     return os.fdopen(descriptor, "rb")
 
 
@@ -53,44 +58,6 @@ def read_file(path: str | os.PathLike[str], largest: int | None = None) -> bytes
             return file.read()
         except MemoryError:
             raise OSError(errno.ENOMEM, "it is larger than the memory") from None
-
-
-BEYOND = 1 << 30
-TOO_MUCH = f"it is more than {BEYOND >> 30} GiB beyond the file"
-
-
-LONGEST_NAME = 1024
-PICKLES = 5  # of torch's first format: a mark, its version, the machine's sizes, the state, its storages' keys
-
-
-def unpacked_limit(file: BinaryIO) -> int:
-    """Bytes that what a torch checkpoint holds may take. ValueError where the parts of an archive are more: torch packs
-    none; and for names of Python's that are so long that torch takes minutes to refuse them.
-    """
-    limit = os.fstat(file.fileno()).st_size + BEYOND
-    if zipfile.is_zipfile(file):
-        with zipfile.ZipFile(file) as parts:
-            if sum(part.file_size for part in parts.infolist()) > limit:
-                raise ValueError(f"unpacked, {TOO_MUCH}")
-            for name in parts.namelist():
-                if name.endswith("data.pkl"):
-                    with parts.open(name) as pickled:
-                        _check_names(pickled)
-    else:
-        file.seek(0, os.SEEK_SET)
-        for _ in range(PICKLES):
-            _check_names(file)
-    file.seek(0, os.SEEK_SET)
-    return limit
-
-
-def _check_names(pickled: IO[bytes]) -> None:
-    """ValueError for what is no pickle, and for one with a name that is too long, or that makes bytes of any number."""
-    for opcode, argument, _ in pickletools.genops(pickled):
-        if opcode.name == "GLOBAL" and str(argument).endswith(" bytearray"):
-            raise ValueError("it makes bytes, of which a checkpoint has none")
-        if opcode.name == "GLOBAL" and len(str(argument)) > LONGEST_NAME:
-            raise ValueError(f"it names what has a name of {len(str(argument)):,} characters")
 
 
 def parse_json(data: bytes, label: str, kind: str, error: Error) -> dict[str, Any]:

@@ -1,0 +1,21 @@
+"""Every kind of file that trtdsl writes, each from beside the code that writes it."""
+
+from trtdsl.building.manifest import MANIFEST
+from trtdsl.checking.saved import SAVED_CHECK
+from trtdsl.definition.tuning.file import PRECISION, TUNING
+from trtdsl.definition.weights.checkpoint import WEIGHTS
+from trtdsl.display.stubs import STUB
+from trtdsl.display.view.files import KINDS as VIEWS
+from trtdsl.engine.compiling.config import TIMING_CACHE
+from trtdsl.engine.cpp import PROJECT
+from trtdsl.engine.loading.loader import ENGINE
+from trtdsl.engine.loading.runtime_cache import RUNTIME_CACHE
+from trtdsl.engine.refit import DERIVED_WEIGHTS
+from trtdsl.engine.run import ARRAY
+from trtdsl.engine.triton import TRITON_CONFIG
+
+HTML, SVG = VIEWS["html"], VIEWS["svg"]
+KINDS = (
+    *(ENGINE, MANIFEST, TUNING, PRECISION, SAVED_CHECK, DERIVED_WEIGHTS, WEIGHTS, ARRAY, STUB, *VIEWS.values()),
+    *(RUNTIME_CACHE, TIMING_CACHE, TRITON_CONFIG, PROJECT),
+)

@@ -1,0 +1,1 @@
+"""Files: their names, reading them, writing them."""

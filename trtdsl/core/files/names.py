@@ -1,0 +1,57 @@
+"""Names from outside that become files' names."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from ..errors import UsageError
+
+UNPRINTED = "\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff"
+"""Characters of a pattern that TensorRT cuts a name at, that a terminal obeys, or that nobody sees."""
+LONGEST = 255  # bytes of a file's name that every file system here takes
+
+
+def file_name(name: str, suffix: str = "", what: str = "the name") -> str:
+    """A name that came from outside (a manifest, an engine) with ``suffix``, as the name of one file or folder.
+
+    Raises UsageError, naming ``what`` it is of, for one that would lead to another folder or that no file can have.
+
+    >>> file_name("scores", ".npy")
+    'scores.npy'
+    """
+    reason = None
+    if name in ("", ".", ".."):
+        reason = "is no file's name"
+    elif any(mark in name for mark in ("/\\:" if os.name == "nt" else "/\\")):
+        reason = "would lead to another place"
+    elif not name.isprintable():
+        reason = "has characters that cannot be printed"
+    elif len((name + suffix).encode("utf-8", "surrogatepass")) > LONGEST:
+        reason = "is too long for a file's name"
+    if reason is not None:
+        shown = name if len(name) <= 60 else name[:57] + "..."
+        raise UsageError(f"{what} {shown!r} {reason}, and a file would be called after it")
+    return name + suffix
+
+
+def check_characters(name: str, what: str) -> None:
+    """UsageError for a name that is too long, or with characters that TensorRT, a manifest or a terminal loses.
+
+    >>> check_characters("scores:0", "the name")
+    """
+    if not isinstance(name, str):
+        raise UsageError(f"{what} must be text, not {name!r:.60}")
+    if len(name) > 4096:
+        raise UsageError(f"{what} has {len(name)} characters; TensorRT takes at most 4096: {name[:60]!a}…")
+    if re.search(f"[{UNPRINTED}]", name):
+        raise UsageError(f"{what} has control characters, invisible ones or halves of surrogate pairs: {name[:60]!a}")
+
+
+def is_file(path: str | os.PathLike[str]) -> bool:
+    """Whether there is such a file; False also for a name that no file can have."""
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,261 @@
+"""Files that are written whole or not at all and destroy nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from ..errors import UsageError
+from .names import is_file
+from .reading import open_regular
+
+
+class Kind(NamedTuple):
+    """A kind of file, known by how its content begins: what it is called says nothing of what it holds.
+
+    Each stands beside the code that writes such files, in Python and in C++.
+    """
+
+    label: str
+    head: str
+    """A regular expression, which begins no other kind; ``(?!)`` where there is none to know it by."""
+    is_whole: Callable[[bytes], bool] | None = None
+    """Whether content is as it was written; None where an edited file may be replaced, too."""
+
+
+def json_kind(label: str, kind: str) -> Kind:
+    """One of JSON that says its kind."""
+    return Kind(label, rf'\s*\{{\s*"schema":\s*\d+,\s*"kind":\s*"{kind}"')
+
+
+JSON_TEXT = r'"(\\.|[^"\\])*"'
+HEAD = 1 << 15  # bytes by which a kind is known: a manifest has the network's name among the first
+
+
+Reads = Iterable[tuple[str, object]]
+"""What a command reads, each with what it is; what is no path stands for no file."""
+
+
+@dataclass(frozen=True, eq=False)
+class Output:
+    """A file that may be written: made by :func:`check_writable`, and judged again when it is."""
+
+    path: Path
+    kind: Kind
+    reads: tuple[tuple[str, str | os.PathLike[str]], ...]
+    force: bool
+
+    def judged(self) -> Path:
+        """The file that is written for the path, where a link stays one. Raises UsageError."""
+        target = _regular(self.path)
+        for what, read in self.reads:
+            if _same(target, read):
+                raise UsageError(f"cannot write {self.path}: it is the file of the {what}, which is read here")
+        if not self.force:
+            check_kind(self.path, self.kind)
+        return target
+
+
+def check_kind(path: str | os.PathLike[str], kind: Kind) -> None:
+    """UsageError where a path has a file of another kind, which writing it would destroy."""
+    if not is_file(path):
+        return
+    try:
+        with open_regular(path) as file:
+            head = file.read(HEAD)
+            rest = b"" if kind.is_whole is None else file.read()
+    except OSError:  # it may be written, though not read
+        head = rest = b" "
+    is_kind = re.match(kind.head, head.decode("latin-1"), re.DOTALL) is not None
+    was_edited = is_kind and kind.is_whole is not None and not kind.is_whole(head + rest)
+    if head and (was_edited or not is_kind):
+        other = f"is not {kind.label}" if not is_kind else f"is {kind.label} that was edited"
+        raise UsageError(
+            f"cannot write {path}: the file that is there {other}, and would be replaced by one: give another name, or "
+            "remove it"
+        )
+
+
+def check_writable(path: str | os.PathLike[str], kind: Kind, reads: Reads, *, force: bool = False) -> Output:
+    """The path as an :class:`Output`, when a file can be made there; otherwise UsageError, before any work is done.
+
+    A file that the command ``reads`` is never written over, whatever it is called: through links and as another
+    spelling, too. A file that is there is replaced where it is of the same ``kind``, or empty, or with ``force``.
+    """
+    named = tuple((what, read) for what, read in reads if isinstance(read, (str, os.PathLike)))
+    output = Output(Path(path), kind, named, force)
+    target = output.judged()
+    try:
+        with _temporary(target) as (descriptor, name):
+            os.close(descriptor)
+            with suppress(FileNotFoundError):  # another writer removes what is not locked any more
+                os.unlink(name)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+    return output
+
+
+def _same(target: Path, read: str | os.PathLike[str]) -> bool:
+    """Whether two paths are one file, or would be."""
+    try:
+        return os.path.samefile(target, read)
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError):
+            return os.path.realpath(target) == os.path.realpath(read)
+    return False
+
+
+@contextmanager
+def _temporary(target: Path) -> Iterator[tuple[int, Path]]:
+    """A new file beside ``target`` for writing, with the mode that it will have; locked while its writer lives.
+
+    The C++ library gives the same names and locks (cpp/src/files.cpp).
+    """
+    short = hashlib.sha256(target.name.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    for left in target.parent.glob(f".trtdsl-{short}-*.tmp"):
+        _remove_if_abandoned(left)
+    name = None
+    try:
+        while True:
+            name = target.parent / f".trtdsl-{short}-{secrets.token_hex(8)}.tmp"
+            descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+            with suppress(OSError):  # there are file systems without locks
+                _lock(descriptor, wait=True)
+            if os.fstat(descriptor).st_nlink:  # nobody took it for abandoned before it was locked
+                break
+            os.close(descriptor)
+        with suppress(FileNotFoundError):
+            os.chmod(name, stat.S_IMODE(target.stat().st_mode))
+        yield descriptor, name
+    except BaseException:
+        with suppress(OSError):
+            if name is not None:
+                os.unlink(name)
+        raise
+
+
+def _lock(descriptor: int, *, wait: bool) -> None:
+    """Takes the file's lock; without ``wait``, raises OSError where another process has it."""
+    with suppress(ImportError):  # Windows: a file that is open there cannot be removed in any case
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+
+
+def _remove_if_abandoned(path: Path) -> None:
+    """Removes the files that a killed writer left behind: its lock ended with its process."""
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+        try:
+            _lock(descriptor, wait=False)
+            os.unlink(path)
+        finally:
+            os.close(descriptor)
+
+
+def make_folder(path: str | os.PathLike[str]) -> Path:
+    """The folder, made where there is none. Raises UsageError when that fails."""
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make the folder {path}: {error.strerror}") from None
+    return Path(path)
+
+
+def _regular(path: Path) -> Path:
+    """The file that is written for a path: a link stays one. UsageError where there cannot be a regular file."""
+    try:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            os.lstat(path)  # raises for a name that no file can have
+        if path.is_dir():
+            raise UsageError(f"cannot write {path}: it is a directory")
+        if path.exists() and not path.is_file():  # a rename would replace a device or a pipe by a file
+            raise UsageError(f"cannot write {path}: it is not a regular file")
+        target = path.resolve() if path.is_symlink() else path
+        if not target.parent.is_dir():
+            raise UsageError(f"cannot write {path}: there is no directory {target.parent}")
+        return target
+    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: links in a circle; ValueError: NUL, surrogates
+        raise UsageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def write_atomically(output: Output, data: bytes) -> None:
+    """Writes a file under a temporary name, syncs it and renames it. Raises UsageError when that fails."""
+    write_all_atomically({output: data})
+
+
+def remove(output: Output) -> None:
+    """Removes what is there of an output that has become needless. Raises UsageError as writing it would."""
+    try:
+        output.judged().unlink(missing_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot remove {output.path}: {error.strerror}") from None
+
+
+def write_all_atomically(files: Mapping[Output, bytes]) -> None:
+    """Writes several files; none is renamed before all are on disk, and none is left half-written.
+
+    They are renamed in their order: a process that is killed meanwhile leaves the last ones as they were. Of processes
+    that write the same files, one after the other renames its own, so that what stays is all of one. A file that was
+    there keeps its mode. Raises UsageError as :func:`check_writable` does, and when writing fails.
+    """
+    targets = [output.judged() for output in files]
+    for index, output in enumerate(files):
+        if any(_same(targets[index], other) for other in targets[:index]):
+            raise UsageError(f"cannot write {output.path}: another file that is written here would have that name")
+    temporary: list[tuple[Path, Path]] = []
+    descriptors: list[int] = []
+    try:
+        for path, data in zip(targets, files.values(), strict=True):
+            with _temporary(path) as (descriptor, name):
+                descriptors.append(descriptor)
+                _write(descriptor, data)
+            temporary.append((name, path))
+        with _synced({path.parent for _, path in temporary}):
+            for name, path in temporary:
+                os.replace(name, path)
+    except OSError as error:
+        names = ", ".join(str(output.path) for output in files)
+        raise UsageError(f"cannot write {names}: {error.strerror}") from None
+    finally:
+        for name, _ in temporary:
+            with suppress(FileNotFoundError):
+                os.unlink(name)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest[: 1 << 30]) :]
+    os.fsync(descriptor)
+
+
+@contextmanager
+def _synced(folders: Iterable[Path]) -> Iterator[None]:
+    """Inside, no other process is inside for one of these folders; afterwards their entries are on disk.
+
+    As far as the system opens folders, and the file system has locks.
+    """
+    descriptors = []
+    try:
+        if hasattr(os, "O_DIRECTORY"):
+            for folder in sorted(folder.resolve() for folder in folders):  # in one order: none waits for another
+                descriptors.append(os.open(folder, os.O_RDONLY | os.O_DIRECTORY))
+                with suppress(OSError):
+                    _lock(descriptors[-1], wait=True)
+        yield
+        for descriptor in descriptors:
+            os.fsync(descriptor)
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)

@@ -1,0 +1,118 @@
+"""A torch checkpoint as a file of safetensors, loaded without running code."""
+
+from __future__ import annotations
+
+import os
+import pickletools
+import re
+import zipfile
+from collections.abc import Mapping
+from typing import IO, BinaryIO
+
+from ...core.dtypes import dtype_name
+from ...core.errors import UsageError, WeightsDamagedError, WeightsError
+from ...core.files.names import UNPRINTED
+from ...core.files.reading import open_regular
+from ...core.files.writing import Kind, check_writable, write_atomically
+from ...core.lazy import torch
+
+BEYOND = 1 << 30
+TOO_MUCH = f"it is more than {BEYOND >> 30} GiB beyond the file"
+LONGEST_NAME = 1024
+PICKLES = 5  # of torch's first format: a mark, its version, the machine's sizes, the state, its storages' keys
+
+# Saved checks and derived values are safetensors, too, of other kinds.
+WEIGHTS = Kind("a file of weights", r'.{4}\0{4}\s*\{(?!"__metadata__":\{"trtdsl)')
+
+
+def convert_weights(source: str | os.PathLike[str], output: str | os.PathLike[str]) -> list[str]:
+    """Writes a torch checkpoint's state_dict as safetensors and gives the names written.
+
+    Loads with ``weights_only=True``: a pickle that would run code is refused. A checkpoint that holds the state_dict
+    under ``state_dict``, ``model``, ``model_state`` or ``model_state_dict`` is unwrapped; a common ``module.`` prefix
+    is dropped. Raises UsageError when there is no such file or ``output`` cannot be written, CorruptFileError for
+    anything that is not a checkpoint of tensors by name, WeightsError naming those that safetensors does not hold.
+    """
+    target = check_writable(output, WEIGHTS, [("checkpoint", source)])
+    try:
+        with open_regular(source) as file:
+            limit = _unpacked_limit(file)
+            state = torch.load(file, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise UsageError(f"no such file: {source}") from None
+    except Exception as error:
+        reason = str(error).split("\n")[0].split(". ")[0]
+        raise WeightsDamagedError(
+            f"{source} is not a torch checkpoint that loads without running code: {reason}"
+        ) from error
+    for key in ("state_dict", "model_state_dict", "model_state", "model"):
+        if isinstance(state, dict) and isinstance(state.get(key), dict):
+            state = state[key]
+    named = isinstance(state, dict) and all(isinstance(name, str) for name in state)
+    if not named or not state or not all(isinstance(value, torch.Tensor) for value in state.values()):
+        raise WeightsDamagedError(f"{source} holds no state_dict: expected a mapping from names to tensors")
+    if all(name.startswith("module.") for name in state):
+        state = {name.removeprefix("module."): tensor for name, tensor in state.items()}
+    for name in state:
+        if name == "__metadata__" or re.search(f"[{UNPRINTED}]", name):
+            raise WeightsDamagedError(f"{source} has a tensor {name[:60]!a}, a name that no safetensors file can have")
+    if sum(tensor.nbytes for tensor in state.values() if tensor.layout == torch.strided) > limit:
+        raise WeightsDamagedError(f"{source} repeats elements: written out, {TOO_MUCH}")
+    write_atomically(target, as_safetensors(state))
+    return list(state)
+
+
+def _unpacked_limit(file: BinaryIO) -> int:
+    """Bytes that what a torch checkpoint holds may take. ValueError where the parts of an archive are more: torch packs
+    none; and for names of Python's that are so long that torch takes minutes to refuse them.
+    """
+    limit = os.fstat(file.fileno()).st_size + BEYOND
+    if zipfile.is_zipfile(file):
+        with zipfile.ZipFile(file) as parts:
+            if sum(part.file_size for part in parts.infolist()) > limit:
+                raise ValueError(f"unpacked, {TOO_MUCH}")
+            for name in parts.namelist():
+                if name.endswith("data.pkl"):
+                    with parts.open(name) as pickled:
+                        _check_names(pickled)
+    else:
+        file.seek(0, os.SEEK_SET)
+        for _ in range(PICKLES):
+            _check_names(file)
+    file.seek(0, os.SEEK_SET)
+    return limit
+
+
+def _check_names(pickled: IO[bytes]) -> None:
+    """ValueError for what is no pickle, and for one with a name that is too long, or that makes bytes of any number."""
+    for opcode, argument, _ in pickletools.genops(pickled):
+        if opcode.name == "GLOBAL" and str(argument).endswith(" bytearray"):
+            raise ValueError("it makes bytes, of which a checkpoint has none")
+        if opcode.name == "GLOBAL" and len(str(argument)) > LONGEST_NAME:
+            raise ValueError(f"it names what has a name of {len(str(argument)):,} characters")
+
+
+def as_safetensors(state: Mapping[str, torch.Tensor]) -> bytes:
+    """A state_dict as a file's bytes: tensors that share memory apart, and views as what they show.
+
+    Raises WeightsError naming the tensors that a file cannot hold: sparse, quantized and meta ones, among others.
+    """
+    from safetensors.torch import save
+
+    refusals = (KeyError, RuntimeError, ValueError)  # of torch and of safetensors
+
+    def saved(tensors: Mapping[str, torch.Tensor]) -> bytes:
+        return save({name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()})
+
+    try:
+        return saved(state)
+    except refusals:  # which do not say what tensor they are about
+        problems = []
+        for name, tensor in state.items():
+            try:
+                saved({name: tensor})
+            except refusals:
+                problems.append(f"  {name}: {dtype_name(tensor.dtype)}, {tensor.layout} on {tensor.device}")
+        if not problems:
+            raise
+        raise WeightsError("a safetensors file does not hold these tensors:\n" + "\n".join(problems)) from None

@@ -1,0 +1,290 @@
+"""The weights that a network is defined with: read one tensor at a time, strict."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Union
+
+from ...core.caller import option
+from ...core.dtypes import dtype_name
+from ...core.errors import Location, UsageError, WeightsError, nearest
+from ...core.files.names import check_characters
+from ...core.lazy import torch
+from ...sizes.shape import shape_text
+from .files import SHOWN, WeightsFile, natural, open_files
+
+if TYPE_CHECKING:
+    from ..network import Network
+
+Source = Union[str, "os.PathLike[str]", Mapping[str, "torch.Tensor"], "Weights"]
+"""A safetensors file, a folder or an index of several, tensors by name, or what was opened already: the same content,
+whatever became of the files."""
+
+IGNORED = "num_batches_tracked"  # batch norm's counter of training steps
+
+
+class Weights:
+    """The tensors of a safetensors file, of the files that a folder or an index names, or of a mapping from names to
+    torch tensors; and which of them were used.
+
+    A folder is that of a published checkpoint: it holds ``model.safetensors``, or ``model.safetensors.index.json`` and
+    the files that it names, or one safetensors file of another name. What a file holds is that of the moment when it
+    was opened; Weights of Weights share it, and no memory that one of them writes to. Of two names that are ``tied``,
+    the source may hold one alone. Raises WeightsError when there is no such file, where an index names files or tensors
+    that are not there, and for tied tensors that differ; WeightsDamagedError for what is not safetensors or truncated.
+    """
+
+    def __init__(self, source: Source, *, tied: Mapping[str, str] | None = None):
+        self.used: set[str] = set()
+        self.shapes: dict[str, tuple[int, ...]]
+        self.dtypes: dict[str, str]
+        self._tensors: dict[str, torch.Tensor] = {}
+        self._files: list[WeightsFile] = []
+        self._same: dict[str, str] = {}
+        if isinstance(source, Weights):
+            tied = source._tied if tied is None else tied
+            source = source if source._files else source._given
+        if isinstance(source, Mapping):
+            self.path = None
+            self._given = {name: _plain(name, tensor) for name, tensor in source.items()}
+            self.shapes = {name: tuple(tensor.shape) for name, tensor in source.items()}
+            self.dtypes = {name: dtype_name(tensor.dtype) for name, tensor in source.items()}
+        else:
+            if isinstance(source, Weights):
+                self.path, self._files = source.path, [file.again() for file in source._files]
+            elif not isinstance(source, (str, os.PathLike)):
+                kind = type(source).__name__
+                raise UsageError(f"weights are a safetensors file, tensors by name or td.Weights, not {kind}")
+            else:
+                if not os.fspath(source):
+                    raise WeightsError("the weights file '' cannot be read: it has no name")
+                self.path = Path(source)
+                self._files = open_files(self.path)
+            self._holders = {name: file for file in self._files for name in file.names}
+            self.shapes = {name: self._holders[name].header.shapes[name] for name in sorted(self._holders)}
+            self.dtypes = {name: self._holders[name].header.dtypes[name] for name in self.shapes}
+        self._tied = dict(tied or {})
+        for name, other in self._tied.items():
+            self._tie(name, other)
+
+    def _tie(self, name: str, other: str) -> None:
+        """Gives two names one tensor, that of the one which is there."""
+        if name in self.shapes and other in self.shapes:
+            alike = self.shapes[name] == self.shapes[other] and self.dtypes[name] == self.dtypes[other]
+            if not alike or not torch.equal(self._value(name), self._value(other)):
+                raise WeightsError(f"{self.label}: {name} and {other} are tied, and their values differ")
+            return
+        if name not in self.shapes and other not in self.shapes:
+            return
+        made, there = (name, other) if other in self.shapes else (other, name)
+        self._same[made] = there
+        self.shapes[made], self.dtypes[made] = self.shapes[there], self.dtypes[there]
+
+    @cached_property
+    def children(self) -> Mapping[str, Sequence[str]]:
+        """For every module ("" is the network itself) the names of its parts, in order."""
+        return _parts(tuple(self.shapes))
+
+    def __repr__(self) -> str:
+        return f"Weights({self.label}: {len(self.shapes)} tensors)"
+
+    @property
+    def label(self) -> str:
+        """The file's name for messages."""
+        return str(self.path) if self.path else "the weights given"
+
+    def get(self, name: str) -> torch.Tensor:
+        """The tensor of that name: a view of the mapped file where it is one."""
+        self.used.add(name)
+        return self._value(name)
+
+    def _value(self, name: str) -> torch.Tensor:
+        name = self._same.get(name, name)
+        tensor = self._tensors.get(name)
+        if tensor is None:  # the caller may change his own, and so may a reference
+            made = self._given[name].clone() if self.path is None else self._holders[name].mapped(name)
+            tensor = self._tensors[name] = made
+        return tensor
+
+    def check_unchanged(self) -> None:
+        """WeightsError, which says what became of it, where a file is another one than when it was opened."""
+        for file in self._files:
+            file.check_unchanged()
+
+    @staticmethod
+    def is_counter(name: str) -> bool:
+        """Whether it is batch norm's counter of training steps, which no network uses."""
+        return name.endswith(IGNORED)
+
+    def metadata(self) -> Mapping[str, str] | None:
+        """The metadata in the safetensors file; None for a mapping and for a file without metadata."""
+        return self._files[0].header.metadata if self._files else None
+
+    def check(
+        self,
+        expected: Mapping[str, tuple[tuple[int, ...], str]] | None,
+        constants: Sequence[str] = (),
+        *,
+        allow_nonfinite: bool = False,
+    ) -> None:
+        """Compares all names, shapes and dtypes with ``expected``, and reports all problems at once.
+
+        ``constants`` are there besides. With a problem it looks for NaN and Inf, too, unless they are allowed. Raises
+        WeightsError listing all, sorted by name.
+        """
+        problems: dict[str, str] = {}
+        found = dict(zip(self.shapes, zip(self.shapes.values(), self.dtypes.values(), strict=True), strict=True))
+        wanted = (
+            found if expected is None else {**{name: found[name] for name in constants if name in found}, **expected}
+        )
+        problems.update((name, "missing: a constant of the network") for name in constants if name not in found)
+        for name, (shape, dtype) in wanted.items() if wanted != found else ():
+            if name.endswith(IGNORED):
+                continue
+            if name not in found:
+                problems[name] = f"missing: {shape_text(shape)} {dtype}{nearest(name, found)}"
+            elif self.shapes[name] != shape:
+                problems[name] = f"has shape {shape_text(self.shapes[name])}, not {shape_text(shape)}"
+            elif self.dtypes[name] != dtype:
+                problems[name] = f"is {self.dtypes[name]}, not {dtype}"
+        for name in found.keys() - wanted.keys():
+            if not name.endswith(IGNORED):
+                problems[name] = f"unused: {shape_text(self.shapes[name])}{nearest(name, wanted)}"
+        if problems and not allow_nonfinite:
+            problems = {**self.nonfinite(), **problems}
+        self._raise(problems, wanted)
+
+    def check_finite(self, places: Mapping[str, Location] | None = None) -> None:
+        """WeightsError naming every tensor with a NaN or an Inf, at the place of the first of them."""
+        self._raise(self.nonfinite(), places=places or {})
+
+    def add_buffers(self, buffers: Mapping[str, torch.Tensor]) -> None:
+        """Further tensors, which are not the file's: those that a module makes for itself."""
+        for name, tensor in buffers.items():
+            self._tensors[name] = _plain(name, tensor).clone()  # it may be the reference's own, which forward changes
+            self.shapes[name], self.dtypes[name] = tuple(tensor.shape), dtype_name(tensor.dtype)
+            self.used.add(name)
+
+    def check_all_used(self, unused: Sequence[str] = ()) -> None:
+        """Raises WeightsError naming every tensor that the network did not use, but for those in ``unused`` modules."""
+        known = tuple(f"{part}." for part in unused)
+        tied = {*self._tied, *self._tied.values()} if self.used & {*self._tied, *self._tied.values()} else set()
+        left = [
+            name
+            for name in self.shapes.keys() - self.used - tied
+            if not name.endswith(IGNORED) and not f"{name}.".startswith(known)
+        ]
+        self._raise({name: f"unused: {shape_text(self.shapes[name])}" for name in left})
+
+    def sha256(self) -> str:
+        """The file's hash; that of the hashes of several files; for a mapping, that of names and values."""
+        import hashlib
+
+        if len(self._files) == 1:
+            return self._files[0].snapshot.sha256()
+        digest = hashlib.sha256()
+        if self._files:
+            for file in self._files:
+                digest.update(f"{file.snapshot.path.name} {file.snapshot.sha256()}\n".encode())
+            return digest.hexdigest()
+        for name in sorted(self.shapes):
+            digest.update(f"{name} {self.dtypes[name]} {self.shapes[name]}".encode())
+            digest.update(self._value(name).contiguous().flatten().view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()
+
+    def nonfinite(self) -> dict[str, str]:
+        """What is to be said of each tensor that has a NaN or an Inf, by its name."""
+        found: dict[str, str] = {}
+        for name in self._given if self.path is None else self._holders:  # a module's own buffers may hold Inf
+            tensor = self._value(name)
+            if name.endswith(IGNORED) or not _may_be_nonfinite(tensor):
+                continue
+            total = int((~torch.isfinite(tensor)).sum())
+            if total:
+                nans = int(torch.isnan(tensor).sum())
+                how = option("allow_nonfinite")
+                found[name] = f"has {nans} NaN and {total - nans} Inf ({how} builds it all the same)"
+        return found
+
+    def _raise(
+        self, problems: dict[str, str], wanted: Collection[str] = (), places: Mapping[str, Location] | None = None
+    ) -> None:
+        if problems:
+            first = sorted(problems.items(), key=natural)
+            location = next((places[name] for name, _ in first if name in places), None) if places else None
+            strange = (
+                bool(wanted)
+                and len(problems) > SHOWN
+                and not any(name in self.shapes for name in wanted if not self.is_counter(name))
+            )
+            lines = "\n".join(f"  {name}: {problem}" for name, problem in (first[:SHOWN] if strange else first))
+            if strange:
+                raise WeightsError(
+                    f"no name in {self.label} is one of the network's weights: is it another network's file?\n"
+                    f"{lines}\n  … ({len(problems)} in all)"
+                )
+            count = f"{len(problems)} weight{'s' if len(problems) > 1 else ''}"
+            text = f"{count} in {self.label} do{'' if len(problems) > 1 else 'es'} not fit the network:\n{lines}"
+            raise WeightsError(text, location=location)
+
+
+def check_weights(network: Network) -> None:
+    """Looks for NaN and Inf in a network's weights, once, where they are read: before a build and an evaluation.
+
+    Raises WeightsError naming every such weight, at the author's first line that uses the first of them.
+    """
+    if network.unsearched is not None:
+        places: dict[str, Location] = {}
+        for layer, names in network.weight_names.items():
+            for name in names if layer in network.locations else ():
+                places.setdefault(name, network.locations[layer])
+        network.unsearched.check_finite(places)
+        network.unsearched = None
+
+
+SEARCHED = 1 << 18
+"""Numbers that are looked at twice while they are in the processor's cache."""
+
+
+def _may_be_nonfinite(tensor: torch.Tensor) -> bool:
+    """Whether a floating-point tensor has a NaN or an Inf, by its bits: exact from 16 bits on, False below.
+
+    A number whose exponent is all ones is greater, as an integer with a sign (positive) or without (negative), than
+    any finite one of its sign. Nothing is copied, whatever the dtype.
+    """
+    size = tensor.dtype.itemsize
+    if not tensor.dtype.is_floating_point or size < 2 or not tensor.numel():
+        return False
+    signed = {2: torch.int16, 4: torch.int32, 8: torch.int64}[size]
+    bits = tensor.flatten().view(signed).numpy()
+    infinity = int(torch.tensor(math.inf, dtype=tensor.dtype).view(signed))
+    negative = infinity + (1 << (8 * size - 1))
+    parts = (bits[start : start + SEARCHED] for start in range(0, len(bits), SEARCHED))
+    return any(part.max() >= infinity or part.view(f"u{size}").max() >= negative for part in parts)
+
+
+def _plain(name: Any, tensor: Any) -> torch.Tensor:
+    """A tensor of a state_dict, detached; UsageError for what is none, and for one that is not on the CPU."""
+    if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
+        raise UsageError(f"weights are tensors by name, not {type(tensor).__name__} by {type(name).__name__}")
+    check_characters(name, "a weight's name")
+    if not tensor.is_cpu:
+        raise UsageError(f"weights are CPU tensors: {name} is on {tensor.device}")
+    return tensor.detach()
+
+
+@lru_cache(maxsize=8)
+def _parts(names: tuple[str, ...]) -> Mapping[str, Sequence[str]]:
+    """For every module of such names the names of its parts, in order."""
+    found: dict[str, list[str]] = {"": []}
+    for name in names:
+        module, _, part = name.rpartition(".")
+        while module not in found:
+            found[module] = [part]
+            module, _, part = module.rpartition(".")
+        found[module].append(part)
+    return found
