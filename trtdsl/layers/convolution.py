@@ -253,26 +253,27 @@ def _convolution(node: Node) -> Evaluate:
                 (pre, post + (-(length + pre + post - extent)) % step)
                 for (pre, post), length, extent, step in zip(padding, x.shape[2:], how.extents, how.stride, strict=True)
             ]
-        if not x.numel():
+        if not x.numel():  # what comes out is the bias
             sides = zip(x.shape[2:], padding, how.extents, how.stride, strict=True)
             lengths = [
                 max((length + pre + post - extent) // step + 1, 0) for length, (pre, post), extent, step in sides
             ]
-            return _of_nothing((x.shape[0], maps, *lengths), bias, dtype)
-        if all(pre == post for pre, post in padding):
-            same = [pre for pre, _ in padding]
-        else:
-            same = [0] * len(padding)
-            x = torch.nn.functional.pad(x, [side for pair in reversed(padding) for side in pair])
+            return _biased(torch.zeros((x.shape[0], maps, *lengths)), bias, dtype)
+        same = [pre for pre, post in padding if pre == post]
+        if len(same) < len(padding):
+            same, x = [0] * len(padding), _padded(x, padding)
         return function(x.float(), kernel, bias, how.stride, same, how.dilation, how.groups).to(dtype)
 
     return evaluate
 
 
-def _of_nothing(shape: Sequence[int], bias: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor:
-    """What comes out where nothing goes in: the bias."""
-    value = torch.zeros((), dtype=dtype) if bias is None else bias.to(dtype).reshape((-1,) + (1,) * (len(shape) - 2))
-    return value.expand(shape).clone()
+def _padded(x: torch.Tensor, sides: Sequence[tuple[int, int]]) -> torch.Tensor:
+    """With so many zeros before and after each spatial dimension; negative numbers cut elements off."""
+    return torch.nn.functional.pad(x, [side for pair in reversed(sides) for side in pair])
+
+
+def _biased(x: torch.Tensor, bias: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor:
+    return (x if bias is None else x + bias.reshape((-1,) + (1,) * (x.ndim - 2))).to(dtype)
 
 
 def _unbuilt(node: Node) -> str | None:
@@ -299,23 +300,10 @@ def _deconvolution(node: Node) -> Evaluate:
             sides = zip(x.shape[2:], how.extents, how.stride, strict=True)
             lengths = [max((length - 1) * step + extent, 0) for length, extent, step in sides]
             full = torch.zeros((x.shape[0], maps, *lengths))
-        for axis, (pre, post) in enumerate(_padding(node, x.shape[2:], how.extents)):
-            length = full.shape[axis + 2] - pre - post
-            if how.mode.startswith("SAME"):
-                length = min(x.shape[axis + 2] * how.stride[axis], full.shape[axis + 2])
-            full = _crop(full, axis + 2, pre, length)
-        if bias is not None:
-            full = full + bias.reshape((-1,) + (1,) * len(how.stride))
-        return full.to(dtype)
+        cut = [(-pre, -post) for pre, post in _padding(node, x.shape[2:], how.extents)]
+        if how.mode.startswith("SAME"):
+            sizes = zip(cut, x.shape[2:], how.stride, full.shape[2:], strict=True)
+            cut = [(pre, min(length * step, size) - pre - size) for (pre, _), length, step, size in sizes]
+        return _biased(_padded(full, cut), bias, dtype)
 
     return evaluate
-
-
-def _crop(x: torch.Tensor, axis: int, start: int, length: int) -> torch.Tensor:
-    """``length`` elements from ``start`` on; zeros beyond the end (a stride greater than the kernel leaves some)."""
-    missing = start + length - x.shape[axis]
-    if missing > 0:
-        zeros = list(x.shape)
-        zeros[axis] = missing
-        x = torch.cat((x, x.new_zeros(zeros)), axis)
-    return x.narrow(axis, start, length)
