@@ -199,8 +199,7 @@ class Network:
         definition, tensor = self.target.definition, self.outputs[name]
         if is_copied or tensor.is_constant or handle.is_network_input or handle.is_network_output:
             layer = definition.add_identity(handle)  # TensorRT marks neither inputs nor a tensor twice
-            layer.name = self.take_name(f"{name}.identity")
-            self.locate(layer, layer.name)
+            self._named(layer, f"{name}.identity")
             handle = layer.get_output(0)
             self.outputs[name] = tensor = Tensor(self, tensor.shape, tensor.dtype, handle=handle, name=name)
         if handle.name != name:
@@ -358,12 +357,16 @@ class Network:
     def name_layer(self, layer: Any, operation: str, operands: Sequence[Tensor]) -> tuple[str, str]:
         """Gives a layer its place and a unique name, by the module whose weights it uses; its users' scope, too."""
         prefix, scope, owners, weight_names = self.place_layer(operation, operands)
-        layer.name = name = self.take_name(f"{prefix}.{operation}" if prefix else operation)
-        self.locate(layer, name)
+        name = self._named(layer, f"{prefix}.{operation}" if prefix else operation, weight_names)
         self.owners[name] = owners
+        return name, scope
+
+    def _named(self, layer: Any, wanted: str, weight_names: tuple[str, ...] = ()) -> str:
+        layer.name = name = self.take_name(wanted)
+        self.locate(layer, name)
         if weight_names:
             self.weight_names[name] = weight_names
-        return name, scope
+        return name
 
     def place_layer(
         self, operation: str, operands: Sequence[Tensor]
@@ -412,22 +415,17 @@ class Network:
 
     def materialize(self, tensor: Tensor) -> Any:
         """The ITensor of a constant: the layer is added the first time that it is needed."""
-        data, weight_names = tensor.data, tensor.weight_names
-        shape, key = tuple(data.shape), None
-        if not weight_names and data.numel() <= 16:  # by their bytes, since 0.0 == -0.0
-            key = ("constant", data.dtype, shape, bytes(flat(contiguous(data)).view(torch.uint8).tolist()))
-            if key in self.cache:
-                return self.cache[key]
-        layer = self.target.definition.add_constant(shape, self.target.buffer(data))
+        data = tensor.data
+        if tensor.weight_names or data.numel() > 16:
+            return self._constant_layer(data, tensor.weight_names)
+        value = bytes(flat(contiguous(data)).view(torch.uint8).tolist())  # by its bytes, since 0.0 == -0.0
+        return self.shared(("constant", data.dtype, data.shape, value), lambda: self._constant_layer(data, ()))
+
+    def _constant_layer(self, data: torch.Tensor, weight_names: tuple[str, ...]) -> Any:
+        layer = self.target.definition.add_constant(tuple(data.shape), self.target.buffer(data))
         name = "*".join(weight_names) if len(weight_names) in (1, 2) else "constant"
-        layer.name = name = self.take_name(name)
-        self.locate(layer, name)
-        if weight_names:
-            self.weight_names[name] = weight_names
         handle = layer.get_output(0)
-        handle.name = name
-        if key is not None:
-            self.cache[key] = handle
+        handle.name = self._named(layer, name, weight_names)
         return handle
 
     def _rename_inner(self, name: str) -> None:
