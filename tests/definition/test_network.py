@@ -10,6 +10,7 @@ from support import layer_types
 import trtdsl as td
 import trtdsl.functional as F
 import trtdsl.layers as L
+from trtdsl.definition.tensor import modules_of
 from trtdsl.engine.compiling.compiler import compile_engine
 
 
@@ -52,7 +53,7 @@ def test_layers_are_named_after_the_weights_they_use_and_the_scope_they_stand_in
         "head.relu",
         "head.relu_1",
     ]
-    assert {name: owners for name, owners in net.owners.items() if owners} == {
+    assert {name: modules_of(weights) for name, weights in net.weight_names.items()} == {
         "blocks.0.gcn.conv2d": {"blocks.0.gcn.conv"},
         "blocks.0.tcn.3.batch_norm": {"blocks.0.tcn.3"},
     }

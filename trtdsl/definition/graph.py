@@ -19,7 +19,7 @@ from ..core.lazy import passes
 from ..core.tensors.layer_target import LayerTarget
 from ..sizes.shape import Shape, shape_text
 from .operation import Operation
-from .tensor import Tensor, modules_of
+from .tensor import Tensor
 
 if TYPE_CHECKING:
     from .network import Network
@@ -424,9 +424,8 @@ class Graph:
 
     def _credit(self, node: Layer) -> None:
         if node.made_of:
-            network, name = self.network, node.results[0].name
-            network.owners[name] |= modules_of(node.made_of)
-            network.weight_names[name] = network.weight_names.get(name, ()) + node.made_of
+            names, name = self.network.weight_names, node.results[0].name
+            names[name] = names.get(name, ()) + node.made_of
 
     def _give(self, result: Tensor, name: str, output: Output) -> None:
         """The Tensor its ITensor, whose shape and dtype must be those that were inferred."""

@@ -26,7 +26,7 @@ from .graph import Graph
 from .input import NEXT, Input, State
 from .operation import Operation, author_location
 from .precision import Policy, as_precision, is_low
-from .tensor import Tensor, common_parent
+from .tensor import Tensor, common_parent, modules_of
 from .tuning.choices import Choices
 from .tuning.precisions import Precisions, around
 from .weights.scope import Scope
@@ -90,9 +90,7 @@ class Network:
         """Defines the other parts, in order."""
         self.locations: dict[str, Location] = {}
         """The author's place for each layer, by layer name."""
-        self.owners: dict[str, frozenset[str]] = {}
         self.plugins: dict[str, PluginUse] = {}  # by layer
-        """The modules (by their names in the state_dict) whose weights a layer uses, by layer name."""
         self.weight_names: dict[str, tuple[str, ...]] = {}
         """The weights (by their names in the state_dict) that a layer uses, by layer name."""
         self.numbers: dict[str, dict[str, float]] = {}
@@ -356,10 +354,8 @@ class Network:
 
     def name_layer(self, layer: Any, operation: str, operands: Sequence[Tensor]) -> tuple[str, str]:
         """Gives a layer its place and a unique name, by the module whose weights it uses; its users' scope, too."""
-        prefix, scope, owners, weight_names = self.place_layer(operation, operands)
-        name = self._named(layer, f"{prefix}.{operation}" if prefix else operation, weight_names)
-        self.owners[name] = owners
-        return name, scope
+        prefix, scope, weight_names = self.place_layer(operation, operands)
+        return self._named(layer, f"{prefix}.{operation}" if prefix else operation, weight_names), scope
 
     def _named(self, layer: Any, wanted: str, weight_names: tuple[str, ...] = ()) -> str:
         layer.name = name = self.take_name(wanted)
@@ -368,19 +364,15 @@ class Network:
             self.weight_names[name] = weight_names
         return name
 
-    def place_layer(
-        self, operation: str, operands: Sequence[Tensor]
-    ) -> tuple[str, str, frozenset[str], tuple[str, ...]]:
-        """What the name of a layer begins with, its users' scope, and the modules and weights that it uses."""
-        owners: frozenset[str] = frozenset()
+    def place_layer(self, operation: str, operands: Sequence[Tensor]) -> tuple[str, str, tuple[str, ...]]:
+        """What the name of a layer begins with, its users' scope, and the weights that it uses."""
         weight_names: tuple[str, ...] = ()
         scope = prefix = ""
         for tensor in reversed(operands):
-            if tensor.weight_names:
-                weight_names += tensor.weight_names
-                owners = owners | tensor.owners if owners else tensor.owners
-            elif tensor.data is None:
+            weight_names += tensor.weight_names
+            if tensor.data is None:
                 scope = tensor.scope
+        owners = modules_of(weight_names)
         if len(owners) == 1:
             (owner,) = owners
             module, _, part = owner.rpartition(".")
@@ -392,7 +384,7 @@ class Network:
         current = self.current_operation  # a loop stands where it is written, whatever it goes along
         inner = "" if current is not None and current.name in CONTROL_FLOW else scope
         scope = (self._scope if current is None else current.scope) or inner
-        return prefix or scope, scope, owners, weight_names
+        return prefix or scope, scope, weight_names
 
     def locate(self, layer: Any, name: str) -> None:
         """Remembers the author's place for a layer; its metadata says it, too, and the layer's scope.

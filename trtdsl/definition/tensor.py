@@ -152,11 +152,6 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
         return self.data is not None
 
     @property
-    def owners(self) -> frozenset[str]:
-        """The modules whose weights the constant was made from; "" is the network itself."""
-        return modules_of(self.weight_names)
-
-    @property
     def ndim(self) -> int:
         """The number of dimensions."""
         return len(self.shape)

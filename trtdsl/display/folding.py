@@ -137,7 +137,7 @@ class Row(Totals):
 def belongs(network: Network, name: str, scope: str) -> bool:
     """Whether a layer uses weights of a module, or was written in a scope of that name."""
     call = network.calls.get(name)
-    named = (*network.owners.get(name, ()), *network.weight_names.get(name, ()), call.scope if call else "")
+    named = (*network.weight_names.get(name, ()), call.scope if call else "")
     return any(each == scope or each.startswith(f"{scope}.") for each in named)
 
 

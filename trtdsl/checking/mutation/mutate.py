@@ -333,7 +333,7 @@ class Hunt:
 
     def _varied(self, step: Step, factor: float, generator: torch.Generator) -> Step:
         node = step.part
-        if not isinstance(node, Node) or not self.network.owners.get(node.name):
+        if not isinstance(node, Node) or node.type == "CONSTANT" or node.name not in self.network.weight_names:
             return step
         evaluate = varied(node, factor, generator)
         return step if evaluate is None else replace(step, run=evaluate)

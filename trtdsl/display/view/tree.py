@@ -180,9 +180,9 @@ def _main(network: Network, layers: Sequence[Layer]) -> Layer:
     """The layer that a call is named after: that with the weights of the innermost module, or the last one."""
     shown = [layer for layer in layers if not layer.is_constant] or list(layers)
     depth = {
-        layer.index: max(owner.count(".") for owner in owners)
+        layer.index: max(weight.count(".") for weight in weights)
         for layer in shown
-        if (owners := network.owners.get(layer.node.name))
+        if (weights := network.weight_names.get(layer.node.name)) and not layer.is_constant
     }
     return max(shown, key=lambda layer: depth.get(layer.index, -1)) if depth else shown[-1]
 
