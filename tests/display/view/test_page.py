@@ -434,3 +434,20 @@ def test_a_narrow_page_cuts_neither_the_kinds_nor_their_legend(show):
     assert page.evaluate(f"{kinds}.filter({cut}).map((e) => e.textContent)") == []
     ends = page.locator(".axis span").all_text_contents()[1:]
     assert len({end.split("\u202f")[1] for end in ends}) == 1
+
+
+def test_a_long_path_stands_in_one_line_beside_the_picture_of_a_narrow_page(show):
+    page = show(td.view(gallery("raft_small")))
+    page.set_viewport_size({"width": 800, "height": 900})
+    page.keyboard.press("/")
+    page.keyboard.type("context_encoder.layer2.1.convnormrelu1.0 conv2d")
+    page.keyboard.press("Enter")
+    crumbs = page.locator("#crumbs .link")
+    assert crumbs.count() > 4
+    assert set(crumbs.evaluate_all("links => links.map(each => each.getClientRects().length)")) == {1}
+    assert len(set(crumbs.evaluate_all("links => links.map(each => each.getBoundingClientRect().top)"))) == 1
+    row, last, picture = (page.locator(each).bounding_box() for each in ("#crumbs", "#crumbs .link >> nth=-1", "#graph"))
+    assert row["y"] + row["height"] <= picture["y"]
+    assert row["x"] <= last["x"] and last["x"] + last["width"] <= row["x"] + row["width"]
+    heading = page.locator("aside h2")
+    assert heading.evaluate("each => each.innerHTML.includes('.<wbr>')") and "." in heading.text_content()

@@ -101,7 +101,9 @@ class App {
     if (!this.graph) return;
     const { items } = this.graph;
     const chain = index > 0 ? [...this.graph.ancestors(index), index] : [0];
-    this.find("#crumbs").innerHTML = chain.map((at) => link(at, escape(items[at].label))).join("<i>›</i>");
+    const crumbs = this.find("#crumbs");
+    crumbs.innerHTML = chain.map((at) => link(at, escape(items[at].label))).join("<i>›</i>");
+    crumbs.scrollLeft = crumbs.scrollWidth; // of a long path, the end is seen
   }
 
   say(text) {

@@ -1,7 +1,7 @@
 // The side panel: all that is known of the selected box, or of the whole network.
 
 import { KINDS, STATES } from "./colours.js";
-import { bytes, count, dtype, escape, percent, seconds, shape, sizes } from "./text.js";
+import { bytes, count, dotted, dtype, escape, percent, seconds, shape, sizes } from "./text.js";
 
 const row = (name, value) => (value ? `<dt>${name}</dt><dd>${value}</dd>` : "");
 const section = (name, text, note = "") => (text ? `<section><h3>${name}${note ? `<small>${note}</small>` : ""}</h3>${text}</section>` : "");
@@ -113,12 +113,12 @@ export class Panel {
     const near = graph.crossing(index);
     const sort = { call: item.category || "call", layer: item.category || "layer", part: "part of a long list", branch: "branch" }[item.kind] || item.kind;
     const times = item.times === undefined ? "" : item.times == null ? "as often as the loop turns" : item.times;
-    const weights = (item.weights || []).map((name) => `<div class="weight">${escape(name)}</div>`);
+    const weights = (item.weights || []).map((name) => `<div class="weight">${dotted(name)}</div>`);
     const line = item.line && network.lines[item.line];
     const launches = program ? program.launchesOf(index) : [];
     return (
-      `<header><div class="sort ${escape(item.category || "")}"><i></i>${escape(sort)}</div><h2>${escape(item.label)}</h2>` +
-      (item.scope ? `<p class="sub mono">${escape(item.scope)}</p>` : "") + (item.note ? `<p class="sub">${escape(item.note)}</p>` : "") + `</header>` +
+      `<header><div class="sort ${escape(item.category || "")}"><i></i>${escape(sort)}</div><h2>${dotted(item.label)}</h2>` +
+      (item.scope ? `<p class="sub mono">${dotted(item.scope)}</p>` : "") + (item.note ? `<p class="sub">${escape(item.note)}</p>` : "") + `</header>` +
       this.#facts(item, index) +
       `<dl>${row("layers", graph.hasInside(index) ? escape(item.count) : "")}${row("runs", escape(times))}</dl>` +
       (check ? section("Against torch", this.#error(index)) : "") +
@@ -144,7 +144,7 @@ export class Panel {
       const key = `${other} ${tensor}`;
       const folded = kind === "size" || graph.items[other].aside;
       if (once.has(key) && (folded || !once.get(key).folded)) continue;
-      const text = `<div class="tensor ${escape(kind)}">${link(other, escape(graph.items[other].label))}${tensorText(network.tensors[tensor])}${kind === "back" ? "<em>next turn</em>" : ""}</div>`;
+      const text = `<div class="tensor ${escape(kind)}">${link(other, dotted(graph.items[other].label))}${tensorText(network.tensors[tensor])}${kind === "back" ? "<em>next turn</em>" : ""}</div>`;
       once.set(key, { folded, text });
     }
     const all = [...once.values()];
@@ -169,7 +169,7 @@ export class Panel {
     return own.map((place) => {
       const layer = model.network.layers[place];
       const facts = Object.entries(layer.attributes || {}).map(([name, value]) => `<span>${escape(name.replace(/_/g, " "))} <b>${escape(value)}</b></span>`).join("");
-      return `<div class="layer"><b>${escape(layer.type)}</b><div class="mono">${escape(layer.name)}</div>${facts && `<div class="facts">${facts}</div>`}</div>`;
+      return `<div class="layer"><b>${escape(layer.type)}</b><div class="mono">${dotted(layer.name)}</div>${facts && `<div class="facts">${facts}</div>`}</div>`;
     });
   }
 }

@@ -4,6 +4,9 @@ export const escape = (text) =>
   String(text).replace(/[&<>"']/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" })[c])
     .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f]/g, "\ufffd");
 
+// A dotted name as HTML, which is broken behind its dots rather than within a word.
+export const dotted = (text) => escape(text).replace(/\./g, ".<wbr>");
+
 const scaled = (value, units, base = 1000) => {
   let at = 0;
   while (value >= base && at < units.length - 1) [value, at] = [value / base, at + 1];
