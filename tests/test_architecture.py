@@ -91,6 +91,7 @@ MOST_NAMES = 15
 # Floors where one flat list is easier to read than rooms.
 FLAT = {
     "layers": "one file for each type of layer, named as TensorRT names it",
+    "cli/commands": "one file for each command, named as it is",
     "functional": "one room for each noun of torch's vocabulary, and files that all of them use",
 }
 FILES = {path: path.relative_to(PACKAGE).with_suffix("").parts for path in sorted(PACKAGE.rglob("*.py"))}

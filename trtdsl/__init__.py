@@ -17,7 +17,7 @@ is it right?          ``check``, ``Tolerance``, ``CheckReport``; ``interpret``, 
 where does it part?   ``compare_calls``, ``CallReport``, ``locate_call``
 what will the GPU do  ``program``, ``evaluate_engine``, ``Program``, ``Launch``, ``find_hazards``, ``Hazard``,
                       ``floor_of``, ``compare_programs``, ``programs_alike``, ``Comparison``, ``compare``;
-                      ``compare_runs``, ``RunComparison``; ``view``, ``View``
+                      ``compare_runs``, ``RunComparison``; ``view``, ``View``; ``advise``, ``Advice``
 how precisely?        ``find_precision``, ``PrecisionReport``, ``SQNR``
 build                 ``build``, ``Build``, ``build_several``, ``BuildConfig``, ``tune``, ``TuneReport``
 run                   ``load_engine``, ``Engine``, ``run_files``, ``bench``, ``BenchReport``

@@ -2,6 +2,8 @@
 
 from . import functional as functional
 from . import layers as layers
+from .building.advise import Advice as Advice
+from .building.advise import advise as advise
 from .building.batch import build_several as build_several
 from .building.build import Build as Build
 from .building.build import build as build

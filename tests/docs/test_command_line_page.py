@@ -42,6 +42,7 @@ def folder(small_folder, tmp_path_factory):
         ("summary", 0, "inspect small.py"),
         ("engine", 0, "inspect small.engine"),
         ("program", 0, "inspect small.engine --program"),
+        ("advice", 0, "advise small.py"),
         ("view", 0, "view small.py -o small.html"),
         ("comparison", 0, "compare small.engine small.engine"),
         ("port", 0, "port torch.nn:ReLU --input input=N,3 --dim N=1:2:3"),

@@ -49,13 +49,51 @@ class Figures:
     memory: int
     """Activation memory."""
 
-    def beats(self, other: Figures) -> bool:
-        """Whether the floor is lower, or as low with fewer bytes, or both are the same with fewer launches."""
+    def beats(self, other: Figures, gain: float = GAIN) -> bool:
+        """Whether the floor is lower, or as low with fewer bytes, or both are the same with fewer launches.
+
+        What differs by less than ``gain``, as a part, is the same.
+        """
         mine = (self.floor_seconds, self.bytes, self.launches)
         for value, before in zip(mine, (other.floor_seconds, other.bytes, other.launches), strict=True):
-            if abs(value - before) > GAIN * before:
+            if abs(value - before) > gain * before:
                 return value < before
         return False
+
+
+def measured(network: Network, config: BuildConfig, device: str) -> tuple[Figures, Program]:
+    """What the program of a network costs, which is built for that. Raises what the builder does."""
+    refuse_obstacles(network)
+    program = program_of_plan(compile_engine(network, config), network)
+    floor = floor_of(program, device).seconds
+    return Figures(program.launch_count, program.bytes, floor, program.memory), program
+
+
+class Truth:
+    """The outputs of a network before it is changed, at sizes that are small."""
+
+    def __init__(self, spec: NetworkSpec, network: Network):
+        self.feeds: dict[str, torch.Tensor] = {}
+        self.outputs: dict[str, torch.Tensor] = {}
+        self.reason = ""
+        """Why there are none, and nothing is compared."""
+        profile = network.profiles[0] if network.profiles else Profile()
+        small = {n: max(profile.at("min")[n], min(size, 9)) for n, size in profile.at("opt").items()}
+        for sizes in (small, profile.at("opt")):
+            try:
+                self.feeds = make_feeds(spec.inputs, network, sizes, torch.Generator().manual_seed(0))
+                self.outputs, self.reason = interpret(network, self.feeds), ""
+                return
+            except TrtdslError as error:
+                self.reason = error.message.splitlines()[0]
+
+    def difference(self, network: Network) -> str:
+        """What is different in a changed network, rounding aside; empty where nothing is."""
+        got = interpret(network, self.feeds) if self.outputs else {}
+        for name, truth in self.outputs.items():
+            if not _close(got[name], truth, network.precision or truth.dtype):
+                return f"the output {name!r} has other values"
+        return ""
 
 
 @dataclass(frozen=True)
@@ -155,7 +193,7 @@ class Search:
         self._tried: dict[frozenset[tuple[SiteKey, str]], int] = {}  # with the number of changes before each
         self._lasted: list[float] = []  # each trial's seconds
         self._weights: dict[str, int] = {}  # bytes of the lines, twice where they are only rearranged or a hazard
-        self._truth: tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]] | None = None
+        self._truth: Truth | None = None
 
     def open(self) -> list[Site]:
         """The calls that have a choice."""
@@ -292,12 +330,8 @@ class Search:
         network = self.spec.tuned(Choices(choices, self.start)).define(**self.how)
         known = fingerprint(network.definition, network.backend, values=False)
         if known not in self._known:
-            refuse_obstacles(network)
-            plan = compile_engine(network, self.config)
-            program = program_of_plan(plan, network)
+            self._known[known], program = measured(network, self.config, self.device)
             self.builds += 1
-            floor = floor_of(program, self.device).seconds
-            self._known[known] = Figures(program.launch_count, program.bytes, floor, program.memory)
             self._weights = self._weights or _weights(program)
         self._lasted.append(time.perf_counter() - began)
         return Trial(network, choices, self._known[known])
@@ -305,28 +339,13 @@ class Search:
     def _gives_the_same(self, network: Network, label: str) -> bool:
         """Whether the interpreter gives the outputs of the network as it was at the start, rounding aside."""
         if self._truth is None:
-            self._truth = self._outputs()
-        feeds, wanted = self._truth
-        got = interpret(network, feeds) if wanted else {}
-        for name, truth in wanted.items():
-            if not _close(got[name], truth, network.precision or truth.dtype):
-                self._skip(label, f"the output {name!r} has other values")
-                return False
-        return True
-
-    def _outputs(self) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-        """Feeds of small sizes, and the outputs of the network as it was at the start; none where it fails."""
-        network = self.spec.tuned(Choices({}, self.start)).define(**self.how)
-        profile = network.profiles[0] if network.profiles else Profile()
-        small = {n: max(profile.at("min")[n], min(size, 9)) for n, size in profile.at("opt").items()}
-        for sizes in (small, profile.at("opt")):
-            try:
-                feeds = make_feeds(self.spec.inputs, network, sizes, torch.Generator().manual_seed(0))
-                return feeds, interpret(network, feeds)
-            except TrtdslError as error:
-                reason = error.message.splitlines()[0]
-        self.skipped.append(f"the comparison of outputs, since the network cannot be interpreted: {reason}")
-        return {}, {}
+            self._truth = Truth(self.spec, self.spec.tuned(Choices({}, self.start)).define(**self.how))
+            if reason := self._truth.reason:
+                self.skipped.append(f"the comparison of outputs, since the network cannot be interpreted: {reason}")
+        different = self._truth.difference(network)
+        if different:
+            self._skip(label, different)
+        return not different
 
 
 def _close(got: torch.Tensor, wanted: torch.Tensor, dtype: torch.dtype) -> bool:

@@ -20,7 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_FIRST = ("port", "check", "precision", "build", "inspect", "view", "compare", "run", "generate", "bench")
+_FIRST = ("port", "check", "precision", "build", "inspect", "advise", "view", "compare", "run", "generate", "bench")
 """Commands in the order of an author's work; the others follow by name."""
 
 

@@ -19,8 +19,8 @@ from .files.reading import read_file
 from .lazy import torch
 
 
-def load_module(path: Path) -> Any:
-    """A Python file as a module; its folder is importable meanwhile.
+def load_module(path: Path, text: bytes | None = None) -> Any:
+    """A Python file as a module, or what it would be with another ``text``; its folder is importable meanwhile.
 
     Raises DefinitionError when it raises, UsageError for a name that is not UTF-8: layers tell their lines by it.
     """
@@ -32,7 +32,7 @@ def load_module(path: Path) -> Any:
     except UnicodeEncodeError:
         raise UsageError(f"layers are called after a network's file, whose name must be UTF-8: {str(path)!a}") from None
     name = f"trtdsl_file_{path.stem}_{digest[:8]}"
-    spec = importlib.util.spec_from_file_location(name, path, loader=_Source(name, str(path)))
+    spec = importlib.util.spec_from_file_location(name, path, loader=_Source(name, str(path), text))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
@@ -64,10 +64,16 @@ class _Source(SourceFileLoader):
 
     sha256: str | None = None
 
+    def __init__(self, fullname: str, path: str, text: bytes | None = None):
+        super().__init__(fullname, path)
+        self.text = text
+
     def get_code(self, fullname: str) -> CodeType:
         import hashlib
 
         path = self.get_filename(fullname)
+        if self.text is not None:
+            return self.source_to_code(self.text, path)
         data = read_file(path)
         self.sha256 = READ[os.path.realpath(path)] = hashlib.sha256(data).hexdigest()
         return self.source_to_code(data, path)

@@ -12,6 +12,7 @@ from .table import make_table
 from .terminal import print_error, print_line, print_parts, table_width, terminal
 
 if TYPE_CHECKING:
+    from ..building.advise import Advice
     from ..building.batch import Outcome
     from ..building.build import Build
     from ..building.find_precision import PrecisionReport
@@ -176,6 +177,29 @@ def print_tuning(report: TuneReport, *, verbose: bool = False) -> None:
         if report.file
         else "  the default lowerings are the best that were found"
     )
+
+
+def print_advice(advice: Advice, *, verbose: bool = False) -> None:
+    """The diff, what each edit wins, and whether the file was written; with ``verbose`` what was tried in vain."""
+    from .program import figures_text, megabytes
+
+    for line in advice.diff.splitlines():
+        print_line(line)
+    for edit in advice.edits:
+        memory = f"{megabytes(edit.before.memory)} → {megabytes(edit.after.memory)} of activations"
+        print_line(f"{shortened(edit.line)}: {edit.name}: {figures_text(edit.before, edit.after)}, {memory}")
+    if not advice.edits:
+        tried = f"; {len(advice.skipped)} tried in vain" if advice.skipped else ""
+        print_line(f"{advice.network}: no edit of {shortened(advice.file)} is known that wins anything{tried}")
+    for text in advice.skipped if verbose or not advice.edits else ():
+        print_line(f"  {shortened(text)}")
+    if advice.hazards:
+        print_line(f"hazards without an edit: {len(advice.hazards)}, which `trtdsl inspect --program` explains")
+    if advice.check is not None:
+        print_check(advice.check)
+        print_line(f"{shortened(advice.file)} was {'written' if advice.written else 'left as it is'}")
+    elif advice.edits:
+        print_line("next: the same with --write checks the changed network, and then writes the file")
 
 
 def print_losses(losses: Sequence[Loss]) -> None:

@@ -446,7 +446,9 @@ def test_a_long_path_stands_in_one_line_beside_the_picture_of_a_narrow_page(show
     assert crumbs.count() > 4
     assert set(crumbs.evaluate_all("links => links.map(each => each.getClientRects().length)")) == {1}
     assert len(set(crumbs.evaluate_all("links => links.map(each => each.getBoundingClientRect().top)"))) == 1
-    row, last, picture = (page.locator(each).bounding_box() for each in ("#crumbs", "#crumbs .link >> nth=-1", "#graph"))
+    row, last, picture = (
+        page.locator(each).bounding_box() for each in ("#crumbs", "#crumbs .link >> nth=-1", "#graph")
+    )
     assert row["y"] + row["height"] <= picture["y"]
     assert row["x"] <= last["x"] and last["x"] + last["width"] <= row["x"] + row["width"]
     heading = page.locator("aside h2")

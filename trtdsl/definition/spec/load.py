@@ -15,12 +15,13 @@ from ..settings import place_of, read_settings, returns_a_network
 from .spec import NetworkSpec
 
 
-def load_spec(name: str, settings: Mapping[str, Any] | None = None) -> NetworkSpec:
+def load_spec(name: str, settings: Mapping[str, Any] | None = None, *, text: bytes | None = None) -> NetworkSpec:
     """The spec in ``FILE.py`` or ``FILE.py:NAME``; without a name, the one called like the file, or the only one.
 
     NAME may be a function of the file that makes a spec, with parameters of the types str, int, float, bool, Path or
     ``Literal[…]``, None beside each, and ``-> td.NetworkSpec``: ``settings`` are their values, or texts of them. The
-    spec is called as the function gives it a ``name``, otherwise as the function.
+    spec is called as the function gives it a ``name``, otherwise as the function. ``text`` stands for what is in the
+    file, for an edit that is tried.
 
     Raises UsageError when there is no such file or spec, and for settings that are unknown, missing or badly typed;
     DefinitionError when the file or the function raises.
@@ -29,7 +30,7 @@ def load_spec(name: str, settings: Mapping[str, Any] | None = None) -> NetworkSp
     path = Path(f"{file}.py" if wanted or not file.endswith(".py") else file)
     if not is_file(path):
         raise UsageError(_not_a_network(str(name), path))
-    names = vars(load_module(path))
+    names = vars(load_module(path, text))
     specs = {spec.name: spec for spec in names.values() if isinstance(spec, NetworkSpec)}
     makers = {name: function for name, function in names.items() if returns_a_network(function)}
     if not wanted:

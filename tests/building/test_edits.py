@@ -1,0 +1,127 @@
+"""Edits of a file: what torch computes of the text before and after, and where nothing is edited."""
+
+import ast
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from trtdsl.building.edits import changed, edits_of
+
+HEAD = "import trtdsl.functional as F\n\n\ndef f(q, k, v, b, m):\n"
+NAMES = ("softmax", "matmul", "bmm", "einsum", "scaled_dot_product_attention", "masked_fill", "tanh", "relu")
+TORCH = SimpleNamespace(**{name: getattr(torch, name, None) or getattr(torch.nn.functional, name) for name in NAMES})
+
+
+def body(*lines):
+    return (HEAD + "".join(f"    {line}\n" for line in lines)).encode()
+
+
+def edited(data):
+    return changed(data, edits_of(data))
+
+
+def computed(data, *operands):
+    """What the function gives in torch."""
+    tree = ast.parse(data)
+    tree.body = tree.body[1:]
+    names = {"F": TORCH, "math": __import__("math")}
+    exec(compile(tree, "file.py", "exec"), names)
+    return names["f"](*(each.clone() for each in operands))
+
+
+def operands(rank, arrangement="qd"):
+    generator = torch.Generator().manual_seed(rank)
+    batch = (2, 3, 2)[: rank - 2]
+    q, k, v = (torch.randn(*batch, rows, width, generator=generator) for rows, width in ((5, 8), (7, 8), (7, 4)))
+    if arrangement == "dq":
+        q, k, v = (each.transpose(-1, -2) for each in (q, k, v))
+    b = torch.randn(5, 7, generator=generator)
+    return q, k, v, b, torch.rand(5, 7, generator=generator) > 0.6
+
+
+WRITTEN = {
+    "matrix products in one line": (4, "qd", ["return (F.softmax((q @ k.mT) * 0.3, dim=-1) @ v)"]),
+    "a division, by methods": (3, "qd", [
+        "s = q.matmul(k.transpose(-2, -1)) / 8", "s = s.softmax(-1)", "return s.matmul(v)"]),
+    "four dimensions of an einsum": (4, "qd", [
+        's = F.einsum("b h i d, b h j d -> b h i j", q, k) * 8 ** -0.5', "p = s.softmax(dim=-1)",
+        'return F.einsum("b h i j, b h j d -> b h i d", p, v)']),
+    "channels first": (4, "dq", [
+        's = F.einsum("bhdi,bhdj->bhij", q, k)', "s = s - s.amax(dim=-1, keepdim=True)", "p = F.softmax(s, -1)",
+        'return F.einsum("bhij,bhdj->bhdi", p, v)']),
+    "scores the other way round": (4, "qd", [
+        's = F.einsum("bhjd,bhid->bhji", k, q)', "p = s.softmax(2)", 'return F.einsum("bhji,bhje->bhie", p, v)']),
+    "transposed, as in diffusion models": (3, "dq", [
+        "w = F.bmm(q.permute(0, 2, 1), k) * 0.25", "w = F.softmax(w, dim=2)",
+        "return F.bmm(v, w.permute(0, 2, 1)).permute(0, 2, 1)"]),
+    "batches that an einsum rearranges": (4, "qd", [
+        's = F.einsum("abid,abjd->baij", q, k) * 0.5', 'return F.einsum("baij,abje->aibe", s.softmax(-1), v)']),
+    "a bias": (4, "qd", ["s = q @ k.mT * 0.5 + b", "return s.softmax(-1) @ v"]),
+    "a mask": (4, "qd", [
+        's = (0.5 * (q @ k.mT)).masked_fill(m, float("-inf"))', "return F.softmax(s, -1) @ v"]),
+    "a mask that says what takes part": (4, "qd", [
+        "s = (q @ k.mT).masked_fill(~m, -math.inf)", "p = s.softmax(-1)", "return p @ v"]),
+    "in a loop of a branch": (4, "qd", [
+        "for _ in range(2):", "    if q.shape[0]:", "        s = q @ k.mT",
+        "        q = F.tanh(s.softmax(-1) @ v @ v.mT @ k)", "return q"]),
+    "a name that is bound anew": (4, "qd", [
+        "x = q @ k.mT", "x = x * 0.1", "x = x.softmax(-1)", "x = x @ v", "return x * x"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_attention_becomes_one_call_that_computes_the_same(name):
+    rank, arrangement, lines = WRITTEN[name]
+    data = body(*lines)
+    found = edited(data)
+    assert found.count(b"scaled_dot_product_attention") == 1 and b"softmax" not in found
+    given = operands(rank, arrangement)
+    wanted = computed(data, *given)
+    assert wanted.isfinite().all()
+    assert torch.allclose(computed(found, *given), wanted, atol=1e-5)
+
+
+OTHERWISE = {
+    "the weights are read twice": ["p = F.softmax(q @ k.mT, -1)", "return p @ v, p"],
+    "the scores are read twice": ["s = q @ k.mT", "return F.softmax(s, -1) @ v + s.sum()"],
+    "the softmax is over queries": ["return F.softmax(q @ k.mT, -2) @ v"],
+    "something is done with the weights": ["return F.relu(F.softmax(q @ k.mT, -1)) @ v"],
+    "a scale behind the mask": ["return F.softmax((q @ k.mT + b) * 2, -1) @ v"],
+    "a finite mask": ["return F.softmax((q @ k.mT).masked_fill(m, -1e4), -1) @ v"],
+    "the weights' dtype": ["return F.softmax(q @ k.mT, -1, dtype=None) @ v"],
+    "an operand that changes meanwhile": ["p = F.softmax(q @ k.mT, -1)", "k = v", "return p @ v + k"],
+    "weights of a product of three": ['return F.einsum("abij,abje,abj->abie", F.softmax(q @ k.mT, -1), v, b)'],
+    "a label that is missing": ['s = F.einsum("bhid,bjd->bhij", q, k)', "return s.softmax(-1) @ v"],
+    "no softmax": ["return (q @ k.mT) @ v"],
+}
+
+
+@pytest.mark.parametrize("name", OTHERWISE)
+def test_what_is_no_attention_stays(name):
+    data = body(*OTHERWISE[name])
+    assert edited(data) == data
+
+
+def test_other_files_stay():
+    written = body("return F.softmax(q @ k.mT, -1) @ v")
+    for data in (
+        written.replace(b"trtdsl.functional", b"torch.nn.functional"), written[:-3], b"\xff" + written,
+        written.replace(b"    return", b"    x = 1; s = q @ k.mT; return").replace(b"q @ k.mT, -1", b"s, -1"),
+    ):  # fmt: skip
+        assert edited(data) == data
+
+
+def test_the_rest_of_a_file_stays_as_it_is():
+    data = body("# ü: scores", "s = q @ k.mT  # of all", "", "p = s.softmax(-1)", "return p @ v  # weighted")
+    data = data.replace(b"\n", b"\r\n")
+    assert edited(data) == (
+        body("# ü: scores", "", "return F.scaled_dot_product_attention(q, k, v, scale=1.0)  # weighted")
+    ).replace(b"\n", b"\r\n")
+
+
+def test_a_long_call_has_its_arguments_in_a_line_of_their_own():
+    long = "queries_of_the_first_stage"
+    data = body(f"{long} = q", f"return F.tanh(F.softmax({long} @ k.mT * 0.1767766952966369, -1) @ {long})")
+    lines = edited(data).decode().splitlines()
+    assert max(map(len, lines)) <= 120 and lines[-2] == f"        {long}, k, {long}, scale=0.1767766952966369"
