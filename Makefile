@@ -9,11 +9,11 @@ READY := $(VENV)/ready
 NEWER := import sys; sys.exit(sys.version_info < (3, 11) and "make needs Python 3.11 or newer, as the versions in \
 	constraints.txt do: say which with make PYTHON=python3.11. On 3.10, pip install -e .[rtx] takes other versions")
 
-# uv installs in seconds what pip does in minutes.
+# uv installs in seconds what pip does in minutes, most of them for bytecode of modules that nothing imports.
 ifneq ($(shell command -v uv),)
 INSTALL := uv pip install --python $(VENV) -c constraints.txt
 else
-INSTALL := $(BIN)/pip install --disable-pip-version-check -c constraints.txt
+INSTALL := $(BIN)/pip install --no-compile --disable-pip-version-check -c constraints.txt
 endif
 
 $(VENV)/builds: pyproject.toml constraints.txt

@@ -77,11 +77,6 @@ def dims_of(given: list[str] | None) -> dict[str, Range]:
     return read_ranges(given or [], "--dim")
 
 
-def profiles_of(given: list[str] | None) -> list[td.Profile] | None:
-    """Parses ``--profile``; None leaves the network's own profiles."""
-    return [td.Profile.parse(text) for text in given] if given else None
-
-
 def pairs_of(
     given: list[str] | None, option: str, expected: str, is_right: Callable[[str, str], bool]
 ) -> dict[str, str]:
@@ -95,6 +90,11 @@ def pairs_of(
             raise UsageError(f"{option} gives {name} twice")
         result[name] = rest
     return result
+
+
+def files_of(given: list[str] | None, option: str, expected: str = "NAME=FILE.npy") -> dict[str, str]:
+    """Parses an option that gives a file, or something else, for each input."""
+    return pairs_of(given, option, expected, lambda name, text: bool(name and text))
 
 
 def settings_of(given: list[str] | None) -> dict[str, str]:
@@ -151,6 +151,18 @@ def shapes_of(given: list[str] | None) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
+def common_options(
+    dim: Dims = None,
+    weights: WeightsFile = None,
+    precision: Precision = None,
+    backend: Backend = None,
+    allow_nonfinite: AllowNonfinite = False,
+) -> dict[str, Any]:
+    """How a network is defined, as :func:`~trtdsl.inspect` and :func:`~trtdsl.view` take it."""
+    how = {"weights": weights, "precision": precision, "backend": backend, "allow_nonfinite": allow_nonfinite}
+    return {"dims": dims_of(dim), **how}
+
+
 def define_options(
     dim: Dims = None,
     profile: Profiles = None,
@@ -159,15 +171,9 @@ def define_options(
     backend: Backend = None,
     allow_nonfinite: AllowNonfinite = False,
 ) -> dict[str, Any]:
-    """How a network is defined, as :func:`~trtdsl.build` and :meth:`~trtdsl.NetworkSpec.define` take it."""
-    return {
-        "dims": dims_of(dim),
-        "profiles": profiles_of(profile),
-        "weights": weights,
-        "precision": precision,
-        "backend": backend,
-        "allow_nonfinite": allow_nonfinite,
-    }
+    """The same with profiles, as :func:`~trtdsl.build` and :meth:`~trtdsl.NetworkSpec.define` take it."""
+    common = common_options(dim, weights, precision, backend, allow_nonfinite)
+    return {**common, "profiles": [td.Profile.parse(text) for text in profile] if profile else None}
 
 
 def tuning_options(no_tuning: NoTuning = False, tuning: TuningFile = None) -> bool | Path:
@@ -178,4 +184,5 @@ def tuning_options(no_tuning: NoTuning = False, tuning: TuningFile = None) -> bo
 
 
 Lowerings = Annotated[bool | Path, tuning_options]
+Common = Annotated[dict[str, Any], common_options]
 Definition = Annotated[dict[str, Any], define_options]

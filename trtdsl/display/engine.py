@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,7 @@ def engine_lines(engine: Path, manifest: Manifest) -> list[str]:
     def made_from(what: str, file: SourceFile | None) -> str:
         return f"  {what}: {file.file or 'given in Python'}, sha256 {file.sha256[:16]}…" if file else f"  {what}: none"
 
-    def tensor(dtype: str, shape: tuple[int | str, ...]) -> str:
-        return f"{dtype} ({', '.join(map(str, shape))})"
-
-    backend, check = manifest.backend, manifest.check
+    backend, check, facts = manifest.backend, manifest.check, engine_facts(manifest)
     lines = [
         f"{engine}: {manifest.network}, {manifest.precision or 'precision not said'}, {manifest.engine.bytes:,} bytes",
         f"  built by trtdsl {manifest.trtdsl or '?'} with {backend.name} {backend.version} for compute capability "
@@ -35,21 +33,33 @@ def engine_lines(engine: Path, manifest: Manifest) -> list[str]:
         made_from("network file", manifest.source),
         made_from("weights", manifest.weights),
         *([] if manifest.precisions is None else [_precisions(manifest.precisions)]),
-        *(f"  input {name}: {tensor(each.dtype, each.shape)}" for name, each in manifest.inputs.items()),
-        *(f"  output {name}: {tensor(each.dtype, each.shape)}" for name, each in manifest.outputs.items()),
-        *(f"  profile {at}: {Profile(**each.dims)}" for at, each in enumerate(manifest.profiles) if each.dims),
+        *interface_lines(facts),
         *(f"  requires {each.condition}" for each in manifest.requirements),
     ]
     if check.passed:
-        error = check.max_relative_to_scale
-        shown = f"{error:.1e}" if isinstance(error, float) else error
-        lines.append(f"checked against torch at {len(check.cases)} sizes: greatest error {shown} of the output's scale")
-        lines.append(f"  {check.statement}")
+        lines += [checked_line(facts["check"]), f"  {check.statement}"]
     else:
         lines.append(f"not checked against torch: {check.reason or 'the manifest does not say why'}")
     lines += [f"  relaxed: {text}" for text in check.relaxed]
     lines += [f"  not proven: {text}" for text in check.unproven]
     return [*lines, f"  all entries: {manifest_path(engine)}"]
+
+
+def interface_lines(facts: Mapping[str, Any]) -> Iterator[str]:
+    """A manifest's inputs, outputs and profiles."""
+    for kind in ("input", "output"):
+        for name, tensor in facts[f"{kind}s"].items():
+            yield f"  {kind} {name}: {tensor['dtype']} ({', '.join(map(str, tensor['shape']))})"
+    for index, served in enumerate(facts["profiles"]):
+        if served["dims"]:
+            yield f"  profile {index}: {Profile(**served['dims'])}"
+
+
+def checked_line(check: Mapping[str, Any]) -> str:
+    """What a manifest says of a check that passed."""
+    error = check["max_relative_to_scale"]
+    shown = f"{error:.1e}" if isinstance(error, float) else error
+    return f"checked against torch at {len(check['cases'])} sizes: greatest error {shown} of the output's scale"
 
 
 def _precisions(found: Precisions) -> str:

@@ -248,7 +248,7 @@ def _counted(names: Sequence[str]) -> str:
 
 def print_build(result: Build, *, dry_run: bool, verbose: bool) -> None:
     """The results of a build, in a few lines."""
-    from ..sizes.profile import Profile
+    from .engine import checked_line, interface_lines
 
     manifest = result.manifest
     if verbose and result.report is not None:
@@ -265,12 +265,7 @@ def print_build(result: Build, *, dry_run: bool, verbose: bool) -> None:
         print_line(
             f"{result.engine} is up to date: nothing that it is built from has changed (--force builds it again)"
         )
-    for kind in ("input", "output"):
-        for name, tensor in manifest[f"{kind}s"].items():
-            print_line(f"  {kind} {name}: {tensor['dtype']} ({', '.join(map(str, tensor['shape']))})")
-    for index, served in enumerate(manifest["profiles"]):
-        if served["dims"]:
-            print_line(f"  profile {index}: {Profile(**served['dims'])}")
+    print_parts(interface_lines(manifest))
     tuning = manifest.get("tuning")
     if tuning is not None:
         calls = "1 call" if tuning["calls"] == 1 else f"{tuning['calls']} calls"
@@ -284,10 +279,7 @@ def print_build(result: Build, *, dry_run: bool, verbose: bool) -> None:
         print_line(f"  {program_line(manifest['program'])}")
     checked = manifest["check"]
     if checked["done"]:
-        print_line(
-            f"checked against torch at {len(checked['cases'])} sizes: greatest error "
-            f"{checked['max_relative_to_scale']:.1e} of the output's scale. {checked['statement']}"
-        )
+        print_line(f"{checked_line(checked)}. {checked['statement']}")
         for line in checked.get("relaxed", ()):
             print_line(f"relaxed: {line}")
         if checked.get("unproven"):

@@ -55,6 +55,7 @@ def program(
     weights: Source | None = None,
     precision: str | None = None,
     backend: str | Backend | None = None,
+    allow_nonfinite: bool = False,
     config: BuildConfig | None = None,
     progress: Progress | None = None,
 ) -> Program:
@@ -69,7 +70,7 @@ def program(
     the ``shapes`` of its inputs, and of outputs whose sizes TensorRT computes outside of the text. The sizes inside are
     evaluated from the plan's own text, so that the program is that of the one engine for all sizes. ``values`` are
     numbers by name that the text leaves open: integer inputs that a loop counts by, and sizes. ``weights``,
-    ``precision``, ``backend`` and ``config`` are those of ``td.build``, for what is built here.
+    ``precision``, ``backend``, ``allow_nonfinite`` and ``config`` are those of ``td.build``, for what is built here.
 
     Raises UnreadableProgramError for a plan of another product or version, ProgramDamagedError, UsageError for a
     dimension that is missing, not there or out of range, and what ``spec.define`` and the builder raise.
@@ -93,7 +94,8 @@ def program(
     if isinstance(source, NetworkSpec):
         ranges |= {name: size for name, size in sizes.items() if _open(source, name)}
         at = replace(at, dims={name: size for name, size in sizes.items() if name not in ranges})
-        source = source.define(weights=weights, dims=ranges or None, precision=precision, backend=backend)
+        how = {"precision": precision, "backend": backend, "allow_nonfinite": allow_nonfinite}
+        source = source.define(weights=weights, dims=ranges or None, **how)
     elif not isinstance(source, Network):
         raise UsageError(f"a program is that of a network, an engine's file or an ONNX file, not of {source!r}")
     elif ranges:

@@ -16,7 +16,7 @@ from ...core.lazy import torch
 from ...display.results import print_calls, print_check, print_losses, print_mutation, print_verdict
 from ...display.terminal import print_line
 from ..command import Output, command
-from ..options import Definition, Lowerings, NetworkName, Settings, Tolerances, pairs_of, settings_of, tolerances_of
+from ..options import Definition, Lowerings, NetworkName, Settings, Tolerances, files_of, settings_of, tolerances_of
 
 app = typer.Typer()
 
@@ -156,4 +156,4 @@ def _feeds(given: list[str] | None) -> dict[str, str] | str | None:
         return None
     if len(given) == 1 and "=" not in given[0]:
         return given[0]
-    return pairs_of(given, "--feed", "NAME=FILE.npy, or one folder", lambda name, path: bool(name and path))
+    return files_of(given, "--feed", "NAME=FILE.npy, or one folder")

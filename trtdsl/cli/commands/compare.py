@@ -22,8 +22,8 @@ from ..options import (
     Settings,
     Shapes,
     dims_of,
+    files_of,
     networks_of,
-    pairs_of,
     settings_of,
     shapes_of,
 )
@@ -42,12 +42,18 @@ Seed = Annotated[int, typer.Option("--seed", help="With --run: of what is drawn.
 Trust = Annotated[bool, typer.Option("--trust", help="With --run: run kernels of engines that were not built here.")]
 
 
+def run_options(feed: Feed = None, sample: Sample = None, seed: Seed = 0, trust: Trust = False) -> dict[str, Any]:
+    """What engines are evaluated on, as :func:`~trtdsl.compare_runs` takes it."""
+    return {"feeds": files_of(feed, "--feed") or None, "samples": samples_of(sample), "seed": seed, "trust": trust}
+
+
 @app.command()
 @command
 def compare(
     out: Output,
     before: Annotated[str, typer.Argument(metavar="A", help="A network, an engine or an ONNX file.")],
     after: Annotated[str, typer.Argument(metavar="B", help="What is compared with it.")],
+    runs: Annotated[dict[str, Any], run_options],
     set_: Settings = None,
     dim: Dims = None,
     shape: Shapes = None,
@@ -57,10 +63,6 @@ def compare(
     run: Annotated[
         bool, typer.Option("--run", help="Evaluate both on the CPU: do they give the same, and where do they part?")
     ] = False,
-    feed: Feed = None,
-    sample: Sample = None,
-    seed: Seed = 0,
-    trust: Trust = False,
     fail_above: Annotated[
         float | None,
         typer.Option(
@@ -77,19 +79,19 @@ def compare(
     if run:
         if fail_above is not None or shape or backend:
             raise UsageError("--run compares results: not with --fail-above, --shape or --backend")
-        compare_results(out, [before, after], set_, dim, precision, feed, sample, seed, trust)
+        options = {**runs, "dims": dims_of(dim), "precision": precision}
+        _compare_results(out, [before, after], settings_of(set_), options)
         return
-    if feed or sample or seed or trust:
+    if any(runs.values()):
         raise UsageError("--feed, --sample, --seed and --trust belong to --run")
     if fail_above is not None and not fail_above > 0:
         raise UsageError(f"--fail-above must be more than 0, not {fail_above}")
     find_device(device)
-    options: dict[str, Any] = {"precision": precision, "backend": backend}
+    how: dict[str, Any] = {"precision": precision, "backend": backend}
     with out.progress() as progress:
         networks = networks_of([before, after], settings_of(set_))
-        programs = td.programs_alike(
-            networks, dims=dims_of(dim), shapes=shapes_of(shape), progress=progress.step, **options
-        )
+        sizes: dict[str, Any] = {"dims": dims_of(dim), "shapes": shapes_of(shape)}
+        programs = td.programs_alike(networks, **sizes, **how, progress=progress.step)
     comparison = td.compare_programs(programs[0], programs[1], device)
     worse = comparison.worse_than(fail_above) if fail_above is not None else ()
 
@@ -105,26 +107,12 @@ def compare(
         raise typer.Exit(exit_codes.MISMATCH)
 
 
-def compare_results(
-    out: Output,
-    sources: list[str],
-    set_: list[str] | None,
-    dim: list[str] | None,
-    precision: str | None,
-    feed: list[str] | None,
-    sample: list[str] | None,
-    seed: int,
-    trust: bool,
-) -> None:
+def _compare_results(out: Output, sources: list[str], settings: dict[str, str], options: dict[str, Any]) -> None:
     """Evaluates both engines and prints where they part."""
-    sizes = dims_of(dim)
-    if not all(isinstance(size, int) for size in sizes.values()):
+    if not all(isinstance(size, int) for size in options["dims"].values()):
         raise UsageError("--run takes one size of a dimension: --dim N=4")
-    feeds = pairs_of(feed, "--feed", "NAME=FILE.npy", lambda name, path: bool(name and path)) or None
-    options: dict[str, Any] = {"feeds": feeds, "samples": samples_of(sample), "dims": sizes}
     with out.progress():
-        first, second = networks_of(sources, settings_of(set_))
-        found = td.compare_runs(first, second, precision=precision, seed=seed, trust=trust, **options)
+        found = td.compare_runs(*networks_of(sources, settings), **options)
     out.result(found.to_json(), lambda: print_runs(found))
     if not found.equal:
         raise typer.Exit(exit_codes.MISMATCH)
@@ -133,7 +121,7 @@ def compare_results(
 def samples_of(given: list[str] | None) -> dict[str, tuple[float, float]]:
     """Parses ``--sample``."""
     found = {}
-    for name, text in pairs_of(given, "--sample", "NAME=LOW:HIGH", lambda name, text: bool(name and text)).items():
+    for name, text in files_of(given, "--sample", "NAME=LOW:HIGH").items():
         try:
             low, high = map(float, text.split(":"))
         except ValueError:

@@ -17,21 +17,7 @@ from ...display.results import ALL, print_passes, print_summary
 from ...display.terminal import print_parts, terminal
 from ...programs.devices import DEFAULT, find_device, floor_of
 from ..command import Output, command
-from ..options import (
-    NUMBER,
-    AllowNonfinite,
-    Backend,
-    Dims,
-    Gpu,
-    Lowerings,
-    Precision,
-    Settings,
-    Shapes,
-    WeightsFile,
-    dims_of,
-    settings_of,
-    shapes_of,
-)
+from ..options import NUMBER, Common, Gpu, Lowerings, Settings, Shapes, settings_of, shapes_of
 
 if TYPE_CHECKING:
     from ...programs.program import By
@@ -61,12 +47,8 @@ def inspect(
     out: Output,
     network: Target,
     lowerings: Lowerings,
+    definition: Common,
     set_: Settings = None,
-    dim: Dims = None,
-    weights: WeightsFile = None,
-    precision: Precision = None,
-    backend: Backend = None,
-    allow_nonfinite: AllowNonfinite = False,
     program: Program = False,
     by: ByWhat = "line",
     sort: Sort = None,
@@ -92,16 +74,8 @@ def inspect(
         with out.progress() as progress:
             as_named = not settings and lowerings is True
             source = network if as_named else td.load_spec(network, settings).tuned(lowerings)
-            found = td.program(
-                source,
-                dims=dims_of(dim),
-                shapes=shapes_of(shape),
-                profile=profile,
-                weights=weights,
-                precision=precision,
-                backend=backend,
-                progress=progress.step,
-            )
+            at_sizes = {"shapes": shapes_of(shape), "profile": profile}
+            found = td.program(source, **at_sizes, **definition, progress=progress.step)
         hazards = [vars(hazard) for hazard in find_hazards(found)] if out.json else []
         value = {**found.to_json(), "floor": floor_of(found, device).to_json(), "hazards": hazards}
         width = terminal().width
@@ -116,12 +90,8 @@ def inspect(
         progress.step("defining the network", 0, 1)
         summary = td.inspect(
             td.load_spec(network, settings).tuned(lowerings),
-            weights=weights,
-            dims=dims_of(dim),
-            precision=precision,
             profile=profile,
-            backend=backend,
-            allow_nonfinite=allow_nonfinite,
+            **definition,
         )
     if passes:
         return out.result(summary.to_json(), lambda: print_passes(summary))

@@ -11,7 +11,7 @@ import trtdsl as td
 
 from ...display.results import print_outputs
 from ..command import Output, command
-from ..options import EngineBackend, EngineName, pairs_of
+from ..options import EngineBackend, EngineName, files_of
 
 app = typer.Typer()
 
@@ -41,7 +41,7 @@ def run(
     """Run an engine on .npy files and write its outputs as FOLDER/NAME.npy."""
     paths = td.run_files(
         engine,
-        pairs_of(input, "--input", "NAME=FILE.npy", lambda name, path: bool(name and path)),
+        files_of(input, "--input"),
         output,
         backend=backend,
         device=device,

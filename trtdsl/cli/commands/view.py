@@ -15,7 +15,7 @@ from ...display.terminal import print_line, print_note
 from ...display.view.files import FORMATS, SUFFIXES, format_of, output_of
 from ...programs.devices import DEFAULT
 from ..command import Output, command
-from ..options import Definition, Gpu, Settings, Shapes, settings_of, shapes_of
+from ..options import Common, Gpu, Settings, Shapes, settings_of, shapes_of
 
 app = typer.Typer()
 
@@ -40,7 +40,7 @@ Profile = Annotated[int, typer.Option("--profile-index", metavar="INDEX", help="
 def view(
     out: Output,
     network: Target,
-    definition: Definition,
+    definition: Common,
     set_: Settings = None,
     output: OutputFile = None,
     format: FormatName = None,
@@ -61,9 +61,6 @@ def view(
         raise UsageError(f"--format is one of {', '.join(FORMATS)}, not {format!r}")
     if check and report is not None:
         raise UsageError("--check makes the report that --report has: give one of them")
-    profiles = definition.pop("profiles")
-    if profiles is not None:
-        raise UsageError("--profile is for a build: give sizes with --dim")
     path = Path(network)
     with out.progress() as progress:
         source = td.load_spec(network, settings_of(set_)) if ".py" in path.suffix else network

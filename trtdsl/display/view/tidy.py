@@ -378,13 +378,10 @@ def _divide(box: Item) -> None:
         parts = []
         for start in range(0, len(rest), PART):
             group = rest[start : start + PART]
-            first = start if group[0].kind != "part" else 0
-            label = (
-                f"{first + 1} to {first + len(group)}"
-                if group[0].kind != "part"
-                else (f"{group[0].label.partition(' to ')[0]} to {group[-1].label.rpartition(' to ')[2]}")
-            )
-            part = Item("part", label, box.scope)
+            first, last = start + 1, start + len(group)
+            if group[0].kind == "part":
+                first, last = group[0].label.partition(" to ")[0], group[-1].label.rpartition(" to ")[2]
+            part = Item("part", f"{first} to {last}", box.scope)
             for child in group:
                 part.add(child)
             part.parent = box

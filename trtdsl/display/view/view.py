@@ -155,18 +155,14 @@ def view(
             made = replace(made, notes=(*made.notes, note)) if note else made
     model = make_model(network)
     report = _report(check, spec, network, weights, progress)
-    return View(
-        {
-            "schema": SCHEMA,
-            "kind": "view",
-            "name": network.name,
-            "network": model,
-            "program": None if made is None else program_model(made, device),
-            "check": None if report is None else _check_model(report, spec, network, weights, model),
-        },
-        note,
-        reads_of(spec, weights, engine, check),
-    )
+    checked = None if report is None else _check_model(report, spec, network, weights, model)
+    shown = _model(network.name, network=model, program=made and program_model(made, device), check=checked)
+    return View(shown, note, reads_of(spec, weights, engine, check))
+
+
+def _model(name: str, *, network: Any = None, program: Any = None, check: Any = None, **more: Any) -> dict[str, Any]:
+    facts = {"schema": SCHEMA, "kind": "view", "name": name}
+    return {**facts, "network": network, "program": program, "check": check, **more}
 
 
 def reads_of(
@@ -200,16 +196,7 @@ def _engine_view(
         facts |= {"inputs": to_builtins(known.inputs), "outputs": to_builtins(known.outputs)}
         facts |= {"capabilities": list(known.compute_capabilities), "precision": known.precision}
         facts["check"] = known.check.statement if known.check.passed else ""
-    model = {
-        "schema": SCHEMA,
-        "kind": "view",
-        "name": made.network,
-        "network": None,
-        "program": program_model(made, device),
-        "check": None,
-        "engine": facts,
-    }
-    return View(model, reads=reads_of(path))
+    return View(_model(made.network, program=program_model(made, device), engine=facts), reads=reads_of(path))
 
 
 def _beside(spec: NetworkSpec, network: Network) -> tuple[Path | None, str]:
@@ -273,7 +260,8 @@ def _report(
     progress: Progress | None,
 ) -> CheckReport | None:
     if given is True and spec.reference is None:
-        wanted = to_write(f"check=td.check({_variable(spec)}, reference=…)", "@td.network(reference=…) in its file")
+        variable = "net" if isinstance(spec, WrittenSpec) else "spec"
+        wanted = to_write(f"check=td.check({variable}, reference=…)", "@td.network(reference=…) in its file")
         raise UsageError(f"{spec.name} has no reference to check against: give {wanted}")
     if isinstance(given, bool):
         return run_check(spec, network=network, weights=weights, progress=progress) if given else None
@@ -283,10 +271,6 @@ def _report(
     if spec.reference is not None:
         first_case(network, report, label)
     return report
-
-
-def _variable(spec: NetworkSpec) -> str:
-    return "net" if isinstance(spec, WrittenSpec) else "spec"
 
 
 def _read_report(path: Path) -> CheckReport:
