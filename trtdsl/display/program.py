@@ -129,7 +129,6 @@ def program_text(
 ) -> list[str | Table]:
     """Everything that ``inspect --program`` prints, in order; tables as wide as ``width`` has room."""
     floor = floor_of(program, device)
-    at = ", ".join(f"{name}={size}" for name, size in program.dims.items())
     memory = (
         f"memory: {megabytes(program.memory)} of activations, {megabytes(program.constant_bytes)} of constants; "
         f"at these sizes {megabytes(program.live_memory)} live at once"
@@ -137,7 +136,7 @@ def program_text(
     if program.copied_bytes:
         memory += f"; {megabytes(program.copied_bytes)} of intermediates are copies"
     found: list[str | Table] = [
-        f"{program.network} ({program.backend}){f' at {at}' if at else ''}",
+        program.label,
         program_table(program, floor, by=by, sort=sort, width=width),
         memory,
         f"floor on {floor.device.name}: {floor.seconds * 1e3:.3f} ms, {LEFT_OUT}",

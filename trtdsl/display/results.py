@@ -94,8 +94,7 @@ def print_mutation(report: MutationReport, *, verbose: bool = False) -> None:
 
 def print_summary(summary: Summary, *, depth: int | None = None, sort: str = "order") -> None:
     """A row per layer or module, the totals, and what is lowered otherwise because this TensorRT lacks a layer."""
-    at = ", ".join(f"{name}={size}" for name, size in summary.dims.items())
-    print_line(f"{summary.network} ({summary.backend}){f' at {at}' * bool(at)}")
+    print_line(f"{summary.network} ({summary.backend}){summary.at}")
     table = summary.layout(below=os.getcwd() + os.sep, depth=depth, sort=sort, width=table_width())
     terminal().print(table)
     if table.row_count < len(summary.layers):
@@ -125,16 +124,10 @@ def print_comparison(comparison: Comparison) -> None:
 
 def print_runs(found: RunComparison) -> None:
     """A row for each output of two evaluated engines, whether they give the same, and where they part."""
-    rows = [
-        (
-            "equal" if each.equal else "differs",
-            each.name,
-            f"{each.greatest:.2e}",
-            f"{each.scale:.2e}",
-            f"{each.differ:,}",
-        )
-        for each in found.outputs
-    ]
+    rows = []
+    for each in found.outputs:
+        verdict = "equal" if each.equal else "differs"
+        rows.append((verdict, each.name, f"{each.greatest:.2e}", f"{each.scale:.2e}", f"{each.differ:,}"))
     print_line(f"A: {found.before}")
     print_line(f"B: {found.after}")
     head = ("", "output", "greatest difference", "greatest value", "elements not the same")

@@ -63,7 +63,8 @@ class Summary(Totals):
         return f"FLOPs and bytes are not known: {len(open_layers)} of {len(self.layers)} layers are {reason}; {what}"
 
     @property
-    def _at(self) -> str:
+    def at(self) -> str:
+        """The sizes, for people: `` at N=4``, or nothing."""
         sizes = ", ".join(f"{name}={size}" for name, size in self.dims.items())
         return f" at {sizes}" if sizes else ""
 
@@ -108,12 +109,12 @@ class Summary(Totals):
         )
 
     def __str__(self) -> str:
-        head = [f"{self.network}{self._at}"] if self.dims else []
+        head = [f"{self.network}{self.at}"] if self.dims else []
         return "\n".join([*head, as_text(self.layout()), *filter(None, [self.unknown]), *self.fallbacks])
 
     def __repr__(self) -> str:
         counts = f"{len(self.layers)} layers, {number(self.parameters) or 0} parameters"
-        return f"Summary({self.network}: {counts}, {number(self.flops) or 0} FLOPs{self._at})"
+        return f"Summary({self.network}: {counts}, {number(self.flops) or 0} FLOPs{self.at})"
 
     def _repr_html_(self) -> str:
         listed = [

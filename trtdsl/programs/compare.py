@@ -84,7 +84,7 @@ def compare_programs(before: Program, after: Program, device: str | Device = DEF
             ("build seconds", lambda program: program.build_seconds),
         )
     ]
-    return Comparison(_label(before), _label(after), device.name, tuple(rows), _lines(before, after))
+    return Comparison(before.label, after.label, device.name, tuple(rows), _lines(before, after))
 
 
 def _lines(before: Program, after: Program) -> tuple[Row, ...]:
@@ -95,8 +95,3 @@ def _lines(before: Program, after: Program) -> tuple[Row, ...]:
     rows = [Row(name, tables[0].get(name, 0), tables[1].get(name, 0)) for name in names]
     changed = [row for row in rows if row.before != row.after]
     return tuple(sorted(changed, key=lambda row: -abs((row.after or 0) - (row.before or 0))))
-
-
-def _label(program: Program) -> str:
-    at = ", ".join(f"{name}={size}" for name, size in program.dims.items())
-    return f"{program.network} ({program.backend}){f' at {at}' if at else ''}"

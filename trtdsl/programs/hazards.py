@@ -58,7 +58,7 @@ ACROSS = frozenset({SCALED})
 FOLD = "Fold the batch norm into the weights: F.batch_norm does it where the convolution has no other use."
 ATTENTION = (
     "F.scaled_dot_product_attention in float16 or bfloat16 is one launch; in float32 TensorRT-RTX was not seen to fuse "
-    "it."
+    "it. trtdsl advise writes the call for attention that is written out."
 )
 PADDING = (
     "A product sums over an odd size, and TensorRT copies the operand to make it even. Give it an even size, best a "

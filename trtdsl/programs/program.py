@@ -64,6 +64,12 @@ class Program:
     """Constants that no other profile of the engine reads, where it has several."""
 
     @property
+    def label(self) -> str:
+        """The network, the backend and the sizes, for people."""
+        at = ", ".join(f"{name}={size}" for name, size in self.dims.items())
+        return f"{self.network} ({self.backend}){f' at {at}' if at else ''}"
+
+    @property
     def launch_count(self) -> int:
         """Launches of one run, loops counted."""
         return sum(launch.times for launch in self.launches)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from typing import Literal
 
@@ -282,19 +284,13 @@ def _on_cycles(items: Sequence[Item], edges: set[tuple[Item, Item]]) -> set[Item
     """The items that lie on a cycle: what is left when those without inputs or outputs are taken away repeatedly."""
     left = set(items)
     for forward in (True, False):
-        after = _neighbours([(a, b) for a, b in edges if a in left and b in left], forward)
-        count = dict.fromkeys(left, 0)
-        for target in (target for targets in after.values() for target in targets):
-            count[target] += 1
-        free = [item for item in left if not count[item]]
-        while free:
-            item = free.pop()
-            left.discard(item)
-            for target in after.get(item, ()):
-                if target in left:
-                    count[target] -= 1
-                    if not count[target]:
-                        free.append(target)
+        before = _neighbours([(a, b) for a, b in edges if a in left and b in left], forward)
+        sorter = TopologicalSorter({item: before.get(item, ()) for item in left})
+        with suppress(CycleError):
+            sorter.prepare()
+        while ready := sorter.get_ready():
+            left.difference_update(ready)
+            sorter.done(*ready)
     return left
 
 
