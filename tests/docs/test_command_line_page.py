@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import trtdsl as td
 from trtdsl.core import exit_codes
 from trtdsl.engine.bench import BenchReport
 
@@ -30,7 +31,9 @@ def test_the_exit_codes_are_all_there():
 
 @pytest.fixture(scope="module")
 def folder(small_folder, tmp_path_factory):
-    return shutil.copytree(small_folder, tmp_path_factory.mktemp("commands") / "project")
+    folder = shutil.copytree(small_folder, tmp_path_factory.mktemp("commands") / "project")
+    td.build(str(folder / "small.py"), folder / "small.engine", check=False)  # which several commands read
+    return folder
 
 
 @pytest.mark.parametrize(

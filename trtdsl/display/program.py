@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import linecache
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from ..programs.hazards import find_hazards, megabytes
 from ..programs.program import By, Program
 from .summary import number
 from .table import make_table
+from .terminal import shortened
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -39,7 +39,7 @@ def program_table(
     total = max(program.bytes, 1)
     rows = [
         [
-            _below(share.name) or "–", str(share.launches), megabytes(share.bytes), f"{share.bytes / total:.1%}",
+            shortened(share.name) or "–", str(share.launches), megabytes(share.bytes), f"{share.bytes / total:.1%}",
             megabytes(share.rearranged_bytes) if share.rearranged_bytes else "", number(share.flops),
             f"{times[share.name] * 1e6:.1f}",
         ]
@@ -91,11 +91,6 @@ def _by_launch(program: Program, floor: Floor, sort: str, width: int | None) -> 
     head = ["", "kind", "name", *counts, "why", "line"]
     drop = ("why", "stream", "times", "FLOPs", "floor µs", "kind")
     return make_table(head, rows, numbers=["", *counts], totals=totals, width=width, drop=drop, cut=("line", "name"))
-
-
-def _below(name: str) -> str:
-    """A line's file from the working directory on."""
-    return name.removeprefix(os.getcwd() + os.sep)
 
 
 def _name(name: str, epilogue: tuple[str, ...]) -> str:

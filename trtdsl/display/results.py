@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..programs.devices import LEFT_OUT
 from .table import make_table
-from .terminal import print_error, print_line, print_parts, table_width, terminal
+from .terminal import print_error, print_line, print_parts, shortened, table_width, terminal
 
 if TYPE_CHECKING:
     from ..building.advise import Advice
@@ -138,11 +138,6 @@ def print_runs(found: RunComparison) -> None:
         print_line("they differ, and no single launch of B differs from those of A at its lines")
     else:
         print_line(f"they differ: the first launch of B that no launch of A equals is {found.parting}")
-
-
-def shortened(path: object) -> str:
-    """A path from the working directory on, where it is below it."""
-    return str(path).removeprefix(os.getcwd() + os.sep)
 
 
 def print_tuning(report: TuneReport, *, verbose: bool = False) -> None:

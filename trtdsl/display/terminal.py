@@ -59,6 +59,11 @@ def shown(text: str) -> str:
     return UNSHOWN.sub("?", text)
 
 
+def shortened(path: object) -> str:
+    """A path from the working directory on, where it is below it."""
+    return str(path).removeprefix(os.getcwd() + os.sep)
+
+
 def terminal(*, stderr: bool = False) -> Any:
     """rich's console on stdout or stderr."""
     from rich.console import Console

@@ -12,8 +12,8 @@ import typer
 import trtdsl as td
 
 from ...core.errors import CancelledError, UsageError
-from ...display.results import print_build, print_outcome, print_tuning, shortened
-from ...display.terminal import print_error
+from ...display.results import print_build, print_outcome, print_tuning
+from ...display.terminal import print_error, shortened
 from ...programs.devices import DEFAULT
 from ..command import Output, command, print_json
 from ..options import (
