@@ -139,3 +139,18 @@ def test_writing_needs_a_reference_before_anything_is_built(folder):
     (folder / "windows.py").write_text(text)
     with pytest.raises(td.UsageError, match="windows has no reference to check against"):
         td.advise(str(folder / "windows.py"), write=True, progress=lambda *_: pytest.fail("work was done"))
+
+
+def test_a_network_that_a_function_makes_has_advice_for_its_settings(folder):
+    text = HEAD + WRITTEN
+    body = text[text.index("@td.network") :].replace("\n", "\n    ").rstrip()
+    made = body.replace("@ k.mT / 4", "@ k.mT / size**0.5").replace('"y"', "name")
+    head = text[: text.index("@td.network")]
+    file = folder / "windows.py"
+    file.write_text(
+        f"{head}def made(size: int, name: str = 'y') -> td.NetworkSpec:\n    {made}\n\n    return windows\n"
+    )
+    spec = td.load_spec(f"{file}:made", {"size": "16", "name": "out"})
+    advice = td.advise(spec, write=True)
+    assert advice.written and advice.check.passed and len(advice.edits) == 1
+    assert "attn_mask=w.bias, scale=1 / (size**0.5))" in file.read_text()

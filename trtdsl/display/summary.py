@@ -178,10 +178,10 @@ def summarize(
     interpreter = Interpreter(network)
     shapes: dict[str, tuple[int, ...]] = {}
     times: Counter[str] = Counter()
-    found = _authors_shapes(interpreter)
+    found = {} if interpreter.network is None else authors_shapes(interpreter.network, interpreter.nodes)
     tuned = (tuned_sizes(interpreter.network) if interpreter.network and feeds is None else None) or {}
     if feeds is None:
-        shapes = {name: tuple(_known(size, tuned) for size in shape) for name, shape in found.items()}
+        shapes = {name: tuple(known(size, tuned) for size in shape) for name, shape in found.items()}
     else:
         shapes = {name: tuple(feed.shape) for name, feed in feeds.items()}
 
@@ -231,7 +231,7 @@ def tuned_sizes(network: Network) -> dict[str, int] | None:
         return None
 
 
-def _known(size: SizeLike, dims: Mapping[str, int]) -> int:
+def known(size: SizeLike, dims: Mapping[str, int]) -> int:
     """The size as a number; -1 for one that is not known."""
     try:
         return value(size, dims)
@@ -239,13 +239,10 @@ def _known(size: SizeLike, dims: Mapping[str, int]) -> int:
         return -1
 
 
-def _authors_shapes(interpreter: Interpreter) -> dict[str, Shape]:
+def authors_shapes(network: Network, nodes: Sequence[Node]) -> dict[str, Shape]:
     """By tensor, the shape in the author's dimensions."""
-    network = interpreter.network
-    if network is None:
-        return {}
     found: dict[str, Shape] = {name: tensor.shape for name, tensor in network.inputs.items()}
-    for node in interpreter.nodes:
+    for node in nodes:
         for index, name in enumerate(node.makes):
             shape = network.shapes.get(node.name if index == 0 else f"{node.name}.{index}")
             if shape is not None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...core.dtypes import dtype_name
-from ...core.errors import ShapeError
 from ...definition.network import Network
 from ...interpreter.fingerprint import attributes
 from ...layers.evaluation import KINDS, Node, Shapes, count
@@ -16,7 +15,7 @@ from ...layers.shape import size_tensors
 from ...sizes.shape import Shape
 from ...sizes.size import SizeLike
 from ..folding import TensorSummary
-from ..summary import cost_of, parameters_of, tuned_sizes
+from ..summary import authors_shapes, cost_of, known, parameters_of, tuned_sizes
 
 NOT_SHOWN = {"alpha", "beta", "cubic_coeff", "is_v2", "loop", "conditional", "metadata", "name", "padding_nd", "type"}
 """Attributes that another one says, or that mean something for few members of a family."""
@@ -72,6 +71,8 @@ class Facts:
             nodes = [Node(backend, definition.get_layer(index)) for index in range(definition.num_layers)]
             self.nodes, self.regions = partition(nodes, list(network.outputs))
             self.layers = [Layer(index, node) for index, node in enumerate(nodes)]
+            self.shapes = authors_shapes(network, nodes)
+            self.shapes |= {name: tensor.shape for name, tensor in network.outputs.items()}
             self.values: dict[str, Value] = {}
             for name, tensor in network.inputs.items():
                 self.values[name] = self._value(name, dtype_name(tensor.dtype), tensor.shape)
@@ -84,25 +85,21 @@ class Facts:
 
     def _add(self, layer: Layer) -> None:
         node, network = layer.node, self.network
-        for index, tensor in enumerate(node.outputs):
-            name = tensor.name
-            known = network.shapes.get(node.name if index == 0 else name)
-            if name in network.outputs:
-                known = network.outputs[name].shape
-            shape = tuple(tensor.shape)
-            if known is None or len(known) != len(shape):
-                known = shape
+        for tensor in node.outputs:
+            shape = self.shapes.get(tensor.name, ())
+            if len(shape) != len(tensor.shape):
+                shape = tuple(tensor.shape)
             dtype = dtype_name(network.backend.torch_dtype(tensor.dtype))
-            self.values[name] = self._value(name, dtype, known, layer.index)
+            self.values[tensor.name] = self._value(tensor.name, dtype, shape, layer.index)
         for name in node.needs:
             if name in self.values:
                 self.values[name].readers.append(layer.index)
         layer.parameters = parameters_of(node)
         before = [self.values[name].maker for name in node.needs if name in self.values]
-        known = len(before) == len(node.needs) and all(index >= 0 for index in before)  # none is an input's value
+        inside = len(before) == len(node.needs) and all(index >= 0 for index in before)  # none is an input's value
         computed = [self.layers[index] for index in before if index >= 0 and not self.layers[index].is_constant]
         small = all(self._is_small(self.values[name]) for name in node.makes)
-        of_sizes = bool(before) and known and all(each.is_size for each in computed)
+        of_sizes = bool(before) and inside and all(each.is_size for each in computed)
         carries = node.type in KINDS and KINDS[node.type].carries_sizes
         layer.is_size = node.type == "SHAPE" or (carries and small and of_sizes)
 
@@ -118,12 +115,8 @@ class Facts:
         return Value(name, dtype, texts, tuple(self._size(size) for size in shape), maker)
 
     def _size(self, size: SizeLike) -> int | None:
-        if isinstance(size, int):
-            return size if size >= 0 else None
-        try:
-            return size.value(self.dims) if self.dims is not None else None
-        except (ShapeError, KeyError):  # a size of the data, or a dimension without a range
-            return None
+        found = known(size, self.dims or {})
+        return found if found >= 0 else None
 
     # -- regions -------------------------------------------------------------------------------------------------------
 
