@@ -152,5 +152,5 @@ def test_a_network_that_a_function_makes_has_advice_for_its_settings(folder):
     )
     spec = td.load_spec(f"{file}:made", {"size": "16", "name": "out"})
     advice = td.advise(spec, write=True)
-    assert advice.written and advice.check.passed and len(advice.edits) == 1
+    assert advice.written and advice.check is not None and advice.check.passed and len(advice.edits) == 1
     assert "attn_mask=w.bias, scale=1 / (size**0.5))" in file.read_text()

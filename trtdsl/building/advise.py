@@ -15,12 +15,12 @@ from ..checking.report import CheckReport
 from ..core.backend import Backend
 from ..core.cancel import Progress, untold
 from ..core.errors import CancelledError, TrtdslError, UsageError
-from ..core.files import NETWORK, check_writable, write_atomically
+from ..core.files.writing import Kind, check_writable, write_atomically
 from ..definition.network import Network
 from ..definition.spec.load import load_spec
 from ..definition.spec.opened import NetworkLike, as_spec
 from ..definition.spec.spec import NetworkSpec
-from ..definition.weights import Source
+from ..definition.weights.source import Source
 from ..engine.compiling.config import BuildConfig
 from ..programs.devices import DEFAULT, find_device
 from ..programs.hazards import WORTH_TELLING, Hazard, find_hazards
@@ -109,7 +109,7 @@ def advise(
     output = None
     if write:
         spec.reference_class()
-        output = check_writable(spec.file, NETWORK, (), force=True)
+        output = check_writable(spec.file, Kind("a network file", "(?!)"), (), force=True)
     tell, data = progress or untold, spec.file.read_bytes()
     how = {"weights": weights, "dims": dims, "profiles": profiles, "precision": precision, "backend": backend}
     how["allow_nonfinite"] = allow_nonfinite
