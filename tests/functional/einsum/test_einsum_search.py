@@ -92,25 +92,6 @@ def test_the_price_of_a_way_is_the_cost_of_what_it_drafts(case, integers, limit)
         assert price.cost == pytest.approx(other.cost, rel=1e-12)
 
 
-@settings(max_examples=150, deadline=None)
-@given(products(2))
-def test_no_way_costs_less_than_its_bound(case):
-    equation, draft = case[0], start(case)
-    costs, target = draft.costs, tuple((label,) for label in equation.output)
-    a, b = (Value(axes, constant) for axes, constant in zip(draft.axes, draft.constant, strict=True))
-    ways = ways_for(draft, 0, 1, [], equation, equation.output, 1 << 40, False)
-    kinds = kinds_of(draft.labels(0), draft.labels(1), equation.output)
-    best = search._Best(costs, target, math.inf)
-    bounds = best.bounds(a, b, kinds, ways, target)
-    for way, bound in zip(ways, bounds, strict=True):
-        other = continued(draft)
-        try:
-            other.arrange(way.draft(other, 0, 1), target)
-        except UnsupportedError:
-            continue
-        assert bound <= other.cost
-
-
 def plan_of(case, **options):
     equation, sizes, dynamic, constants = case
     dims = {

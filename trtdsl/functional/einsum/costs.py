@@ -171,12 +171,6 @@ class Costs:
 
     # -- two operands --------------------------------------------------------------------------------------------------
 
-    def least(self, a: Labels, b: Labels, result: Labels) -> float:
-        """What a product of two values costs at least, however they lie in memory: to read, to multiply, to write."""
-        every = self.count({*a, *b})
-        elements = self.elements
-        return (elements(a) + elements(b) + elements(result)) * self.item + 2 * every / MATRIX_FLOPS_PER_BYTE
-
     def matrix(self, axes: Axes, batch: Labels, free: Labels, inner: Labels) -> Matrix:
         """The value as an operand of a matrix product, in whichever of the two forms is there already."""
         key = axes, batch, free, inner

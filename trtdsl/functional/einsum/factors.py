@@ -21,7 +21,7 @@ from .emit import emit
 from .equation import Equation, Labels
 from .paths import Path
 from .plan import EinsumPlan
-from .search import Order, least_cost, make_plan, plan_within
+from .search import Order, make_plan, plan_within
 
 
 class Operand(NamedTuple):
@@ -146,15 +146,9 @@ def _chosen(given: Given, operand: Operand, fold_limit: int) -> EinsumPlan | Non
         (*given.orders[:index], order, *given.orders[index + 1 :], None),
     )
     alone = Equation((flat, weights), tuple(label for names in operand.labels for label in names))
-    within = functools.partial(
-        plan_within, equation=whole.equation, shapes=whole.shapes, constants=whole.constants, orders=whole.orders
-    )
+    apart = given.plan().cost + Given(alone, (shape, kernel), (False, True), (order, None)).plan().cost
     paths = _paths(whole, index, fold_limit) if len(whole.shapes) == 3 else None
-    apart = given.plan().cost
-    found = within(apart + least_cost(alone, (shape, kernel)), paths=paths)
-    if found is not None:  # cheap enough whatever the product alone costs
-        return found
-    return within(apart + Given(alone, (shape, kernel), (False, True), (order, None)).plan().cost, paths=paths)
+    return plan_within(apart, whole.equation, whole.shapes, whole.constants, orders=whole.orders, paths=paths)
 
 
 def _paths(whole: Given, index: int, fold_limit: int) -> tuple[Path, ...]:

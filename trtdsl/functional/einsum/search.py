@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from ...sizes.shape import Shape, hint
@@ -15,7 +16,7 @@ from .equation import Equation, Labels, label_sizes
 from .paths import Path, greatest
 from .paths import paths as paths_of
 from .plan import Axes, EinsumPlan, Step, own_sizes, resolve
-from .ways import MatrixProduct, Value, Way, kinds_of, ways_of
+from .ways import Value, Way, kinds_of, ways_of
 
 BEAM = 6  # layouts of the values so far that are carried on to the next pair
 Order = tuple[int, ...]
@@ -70,14 +71,6 @@ def plan_within(
         return None
     draft, result = found
     return _finished(draft, result, equation, shapes, constants)
-
-
-def least_cost(equation: Equation, shapes: Sequence[Shape]) -> float:
-    """A cost that no plan of two operands is below."""
-    sizes, dynamic, operands = _known(equation, shapes)
-    costs = Costs(dict(sizes), dynamic)
-    a, b = map(costs.labels, operands)
-    return costs.least(a, b, equation.output)
 
 
 Known = tuple[tuple[tuple[str, int], ...], frozenset[str], tuple[Axes, ...]]
@@ -178,33 +171,9 @@ class _Best:
         if cost <= self.most and rank < self._rank:
             self.state, self.target, self.most, self._rank = state, target, cost, rank
 
-    def rest(self, state: _State, later: float) -> float:
-        """What the next pair may cost, where the pairs after it cost ``later``; with room for rounded sums."""
-        return self.most * (1 + 1e-9) - state.cost - later
-
-    def bounds(
-        self, a: Value, b: Value, kinds: Mapping[str, Labels], ways: Sequence[Way], target: Axes | None
-    ) -> list[float]:
-        """What each way to contract two values costs at least, told from what it has to move.
-
-        ``target`` is the result's order in memory where they are the last two: what that moves counts too.
-        """
-        costs = self.costs
-        if a.constant and b.constant:
-            return [0] * len(ways)
-        result = (*kinds["batch"], *kinds["left"], *kinds["right"])
-        written = costs.elements(result) * costs.item
-        base = costs.least(costs.labels(a.axes), costs.labels(b.axes), result)
-        ends = {costs.core(costs.labels(axes)) for axes in (target, self.want) if axes is not None}
-        bounds: list[float] = []
-        for way in ways:
-            bound = base
-            if isinstance(way, MatrixProduct):
-                bound += 2 * way.copies(costs, a, b)
-                if target is not None and costs.core(way.result()) not in ends:
-                    bound += 2 * written
-            bounds.append(bound)
-        return bounds
+    def rest(self, state: _State) -> float:
+        """What the next pair may cost, with room for rounded sums."""
+        return self.most * (1 + 1e-9) - state.cost
 
 
 def _drafted(draft: Draft, operands: Sequence[int], last: _State, equation: Equation) -> int:
@@ -220,9 +189,7 @@ def _drafted(draft: Draft, operands: Sequence[int], last: _State, equation: Equa
             continue
         (a, b), values = _taken(values, state.pair)
         kinds = kinds_of(draft.labels(a), draft.labels(b), _kept(equation, map(draft.labels, values)))
-        recorder = _Recorder(draft, state.way.kind, (a, b), **kinds)
-        values.append(state.way.draft(draft, a, b))
-        recorder.done(values[-1])
+        values.append(_step(draft, state.way.kind, (a, b), partial(state.way.draft, draft, a, b), kinds))
     return values[0]
 
 
@@ -244,9 +211,7 @@ def _start(equation: Equation, known: Known, constants: Sequence[bool]) -> tuple
     values = [draft.operand(axes, constant) for axes, constant in zip(operands, constants, strict=True)]
     for k, labels in enumerate(equation.terms):
         if len(set(labels)) < len(labels):
-            recorder = _Recorder(draft, "diagonal", (k,))
-            values[k] = draft.diagonal(k, labels)
-            recorder.done(values[k])
+            values[k] = _step(draft, "diagonal", (k,), partial(draft.diagonal, k, labels))
     return draft, values, tuple((label,) for label in equation.output)
 
 
@@ -273,59 +238,50 @@ def _alone(draft: Draft, equation: Equation, value: int, values: Sequence[int]) 
     """The operand without the labels that are in no other operand and not in the output."""
     others = set(equation.output).union(*(draft.labels(other) for other in values if other != value))
     lonely = tuple(label for label in draft.labels(value) if label not in others)
-    if lonely:
-        recorder = _Recorder(draft, "sum", (value,), contracted=lonely)
-        value = draft.reduce(value, lonely)
-        recorder.done(value)
-    return value
+    if not lonely:
+        return value
+    return _step(draft, "sum", (value,), lambda: draft.reduce(value, lonely), {"contracted": lonely})
 
 
 def _follow(draft: Draft, value: int, order: Order | None) -> int:
     """The operand as it lies in memory; one with a repeated label, whose diagonal has been taken, as it is."""
     if order is None or len(order) != len(draft.axes[value]) or order == tuple(range(len(order))):
         return value
-    recorder = _Recorder(draft, "follow", (value,))
-    value = draft.follow(value, order)
-    recorder.done(value)
-    return value
+    return _step(draft, "follow", (value,), lambda: draft.follow(value, order))
 
 
 def _finish(draft: Draft, value: int, target: Axes, want: Axes) -> int:
     """The result in memory as ``target``, its dimensions then named as ``want``."""
-    if draft.axes[value] != want:
-        recorder = _Recorder(draft, "arrange", (value,))
-        value = draft.arrange(value, target, "the output's order")
-        if target != want:
-            value = draft.follow(value, [target.index(axis) for axis in want])
-        recorder.done(value)
-    return value
+
+    def arranged() -> int:
+        result = draft.arrange(value, target, "the output's order")
+        return result if target == want else draft.follow(result, [target.index(axis) for axis in want])
+
+    return value if draft.axes[value] == want else _step(draft, "arrange", (value,), arranged)
 
 
-class _Recorder:
-    """Makes a Step of the operations that are appended before it is done."""
-
-    def __init__(self, draft: Draft, kind: str, operands: tuple[int, ...], **labels: Labels):
-        self.draft, self.kind, self.operands, self.kinds = draft, kind, operands, labels
-        self.start, self.flops, self.moved = len(draft.operations), draft.flops, draft.moved
-        draft.notes = []
-
-    def done(self, result: int) -> None:
-        draft = self.draft
-        made = range(len(draft.axes) - (len(draft.operations) - self.start), len(draft.axes))
-        draft.steps.append(
-            Step(
-                kind=self.kind,
-                operands=self.operands,
-                result=result,
-                labels=tuple(draft.labels(value) for value in (*self.operands, result)),
-                operations=range(self.start, len(draft.operations)),
-                notes=tuple(draft.notes),
-                flops=draft.flops - self.flops,
-                bytes=draft.moved - self.moved,
-                elements=max((draft.costs.elements(draft.labels(value)) for value in made), default=0),
-                **self.kinds,
-            )
+def _step(
+    draft: Draft, kind: str, operands: tuple[int, ...], append: Callable[[], int], kinds: Mapping[str, Labels] = {}
+) -> int:
+    """What ``append`` gives, with a Step of the operations that it appends; ``kinds`` are the labels by kind."""
+    start, flops, moved, values = len(draft.operations), draft.flops, draft.moved, len(draft.axes)
+    draft.notes = []
+    result = append()
+    draft.steps.append(
+        Step(
+            kind=kind,
+            operands=operands,
+            result=result,
+            labels=tuple(draft.labels(value) for value in (*operands, result)),
+            operations=range(start, len(draft.operations)),
+            notes=tuple(draft.notes),
+            flops=draft.flops - flops,
+            bytes=draft.moved - moved,
+            elements=max((draft.costs.elements(draft.labels(k)) for k in range(values, len(draft.axes))), default=0),
+            **kinds,
         )
+    )
+    return result
 
 
 # -- the order of pairs ------------------------------------------------------------------------------------------------
@@ -347,50 +303,26 @@ def _along(
         final = number == len(path) - 1
         found: list[_State] = []
         stuck: _State | None = None
-        later = 0 if final else _later(costs, states[0].values, equation, path[number:])
         for state in states:
             (a, b), rest = _taken(state.values, pair)
             one, two = costs.labels(a.axes), costs.labels(b.axes)
             kinds = kinds_of(one, two, _kept(equation, [costs.labels(value.axes) for value in rest]))
-            ways = ways_of(costs, one, two, kinds, prefer, limit, integers)
-            bounds = best.bounds(a, b, kinds, ways, target if final else None)
-            most = best.rest(state, later)
-            order: Iterable[int] = range(len(ways))
-            if final:  # a complete plan at once: what costs more than it need not be priced
-                order = (bounds.index(min(bounds)), *order)
             cheapest: dict[Axes, _State] = {}
-            for index in order:
-                if bounds[index] > most:
-                    continue
-                price = ways[index].price(costs, a, b)
+            for way in ways_of(costs, one, two, kinds, prefer, limit, integers):
+                price = way.price(costs, a, b)
                 if price is None:
-                    stuck = _State((), 0, 0, pair, ways[index], state)
+                    stuck = _State((), 0, 0, pair, way, state)
                     continue
                 cost, layers, axes = state.cost + price.cost, state.layers + price.layers, price.axes
                 known = cheapest.get(axes)
-                if price.cost > most or (known is not None and (cost, layers) >= known[1:3]):
+                if price.cost > best.rest(state) or (known is not None and (cost, layers) >= known[1:3]):
                     continue
                 value = Value(axes, a.constant and b.constant)
-                made = cheapest[axes] = _State((*rest, value), cost, layers, pair, ways[index], state)
+                made = cheapest[axes] = _State((*rest, value), cost, layers, pair, way, state)
                 if final:
                     best.add(made, target)
-                    most = best.rest(state, later)
             found += cheapest.values()
         if not found and stuck is not None:
             raise _TooManyDimensions(stuck)
         found.sort(key=lambda state: (state.cost, state.layers))
         states = found[:BEAM]
-
-
-def _later(costs: Costs, values: Sequence[Value], equation: Equation, path: Path) -> float:
-    """What the pairs after the first of a path cost at least."""
-    terms = [(costs.labels(value.axes), value.constant) for value in values]
-    cost = 0.0
-    for number, pair in enumerate(path):
-        ((one, fixed), (two, known)), terms = _taken(terms, pair)
-        kept = _kept(equation, [labels for labels, _ in terms])
-        made = tuple([label for label in dict.fromkeys((*one, *two)) if label in kept])
-        if number and not (fixed and known):
-            cost += costs.least(one, two, made)
-        terms.append((made, fixed and known))
-    return cost

@@ -42,20 +42,6 @@ class MatrixProduct(NamedTuple):
 
     kind = "matrix product"
 
-    def copies(self, costs: Costs, a: Value, b: Value) -> int:
-        """The bytes of the operands that have to be brought in another order."""
-        x, y = (b, a) if self.swap else (a, b)
-        copied = 0
-        if not x.constant and costs.matrix(x.axes, self.batch, self.m, self.k).moved:
-            copied += costs.bytes_of(x.axes)
-        if not y.constant and costs.matrix(y.axes, self.batch, self.n, self.k).moved:
-            copied += costs.bytes_of(y.axes)
-        return copied
-
-    def result(self) -> Labels:
-        """The labels of the result in the order in which its elements lie."""
-        return (*self.batch, *self.m, *self.n)
-
     def price(self, costs: Costs, a: Value, b: Value) -> WayPrice | None:
         """What it costs; None where it needs more dimensions than TensorRT has."""
         x, y = (b, a) if self.swap else (a, b)
