@@ -67,7 +67,7 @@ class FunctionMethods:
     def aminmax(self, *, dim: int | None = None, keepdim: bool = False) -> Extremes:
         """The least and the greatest element over ``dim`` (all dimensions when None): two IReduceLayers."""
 
-    def angle(self) -> Tensor:
+    def angle(self) -> Any:
         """The angle of complex values: the layers of :func:`atan2`."""
 
     def any(self, dim: Dims = None, keepdim: bool = False) -> Tensor:
@@ -159,7 +159,7 @@ class FunctionMethods:
         """
 
     def bmm(self, mat2: Tensor) -> Tensor:
-        """The products of two batches of matrices: IMatrixMultiplyLayer."""
+        """The product of two batches of matrices: IMatrixMultiplyLayer."""
 
     def broadcast_to(self, size: Sequence[SizeLike]) -> Tensor:
         """As :func:`expand`."""
@@ -297,7 +297,7 @@ class FunctionMethods:
         """
 
     def expand_as(self, other: Tensor) -> Tensor:
-        """``input`` expanded to the shape of ``other``: ISliceLayer with a stride of 0."""
+        """``input`` in the shape of ``other``: ISliceLayer with a stride of 0."""
 
     def expm1(self) -> Tensor:
         """``exp(input) - 1``, exact near 0 too, where it is ``2t / (1 - t)`` with ``t = tanh(input / 2)``."""
@@ -379,7 +379,7 @@ class FunctionMethods:
     def hypot(self, other: Any) -> Tensor:
         """``sqrt(input ** 2 + other ** 2)`` without overflow: scaled by the greater of the two first."""
 
-    def imag(self) -> Tensor:
+    def imag(self) -> Any:
         """The imaginary part of a complex value; no layer."""
 
     def index_add(self, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
@@ -660,7 +660,7 @@ class FunctionMethods:
     def ravel(self) -> Tensor:
         """All elements in one dimension: IShuffleLayer."""
 
-    def real(self) -> Tensor:
+    def real(self) -> Any:
         """The real part; of a Tensor itself. No layer."""
 
     def reciprocal(self) -> Tensor:

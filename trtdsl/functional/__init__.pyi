@@ -47,12 +47,9 @@ from trtdsl.functional.pointwise.activation import gelu as gelu
 from trtdsl.functional.pointwise.activation import glu as glu
 from trtdsl.functional.pointwise.activation import hardtanh as hardtanh
 from trtdsl.functional.pointwise.activation import leaky_relu as leaky_relu
-from trtdsl.functional.pointwise.activation import log_softmax as log_softmax
 from trtdsl.functional.pointwise.activation import prelu as prelu
 from trtdsl.functional.pointwise.activation import rrelu as rrelu
 from trtdsl.functional.pointwise.activation import silu as silu
-from trtdsl.functional.pointwise.activation import softmax as softmax
-from trtdsl.functional.pointwise.activation import softmin as softmin
 from trtdsl.functional.pointwise.activation import softplus as softplus
 from trtdsl.functional.pointwise.activation import threshold as threshold
 from trtdsl.functional.pointwise.arithmetic import add as add
@@ -107,25 +104,19 @@ from trtdsl.functional.products.products import addmv as addmv
 from trtdsl.functional.products.products import addr as addr
 from trtdsl.functional.products.products import baddbmm as baddbmm
 from trtdsl.functional.products.products import bilinear as bilinear
-from trtdsl.functional.products.products import bmm as bmm
 from trtdsl.functional.products.products import cross as cross
 from trtdsl.functional.products.products import dot as dot
 from trtdsl.functional.products.products import inner as inner
 from trtdsl.functional.products.products import kron as kron
 from trtdsl.functional.products.products import matrix_power as matrix_power
-from trtdsl.functional.products.products import mm as mm
 from trtdsl.functional.products.products import multi_dot as multi_dot
 from trtdsl.functional.products.products import mv as mv
 from trtdsl.functional.products.products import outer as outer
 from trtdsl.functional.products.products import tensordot as tensordot
 from trtdsl.functional.products.products import vdot as vdot
 from trtdsl.functional.products.products import vecdot as vecdot
-from trtdsl.functional.reducing.cumulative import cumprod as cumprod
-from trtdsl.functional.reducing.cumulative import cumsum as cumsum
-from trtdsl.functional.reducing.cumulative import cumulative_trapezoid as cumulative_trapezoid
 from trtdsl.functional.reducing.cumulative import diff as diff
 from trtdsl.functional.reducing.cumulative import logcumsumexp as logcumsumexp
-from trtdsl.functional.reducing.cumulative import trapezoid as trapezoid
 from trtdsl.functional.reducing.normalization import batch_norm as batch_norm
 from trtdsl.functional.reducing.normalization import group_norm as group_norm
 from trtdsl.functional.reducing.normalization import instance_norm as instance_norm
@@ -138,9 +129,7 @@ from trtdsl.functional.reducing.reduction import count_nonzero as count_nonzero
 from trtdsl.functional.reducing.reduction import equal as equal
 from trtdsl.functional.reducing.reduction import mean as mean
 from trtdsl.functional.reducing.reduction import nanmean as nanmean
-from trtdsl.functional.reducing.reduction import nansum as nansum
 from trtdsl.functional.reducing.reduction import prod as prod
-from trtdsl.functional.reducing.reduction import sum as sum
 from trtdsl.functional.reducing.reduction import sum_to_size as sum_to_size
 from trtdsl.functional.reducing.sort import argsort as argsort
 from trtdsl.functional.reducing.sort import kthvalue as kthvalue
@@ -202,7 +191,6 @@ from trtdsl.functional.shaping.join import unbind as unbind
 from trtdsl.functional.shaping.reshape import broadcast_tensors as broadcast_tensors
 from trtdsl.functional.shaping.reshape import broadcast_to as broadcast_to
 from trtdsl.functional.shaping.reshape import expand as expand
-from trtdsl.functional.shaping.reshape import expand_as as expand_as
 from trtdsl.functional.shaping.reshape import flatten as flatten
 from trtdsl.functional.shaping.reshape import movedim as movedim
 from trtdsl.functional.shaping.reshape import permute as permute
@@ -210,7 +198,6 @@ from trtdsl.functional.shaping.reshape import ravel as ravel
 from trtdsl.functional.shaping.reshape import repeat as repeat
 from trtdsl.functional.shaping.reshape import repeat_interleave as repeat_interleave
 from trtdsl.functional.shaping.reshape import reshape as reshape
-from trtdsl.functional.shaping.reshape import reshape_as as reshape_as
 from trtdsl.functional.shaping.reshape import squeeze as squeeze
 from trtdsl.functional.shaping.reshape import t as t
 from trtdsl.functional.shaping.reshape import tile as tile
@@ -222,12 +209,8 @@ from trtdsl.functional.shaping.tables import as_strided as as_strided
 from trtdsl.functional.shaping.tables import block_diag as block_diag
 from trtdsl.functional.shaping.tables import combinations as combinations
 from trtdsl.functional.shaping.tables import unravel_index as unravel_index
-from trtdsl.functional.spectral.complex_tensor import angle as angle
 from trtdsl.functional.spectral.complex_tensor import complex as complex
-from trtdsl.functional.spectral.complex_tensor import conj as conj
-from trtdsl.functional.spectral.complex_tensor import imag as imag
 from trtdsl.functional.spectral.complex_tensor import polar as polar
-from trtdsl.functional.spectral.complex_tensor import real as real
 from trtdsl.functional.spectral.complex_tensor import view_as_complex as view_as_complex
 from trtdsl.functional.spectral.complex_tensor import view_as_real as view_as_real
 from trtdsl.functional.spectral.fourier import istft as istft
@@ -789,6 +772,29 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """``input`` drawn towards 0 by ``lambd``, to 0 at most: IActivationLayer CLIP and IElementWiseLayer SUB.
 
     >>> F.softshrink(net.input("x", (2, 3))).shape
+    (2, 3)
+    """
+
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """``exp(input) / sum(exp(input))`` over ``dim``: ISoftMaxLayer.
+
+    >>> F.softmax(net.input("x", (2, 3)), dim=-1).shape
+    (2, 3)
+    """
+
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """:func:`softmax` of ``-input``: IUnaryLayer NEG and ISoftMaxLayer.
+
+    >>> F.softmin(net.input("x", (2, 3)), dim=-1).shape
+    (2, 3)
+    """
+
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """``input - logsumexp(input)`` over ``dim``, exact also where the softmax itself underflows.
+
+    IReduceLayer MAX and SUM, IElementWiseLayer SUB, IUnaryLayer EXP and LOG.
+
+    >>> F.log_softmax(net.input("x", (2, 3)), dim=-1).shape
     (2, 3)
     """
 
@@ -1374,6 +1380,38 @@ def trunc(input: Tensor) -> Tensor:
     (2, 3)
     """
 
+def mm(input: Tensor, mat2: Tensor) -> Tensor:
+    """The product of two matrices: IMatrixMultiplyLayer.
+
+    >>> F.mm(net.input("a", (5, 2, 3)[-2:]), net.input("b", (5, 3, 4)[-2:])).shape[-2:]
+    (2, 4)
+    """
+
+def bmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """The product of two batches of matrices: IMatrixMultiplyLayer.
+
+    >>> F.bmm(net.input("a", (5, 2, 3)[-3:]), net.input("b", (5, 3, 4)[-3:])).shape[-2:]
+    (2, 4)
+    """
+
+def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    """Sums of the elements up to each: ICumulativeLayer SUM; integers and bool as int64.
+
+    >>> F.cumsum(net.input("x", (2, 5)), 1).shape
+    (2, 5)
+    """
+
+def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    """Products of the elements up to each, by doubling strides.
+
+    ISliceLayer and IElementWiseLayer PROD for each power of two.
+
+    Raises UnsupportedError for a dimension without an upper bound.
+
+    >>> F.cumprod(net.input("x", (2, 5)), 1).shape
+    (2, 5)
+    """
+
 def cummax(input: Tensor, dim: int) -> Selected:
     """The greatest element up to each, and where it is (the last of equal ones): as :func:`cumprod`.
 
@@ -1394,6 +1432,34 @@ def cummin(input: Tensor, dim: int) -> Selected:
 
     >>> F.cummin(net.input("x", (2, 5)), 1).indices.shape
     (2, 5)
+    """
+
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1) -> Tensor:
+    """The area below the line through ``y`` at ``x``, or at steps of ``dx``: ISliceLayers, IElementWiseLayers, IReduceLayer SUM.
+
+    >>> F.trapezoid(net.input("y", (2, 9))).shape[0]
+    2
+    """
+
+def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1) -> Tensor:
+    """The area below the line up to each point after the first: the layers of :func:`trapezoid`, ICumulativeLayer.
+
+    >>> F.cumulative_trapezoid(net.input("y", (2, 9))).shape[0]
+    2
+    """
+
+def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """The sum over ``dim`` (all dimensions when None): IReduceLayer SUM; integers and bool are summed as int64.
+
+    >>> F.sum(net.input("x", (2, 3, 4)), (0, 2)).shape
+    (3,)
+    """
+
+def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """The sum of what is not NaN: IUnaryLayer ISNAN, ISelectLayer, IReduceLayer SUM.
+
+    >>> F.nansum(net.input("x", (2, 3, 4)), (0, 2)).shape
+    (3,)
     """
 
 def amax(input: Tensor, dim: Dims = (), keepdim: bool = False, *, lowering: str = "auto") -> Tensor:
@@ -1987,6 +2053,20 @@ def atleast_3d(*tensors: Any) -> Any:
     1
     """
 
+def reshape_as(input: Tensor, other: Tensor) -> Tensor:
+    """``input`` in the shape of ``other``: IShuffleLayer.
+
+    >>> F.reshape_as(net.input("x", (1, 6)), net.input("y", (1, 6))).shape
+    (1, 6)
+    """
+
+def expand_as(input: Tensor, other: Tensor) -> Tensor:
+    """``input`` in the shape of ``other``: ISliceLayer with a stride of 0.
+
+    >>> F.expand_as(net.input("x", (1, 6)), net.input("y", (1, 6))).shape
+    (1, 6)
+    """
+
 def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = None, layout: Any = None, device: Any = None
 ) -> Tensor:
@@ -2005,6 +2085,34 @@ def triu_indices(
     >>> with net.current():
     ...     F.triu_indices(3, 3).shape
     (2, 6)
+    """
+
+def real(input: Any) -> Any:
+    """The real part; of a Tensor itself. No layer.
+
+    >>> F.real(F.view_as_complex(net.input("x", ("N", 2)))).shape
+    (N,)
+    """
+
+def imag(input: Any) -> Any:
+    """The imaginary part of a complex value; no layer.
+
+    >>> F.imag(F.view_as_complex(net.input("x", ("N", 2)))).shape
+    (N,)
+    """
+
+def conj(input: Any) -> Any:
+    """The conjugate; of a Tensor itself: IUnaryLayer NEG.
+
+    >>> F.conj(F.view_as_complex(net.input("x", ("N", 2)))).shape
+    (N,)
+    """
+
+def angle(input: Any) -> Any:
+    """The angle of complex values: the layers of :func:`atan2`.
+
+    >>> F.angle(F.view_as_complex(net.input("x", ("N", 2)))).shape
+    (N,)
     """
 
 def fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:

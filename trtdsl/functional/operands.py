@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from ..core.errors import DefinitionError, ShapeError, UnsupportedError
 from ..layers.base import normalize_axis as normalize_axis
 from ..layers.shape import size_tensor
+from ..sizes.size import INFINITY
 from .common import (
     MAX_DIMS,
     L,
@@ -169,6 +170,17 @@ def along(
     sizes, strides = list(x.shape), [1] * x.ndim
     starts[axis], sizes[axis], strides[axis] = start, size, stride
     return L.slice(x, starts, sizes, strides, mode, fill)
+
+
+def doubled(length: SizeLike, instead: str = "") -> list[int]:
+    """The powers of two below the greatest value of a size: UnsupportedError, with what else helps, if it has none."""
+    longest = bounds(length)[1]
+    if longest >= INFINITY:
+        raise UnsupportedError(
+            f"the length {length} has no upper bound, which says how many passes are needed: "
+            f"give the Dim a max{instead}"
+        )
+    return [1 << k for k in range((longest - 1).bit_length())] if longest > 1 else []
 
 
 def windowed(x: Tensor, axis: int, number: SizeLike, size: int, step: int, gap: int = 1) -> Tensor:

@@ -360,31 +360,16 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return L.elementwise(first, L.activation(second, "SIGMOID"), "PROD")
 
 
-@operation
-def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    """:func:`softmax` of ``-input``: IUnaryLayer NEG and ISoftMaxLayer.
-
-    >>> F.softmin(net.input("x", (2, 3)), dim=-1).shape
-    (2, 3)
-    """
-    if dtype is not None:
-        input = L.cast(input, dtype)
-    return softmax(L.unary(input, "NEG"), dim)
+def _softmax(x: Tensor, dim: int) -> Tensor:
+    axis = axis_of(dim, x.ndim)
+    if x.numel() == 0:
+        return x
+    if x.ndim < 2:  # ISoftMaxLayer has two dimensions at least
+        return L.shuffle(L.softmax(L.shuffle(x, reshape=(1, x.numel())), 1), reshape=x.shape)
+    return L.softmax(x, axis)
 
 
-@operation
-def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    """``input - logsumexp(input)`` over ``dim``, exact also where the softmax itself underflows.
-
-    IReduceLayer MAX and SUM, IElementWiseLayer SUB, IUnaryLayer EXP and LOG.
-
-    >>> F.log_softmax(net.input("x", (2, 3)), dim=-1).shape
-    (2, 3)
-    """
-    if dim is None:
-        raise UnsupportedError("log_softmax: give dim (torch guesses one, and has deprecated that)")
-    x = input if dtype is None else L.cast(input, dtype)
-
+def _log_softmax(x: Tensor, dim: int) -> Tensor:
     def compute(x: Tensor) -> Tensor:
         axis = normalize_axis(dim, x.ndim)
         if x.shape[axis] == 0:
@@ -395,23 +380,38 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
     return sum_in_float32(lambda x: with_dimension(x, compute), floating(x), [dim])
 
 
-@operation
-def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    """``exp(input) / sum(exp(input))`` over ``dim``: ISoftMaxLayer.
-
-    >>> F.softmax(net.input("x", (2, 3)), dim=-1).shape
-    (2, 3)
-    """
+def _over_dim(
+    compute: Callable[[Tensor, int], Tensor],
+    input: Tensor,
+    dim: int | None = None,
+    _stacklevel: int = 3,
+    dtype: Any = None,
+) -> Tensor:
     if dim is None:
         raise UnsupportedError("softmax: give dim (torch guesses one, and has deprecated that)")
-    if dtype is not None:
-        input = L.cast(input, dtype)
-    axis = axis_of(dim, input.ndim)
-    if input.numel() == 0:
-        return input
-    if input.ndim < 2:  # ISoftMaxLayer has two dimensions at least
-        return L.shuffle(L.softmax(L.shuffle(input, reshape=(1, input.numel())), 1), reshape=input.shape)
-    return L.softmax(input, axis)
+    return compute(input if dtype is None else L.cast(input, dtype), dim)
+
+
+softmax, softmin, log_softmax = family(
+    _over_dim,
+    """{}
+
+    >>> F.{name}(net.input("x", (2, 3)), dim=-1).shape
+    (2, 3)
+    """,
+    softmax=(_softmax, "``exp(input) / sum(exp(input))`` over ``dim``: ISoftMaxLayer."),
+    softmin=(
+        lambda x, dim: _softmax(L.unary(x, "NEG"), dim),
+        ":func:`softmax` of ``-input``: IUnaryLayer NEG and ISoftMaxLayer.",
+    ),
+    log_softmax=(
+        _log_softmax,
+        """``input - logsumexp(input)`` over ``dim``, exact also where the softmax itself underflows.
+
+        IReduceLayer MAX and SUM, IElementWiseLayer SUB, IUnaryLayer EXP and LOG.
+        """,
+    ),
+)
 
 
 def _dropout(name: str, input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:

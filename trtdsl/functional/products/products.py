@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...sizes.size import product
 from ..common import L, ShapeError, Tensor, UnsupportedError, broadcast, normalize_axis, operation, shape_text, torch
-from ..operands import align, along, binary, promote, scaled, stretch
+from ..einsum import einsum
+from ..family import family
+from ..operands import align, along, binary, promote, result_type, scaled, stretch
 from ..pointwise.arithmetic import add
 from ..shaping.create import filled, indices_of
 from .linalg import inverse
@@ -19,28 +20,22 @@ def _require(x: Tensor, ndim: int, name: str) -> None:
         raise ShapeError(f"{name} takes {ndim} dimensions, not {shape_text(x.shape)}")
 
 
-@operation
-def mm(input: Tensor, mat2: Tensor) -> Tensor:
-    """The product of two matrices: IMatrixMultiplyLayer.
+def _of_matrices(ndim: int, input: Tensor, mat2: Tensor) -> Tensor:
+    for matrix in (input, mat2):
+        _require(matrix, ndim, "mm" if ndim == 2 else "bmm")
+    return matmul(input, mat2)
 
-    >>> F.mm(net.input("a", (2, 3)), net.input("b", (3, 4))).shape
+
+mm, bmm = family(
+    _of_matrices,
+    """The product of two {}: IMatrixMultiplyLayer.
+
+    >>> F.{name}(net.input("a", (5, 2, 3)[-{key}:]), net.input("b", (5, 3, 4)[-{key}:])).shape[-2:]
     (2, 4)
-    """
-    _require(input, 2, "mm")
-    _require(mat2, 2, "mm")
-    return matmul(input, mat2)
-
-
-@operation
-def bmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """The products of two batches of matrices: IMatrixMultiplyLayer.
-
-    >>> F.bmm(net.input("a", ("N", 2, 3)), net.input("b", ("N", 3, 4))).shape
-    (N, 2, 4)
-    """
-    _require(input, 3, "bmm")
-    _require(mat2, 3, "bmm")
-    return matmul(input, mat2)
+    """,
+    mm=(2, "matrices"),
+    bmm=(3, "batches of matrices"),
+)
 
 
 @operation
@@ -216,8 +211,8 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Products summed over ``dims``.
 
-    That is a number of dimensions, the last of ``a`` with the first of ``b``, or two lists of them. IShuffleLayers
-    and IMatrixMultiplyLayer.
+    That is a number of dimensions, the last of ``a`` with the first of ``b``, or two lists of them. The layers of
+    :func:`einsum`.
 
     >>> F.tensordot(net.input("a", (2, 3, 4)), net.input("b", (4, 3, 5)), ([1, 2], [1, 0])).shape
     (2, 5)
@@ -228,19 +223,13 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
         first, second = ([side] if isinstance(side, int) else list(side) for side in dims)
         left = [normalize_axis(axis, a.ndim) for axis in first]
         right = [normalize_axis(axis, b.ndim) for axis in second]
-    for axis_a, axis_b in zip(left, right, strict=False):  # a size of 1 is broadcast: the other is summed alone
-        if a.shape[axis_a] == 1 and b.shape[axis_b] != 1:
-            b = L.reduce(b, "SUM", [axis_b], keep_dims=True)
-        elif b.shape[axis_b] == 1 and a.shape[axis_a] != 1:
-            a = L.reduce(a, "SUM", [axis_a], keep_dims=True)
     if len(left) != len(right):
         raise ShapeError(f"tensordot needs as many dimensions of both: {left} and {right}")
-    rows = [axis for axis in range(a.ndim) if axis not in left]
-    columns = [axis for axis in range(b.ndim) if axis not in right]
-    row_sizes, column_sizes = [a.shape[axis] for axis in rows], [b.shape[axis] for axis in columns]
-    matrix_a = L.shuffle(a, [*rows, *left], (product(row_sizes), product(a.shape[axis] for axis in left)))
-    matrix_b = L.shuffle(b, [*right, *columns], (product(b.shape[axis] for axis in right), product(column_sizes)))
-    return L.shuffle(matmul(matrix_a, matrix_b), reshape=(*row_sizes, *column_sizes))
+    rows, columns = list(range(a.ndim)), [a.ndim + axis for axis in range(b.ndim)]
+    for axis_a, axis_b in zip(left, right, strict=True):
+        columns[axis_b] = rows[axis_a]
+    kept = [label for label in (*rows, *columns) if (label in rows) != (label in columns)]
+    return L.cast(einsum(a, rows, b, columns, kept), result_type(a, b))
 
 
 @operation
@@ -303,13 +292,11 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``input1 @ weight[k] @ input2`` for each k, plus ``bias``.
 
-    IMatrixMultiplyLayer, IElementWiseLayer PROD, IReduceLayer SUM.
+    The layers of :func:`einsum`.
 
     >>> F.bilinear(net.input("a", ("N", 3)), net.input("b", ("N", 4)), net.constant(torch.ones(5, 3, 4))).shape
     (N, 5)
     """
     _require(weight, 3, "bilinear: the weight")
-    half = tensordot(input1, weight, ([-1], [1]))  # (…, k, in2)
-    products = binary(half, L.unsqueeze(input2, [input2.ndim - 1]), "PROD")
-    result = L.reduce(products, "SUM", [products.ndim - 1])
+    result = einsum("...i,kij,...j->...k", input1, weight, input2)
     return result if bias is None else binary(result, bias, "SUM")

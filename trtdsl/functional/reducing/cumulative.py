@@ -7,39 +7,43 @@ from collections.abc import Callable
 from typing import Any
 
 from ...definition.methods import Selected
-from ...sizes.size import INFINITY, SizeLike, bounds, size_max
-from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, as_dtype, operation, torch
+from ...sizes.size import size_max
+from ..common import DefinitionError, L, ShapeError, Tensor, as_dtype, operation, torch
 from ..family import family
-from ..operands import along, as_tensor, axis_of, binary, floating, on_axis, stretch, with_dimension
+from ..operands import along, as_tensor, axis_of, binary, doubled, floating, on_axis, stretch, with_dimension
 from ..pointwise.arithmetic import logaddexp
 from ..shaping.create import counted
 from ..shaping.join import cat, part
 from .reduction import _summable
 
 
-@operation
-def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """Sums of the elements up to each: ICumulativeLayer SUM; integers and bool as int64.
-
-    >>> F.cumsum(net.input("x", (2, 3)), 1).shape
-    (2, 3)
-    """
-    axis = axis_of(dim, input.ndim)
-    return with_dimension(_summable(input, dtype), lambda x: L.cumulative(x, axis, "SUM"))
+def _accumulated(compute: Callable[[Tensor, int], Tensor], input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    return compute(_summable(input, dtype), dim)
 
 
-@operation
-def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """Products of the elements up to each, by doubling strides.
+def _sums(x: Tensor, dim: int) -> Tensor:
+    axis = axis_of(dim, x.ndim)
+    return with_dimension(x, lambda x: L.cumulative(x, axis, "SUM"))
 
-    ISliceLayer and IElementWiseLayer PROD for each power of two.
 
-    Raises UnsupportedError for a dimension without an upper bound.
+cumsum, cumprod = family(
+    _accumulated,
+    """{}
 
-    >>> F.cumprod(net.input("x", (2, 5)), 1).shape
+    >>> F.{name}(net.input("x", (2, 5)), 1).shape
     (2, 5)
-    """
-    return _scan(_summable(input, dtype), dim, 1, lambda a, b: L.elementwise(a, b, "PROD"))
+    """,
+    cumsum=(_sums, "Sums of the elements up to each: ICumulativeLayer SUM; integers and bool as int64."),
+    cumprod=(
+        lambda x, dim: _scan(x, dim, 1, lambda a, b: L.elementwise(a, b, "PROD")),
+        """Products of the elements up to each, by doubling strides.
+
+        ISliceLayer and IElementWiseLayer PROD for each power of two.
+
+        Raises UnsupportedError for a dimension without an upper bound.
+        """,
+    ),
+)
 
 
 @operation
@@ -57,23 +61,10 @@ def _scan(x: Tensor, dim: int, identity: float, combine: Callable[[Tensor, Tenso
     axis = axis_of(dim, x.ndim)
     if x.ndim == 0:
         return x
-    longest = _longest(x.shape[axis])
     fill = as_tensor(identity, x.network, as_dtype(x.dtype))
-    step = 1
-    while step < longest:
+    for step in doubled(x.shape[axis]):
         x = combine(x, along(x, axis, -step, x.shape[axis], mode="FILL", fill=fill))
-        step *= 2
     return x
-
-
-def _longest(length: SizeLike) -> int:
-    """The greatest value of a size. UnsupportedError where it has none."""
-    longest = bounds(length)[1]
-    if longest >= INFINITY:
-        raise UnsupportedError(
-            f"the dimension {length} has no upper bound, which says how many steps are needed: give the Dim a max"
-        )
-    return longest
 
 
 # -- running extremes --------------------------------------------------------------------------------------------------
@@ -87,8 +78,7 @@ def _running_extreme(op: str, input: Tensor, dim: int) -> Selected:
     values = L.cast(input, torch.int32) if input.dtype == torch.bool else input
     length = input.shape[axis]
     places = stretch(on_axis(counted(input.network, length), axis, input.ndim), input.shape)
-    step = 1
-    while step < _longest(length):
+    for step in doubled(length):
         earlier, where = (along(x, axis, -step, length, mode="CLAMP") for x in (values, places))
         beyond = L.elementwise(earlier, values, op)
         if values.dtype.is_floating_point:
@@ -96,7 +86,6 @@ def _running_extreme(op: str, input: Tensor, dim: int) -> Selected:
             kept = L.elementwise(beyond, missing, "OR")
             beyond = L.elementwise(kept, L.unary(L.unary(values, "ISNAN"), "NOT"), "AND")
         values, places = L.select(beyond, earlier, values), L.select(beyond, where, places)
-        step *= 2
     return Selected(L.cast(values, input.dtype), places)
 
 
@@ -157,23 +146,26 @@ def _areas(y: Tensor, x: Tensor | None, dx: float, dim: int) -> tuple[Tensor, in
     return binary(binary(heights, widths, "PROD"), 0.5, "PROD"), axis
 
 
-@operation
-def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1) -> Tensor:
-    """The area below the line through ``y`` at ``x``, or at steps of ``dx``: ISliceLayers, IElementWiseLayers, SUM.
-
-    >>> F.trapezoid(net.input("y", (2, 9))).shape
-    (2,)
-    """
+def _integral(
+    total: Callable[[Tensor, int], Tensor], y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1
+) -> Tensor:
     areas, axis = _areas(y, x, dx, dim)
-    return L.reduce(areas, "SUM", [axis + areas.ndim - y.ndim])
+    return total(areas, axis + areas.ndim - y.ndim)
 
 
-@operation
-def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1) -> Tensor:
-    """The area below the line up to each point after the first: the layers of :func:`trapezoid`, ICumulativeLayer.
+trapezoid, cumulative_trapezoid = family(
+    _integral,
+    """The area below the line {}
 
-    >>> F.cumulative_trapezoid(net.input("y", (2, 9))).shape
-    (2, 8)
-    """
-    areas, axis = _areas(y, x, dx, dim)
-    return L.cumulative(areas, axis + areas.ndim - y.ndim, "SUM")
+    >>> F.{name}(net.input("y", (2, 9))).shape[0]
+    2
+    """,
+    trapezoid=(
+        lambda areas, axis: L.reduce(areas, "SUM", [axis]),
+        "through ``y`` at ``x``, or at steps of ``dx``: ISliceLayers, IElementWiseLayers, IReduceLayer SUM.",
+    ),
+    cumulative_trapezoid=(
+        lambda areas, axis: L.cumulative(areas, axis, "SUM"),
+        "up to each point after the first: the layers of :func:`trapezoid`, ICumulativeLayer.",
+    ),
+)

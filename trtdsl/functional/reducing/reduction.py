@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...definition.methods import Dims, Extremes, Selected
@@ -41,15 +41,35 @@ def _summable(x: Tensor, dtype: Any) -> Tensor:
     return x if x.dtype.is_floating_point else L.cast(x, torch.int64)
 
 
-@operation
-def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """The sum over ``dim`` (all dimensions when None): IReduceLayer SUM; integers and bool are summed as int64.
-
-    >>> F.sum(net.input("x", (2, 3, 4)), (0, 2)).shape
-    (3,)
-    """
-    result = _reduce(_summable(input, dtype), "SUM", dim, keepdim)
+def _total(
+    counted: Callable[[Tensor], Tensor],
+    input: Tensor,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+) -> Tensor:
+    result = _reduce(_summable(counted(input), dtype), "SUM", dim, keepdim)
     return result if dtype is None else L.cast(result, as_dtype(dtype))
+
+
+def _without_nan(x: Tensor) -> Tensor:
+    return choose(L.unary(x, "ISNAN"), 0, x, x.dtype) if x.dtype.is_floating_point else x
+
+
+sum, nansum = family(
+    _total,
+    """The sum {}
+
+    >>> F.{name}(net.input("x", (2, 3, 4)), (0, 2)).shape
+    (3,)
+    """,
+    sum=(
+        lambda x: x,
+        "over ``dim`` (all dimensions when None): IReduceLayer SUM; integers and bool are summed as int64.",
+    ),
+    nansum=(_without_nan, "of what is not NaN: IUnaryLayer ISNAN, ISelectLayer, IReduceLayer SUM."),
+)
 
 
 @operation
@@ -86,16 +106,6 @@ def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype:
 
 
 @operation
-def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """The sum of what is not NaN: IUnaryLayer ISNAN, ISelectLayer, IReduceLayer SUM.
-
-    >>> F.nansum(net.input("x", (2, 3, 4)), 1).shape
-    (2, 4)
-    """
-    return sum(_without_nan(input), dim, keepdim, dtype=dtype)
-
-
-@operation
 def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The mean of what is not NaN: the layers of :func:`nansum`, divided by how many there are.
 
@@ -118,10 +128,6 @@ def or_nan(found: Tensor, x: Tensor, axis: int) -> Tensor:
         return found
     only = L.reduce(choose(L.unary(x, "ISNAN"), x, 0.0, x.dtype), "SUM", [axis], True)
     return L.elementwise(found, only, "SUM")
-
-
-def _without_nan(x: Tensor) -> Tensor:
-    return choose(L.unary(x, "ISNAN"), 0, x, x.dtype) if x.dtype.is_floating_point else x
 
 
 # -- extremes ----------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from ..common import (
 )
 from ..family import family
 from ..operands import as_tensor, axes_of, axis_of, binary, choose, floating, on_axis, promote, sum_in_float32
+from ..shaping.arrange import diagonal
 from .reduction import _reduce, or_nan
 from .sort import sort
 
@@ -312,14 +313,13 @@ def corrcoef(input: Tensor) -> Tensor:
     >>> F.corrcoef(net.input("x", (3, "T"))).shape
     (3, 3)
     """
-    if input.ndim < 2:
-        return binary(cov(input), cov(input), "DIV")
-    x = input if input.dtype.is_floating_point else L.cast(input, torch.float32)
-    centred = L.elementwise(x, L.reduce(x, "AVG", [1], True), "SUB")
-    unit = L.elementwise(centred, vector_norm(centred, 2, 1, True), "DIV")
-    found = L.matrix_multiply(unit, unit, op_b="TRANSPOSE")
-    found = binary(binary(found, -1.0, "MAX", x.dtype), 1.0, "MIN", x.dtype)
-    return L.squeeze(found, [0, 1]) if x.shape[0] == 1 else found
+    found = cov(input)
+    if found.ndim == 0:
+        return L.elementwise(found, found, "DIV")
+    deviation = L.unary(diagonal(found), "SQRT")
+    for axis in (0, 1):
+        found = L.elementwise(found, L.unsqueeze(deviation, [axis]), "DIV")
+    return binary(binary(found, -1.0, "MAX", found.dtype), 1.0, "MIN", found.dtype)
 
 
 @operation

@@ -12,10 +12,9 @@ from ...sizes.size import SizeLike, is_static, product, size_max
 from ..common import L, Network, ShapeError, Tensor, UnsupportedError, folding, operation, shape_text, torch
 from ..lowerings import lowered, way
 from ..operands import as_tensor, binary, combined
-from .separable import resized_by_layer, separable, transformation_of, why_not
+from .separable import MODES, resized_by_layer, separable, transformation_of, why_not
 from .taps import Taps, make_taps, number
 
-MODES = {"bilinear": "LINEAR", "nearest": "NEAREST", "bicubic": "CUBIC"}  # torch's name -> TensorRT's
 PADDINGS = {"zeros": "FILL", "border": "CLAMP", "reflection": "REFLECT"}
 
 

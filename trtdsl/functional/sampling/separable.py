@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..common import L, Tensor, np, torch
 from .taps import Taps, make_taps, resample
 
-LAYER = {"bilinear": "LINEAR", "nearest": "NEAREST", "bicubic": "CUBIC"}
+MODES = {"bilinear": "LINEAR", "nearest": "NEAREST", "bicubic": "CUBIC"}  # torch's name -> TensorRT's
 
 
 def why_not(x: Tensor, points: Sequence[Tensor] | None) -> str:
@@ -43,7 +43,7 @@ def transformation_of(x: Tensor, points: Sequence[Tensor], mode: str, padding_mo
 def resized_by_layer(x: Tensor, points: Sequence[Tensor], mode: str, transformation: str) -> Tensor:
     """One IResizeLayer that reads these points."""
     sizes = (len(_line(point, axis)) for axis, point in enumerate(points))
-    return L.resize(x, LAYER[mode], size=(*x.shape[:2], *sizes), coordinates=transformation, rounding="HALF_DOWN")
+    return L.resize(x, MODES[mode], size=(*x.shape[:2], *sizes), coordinates=transformation, rounding="HALF_DOWN")
 
 
 def _transformations(line: np.ndarray, size: int, mode: str, padding_mode: str) -> set[str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...sizes.size import INFINITY, SizeLike, bounds
+from ...sizes.size import SizeLike
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, broadcast, operation, torch
 from ..lowerings import lowered, way
-from ..operands import align, along, axis_of, binary, on_axis, promote, stretch
+from ..operands import align, along, axis_of, binary, doubled, on_axis, promote, stretch
 from ..pointwise.arithmetic import add, mul
 from ..pointwise.elementary import exp
 from ..shaping.create import counted, filled
@@ -16,6 +16,7 @@ from ..shaping.create import counted, filled
 # Up to this length a scan is made by doubling, which has fewer passes but touches everything in each: where the factors
 # of a pass are read, and where they are computed anew.
 SHORT, SHORT_DECAYS = 32, 16
+LOOP = ", or use lowering='loop'"
 
 
 @operation
@@ -154,7 +155,7 @@ def scalar(x: Tensor, value: float) -> Tensor:
 def _halving(a: _Factors, b: Tensor, axis: int, reverse: bool) -> Tensor:
     """Combines steps two by two, which halves the length, and fills in the results between."""
     length = b.shape[axis]
-    if _longest(length) <= a.short:
+    if 2 ** len(doubled(length, LOOP)) <= a.short:
         return _doubling(a, b, axis, reverse)
     half = (length + 1) // 2
     # Pairs end at the last step, or at the first one in reverse; a missing half has no effect.
@@ -177,7 +178,7 @@ def _every_other(
 
 def _doubling(a: _Factors, b: Tensor, axis: int, reverse: bool) -> Tensor:
     """After the pass with step s, (a, b) at t are those of the 2*s steps that end there, as one step."""
-    steps = _steps(b.shape[axis])
+    steps = doubled(b.shape[axis], LOOP)
     for step in steps:
         earlier = shifted(b, axis, step, reverse, mode="FILL", fill=scalar(b, 0.0))
         b = add(mul(a.tensor(), earlier), b)
@@ -185,22 +186,6 @@ def _doubling(a: _Factors, b: Tensor, axis: int, reverse: bool) -> Tensor:
             before = shifted(a.value, axis, step, reverse, mode="FILL", fill=scalar(b, a.one))
             a = a.times(a.made(before))
     return b
-
-
-def _steps(length: SizeLike) -> list[int]:
-    """The powers of two below the greatest length."""
-    longest = _longest(length)
-    return [1 << k for k in range((longest - 1).bit_length())] if longest > 1 else []
-
-
-def _longest(length: SizeLike) -> int:
-    longest = bounds(length)[1]
-    if longest >= INFINITY:
-        raise UnsupportedError(
-            f"the length {length} has no upper bound, which says how many passes are needed: "
-            "give the Dim a max, or use lowering='loop'"
-        )
-    return longest
 
 
 def shifted(x: Tensor, axis: int, step: int, reverse: bool, **mode: Any) -> Tensor:
@@ -263,7 +248,7 @@ Combine = Callable[[Sequence[Tensor], Sequence[Tensor]], list[Tensor]]
 def _scan_by_doubling(*operands: Tensor, combine: Combine, axes: list[int], reverse: bool) -> list[Tensor]:
     xs = list(operands)
     length = xs[0].shape[axes[0]]
-    steps = _steps(length)
+    steps = doubled(length, LOOP)
     if not steps:
         return xs
     place = counted(xs[0].network, length, torch.int32)

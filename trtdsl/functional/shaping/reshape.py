@@ -59,16 +59,6 @@ def view(input: Tensor, *shape: Any) -> Any:
 
 
 @operation
-def reshape_as(input: Tensor, other: Tensor) -> Tensor:
-    """``input`` in the shape of ``other``: IShuffleLayer.
-
-    >>> F.reshape_as(net.input("x", ("N", 6)), net.input("y", ("N", 2, 3))).shape
-    (N, 2, 3)
-    """
-    return L.shuffle(input, reshape=other.shape)
-
-
-@operation
 def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension: IShuffleLayer.
 
@@ -258,14 +248,20 @@ def expand(input: Tensor, *size: Any) -> Tensor:
     return stretch(x, wanted)
 
 
-@operation
-def expand_as(input: Tensor, other: Tensor) -> Tensor:
-    """``input`` expanded to the shape of ``other``: ISliceLayer with a stride of 0.
+def _as_other(change: Callable[[Tensor, Shape], Tensor], input: Tensor, other: Tensor) -> Tensor:
+    return change(input, other.shape)
 
-    >>> F.expand_as(net.input("x", (1, 3)), net.input("y", ("N", 3))).shape
-    (N, 3)
-    """
-    return expand(input, other.shape)
+
+reshape_as, expand_as = family(
+    _as_other,
+    """``input`` in the shape of ``other``: {}.
+
+    >>> F.{name}(net.input("x", (1, 6)), net.input("y", (1, 6))).shape
+    (1, 6)
+    """,
+    reshape_as=(reshape, "IShuffleLayer"),
+    expand_as=(expand, "ISliceLayer with a stride of 0"),
+)
 
 
 @operation

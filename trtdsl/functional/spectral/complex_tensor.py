@@ -10,6 +10,7 @@ from ...core.html import folded
 from ...definition.operation import PAIRS
 from ...sizes.shape import Shape, shape_text
 from ..common import DefinitionError, L, Network, ShapeError, Tensor, UnsupportedError, operation, torch
+from ..family import family
 from ..indexing.index import getitem
 from ..pointwise.arithmetic import add, atan2, div, hypot, mul, sub
 from ..pointwise.elementary import cos, exp, neg, sin
@@ -252,46 +253,34 @@ def polar(abs: Tensor, angle: Tensor) -> Any:
     return ComplexTensor(mul(abs, cos(angle)), mul(abs, sin(angle)))
 
 
-@operation
-def real(input: Any) -> Tensor:
-    """The real part; of a Tensor itself. No layer.
-
-    >>> F.real(net.input("x", ("N",))).shape
-    (N,)
-    """
-    return input.real if isinstance(input, ComplexTensor) else input
+def _part(part: Callable[[Any], Any], input: Any) -> Any:
+    return part(input)
 
 
-@operation
-def imag(input: Any) -> Tensor:
-    """The imaginary part of a complex value; no layer.
-
-    >>> z = F.view_as_complex(net.input("x", ("N", 2)))
-    >>> F.imag(z).shape
-    (N,)
-    """
+def _imag(input: Any) -> Tensor:
     if not isinstance(input, ComplexTensor):
         raise DefinitionError("imag takes a complex value, as torch does")
     return input.imag
 
 
-@operation
-def conj(input: Any) -> Any:
-    """The conjugate; of a Tensor itself: IUnaryLayer NEG.
-
-    >>> F.conj(net.input("x", ("N",))).shape
-    (N,)
-    """
-    return input.conj() if isinstance(input, ComplexTensor) else input
-
-
-@operation
-def angle(input: Any) -> Tensor:
-    """The angle of complex values: the layers of :func:`atan2`.
-
-    >>> F.angle(F.view_as_complex(net.input("x", ("N", 2)))).shape
-    (N,)
-    """
+def _angle(input: Any) -> Tensor:
     if isinstance(input, ComplexTensor):
         return input.angle()
     return atan2(L.elementwise(input, input, "SUB"), input)
+
+
+real, imag, conj, angle = family(
+    _part,
+    """{}
+
+    >>> F.{name}(F.view_as_complex(net.input("x", ("N", 2)))).shape
+    (N,)
+    """,
+    real=(lambda x: x.real if isinstance(x, ComplexTensor) else x, "The real part; of a Tensor itself. No layer."),
+    imag=(_imag, "The imaginary part of a complex value; no layer."),
+    conj=(
+        lambda x: x.conj() if isinstance(x, ComplexTensor) else x,
+        "The conjugate; of a Tensor itself: IUnaryLayer NEG.",
+    ),
+    angle=(_angle, "The angle of complex values: the layers of :func:`atan2`."),
+)
