@@ -42,16 +42,6 @@ class Move(NamedTuple):
     """With those of a shape tensor."""
 
 
-class Arrangement(NamedTuple):
-    """The Shuffles that bring a value to other dimensions, and what they cost together."""
-
-    moves: tuple[Move, ...] = ()
-    cost: float = 0.0
-    layers: int = 0
-    fits: bool = True
-    """Whether none of them needs more dimensions than TensorRT has."""
-
-
 class Matrix(NamedTuple):
     """An operand of a matrix product: as (batch, free, inner), or as (batch, inner, free) where ``inner_first``."""
 
@@ -59,9 +49,6 @@ class Matrix(NamedTuple):
     inner_first: bool
     moved: bool
     """Whether its elements have to move."""
-
-
-AS_IT_IS = Arrangement()
 
 
 class Costs:
@@ -75,7 +62,7 @@ class Costs:
         self._flat: dict[Axes, Labels] = {}
         self._elements: dict[Labels, int] = {}
         self._bytes: dict[Axes, int] = {}
-        self._arrangements: dict[tuple[Axes, Axes], Arrangement] = {}
+        self._arrangements: dict[tuple[Axes, Axes], tuple[Move, ...]] = {}
         self._matrices: dict[tuple[Axes, Labels, Labels, Labels], Matrix] = {}
 
     # -- facts ---------------------------------------------------------------------------------------------------------
@@ -112,17 +99,13 @@ class Costs:
 
     # -- one operand ---------------------------------------------------------------------------------------------------
 
-    def arrangement(self, source: Axes, target: Axes) -> Arrangement:
-        """How a value gets other dimensions: no operation, or one Shuffle; two where merged ones come apart."""
+    def moves(self, source: Axes, target: Axes) -> tuple[Move, ...]:
+        """How a value gets other dimensions: by no operation, or one Shuffle; two where merged ones come apart."""
         if source == target:
-            return AS_IT_IS
-        key = source, target
-        found = self._arrangements.get(key)
+            return ()
+        found = self._arrangements.get((source, target))
         if found is None:
-            moves = self._moves(source, target)
-            fits = all(len(move.price.axes) <= MAX_DIMS for move in moves)
-            cost, layers = sum(move.price.cost for move in moves), sum(move.layers for move in moves)
-            found = self._arrangements[key] = Arrangement(moves, cost, layers, fits)
+            found = self._arrangements[source, target] = self._moves(source, target)
         return found
 
     def _moves(self, source: Axes, target: Axes) -> tuple[Move, ...]:
@@ -137,7 +120,7 @@ class Costs:
         order = permutation(fine, target)
         assert order is not None
         moved = tuple([fine[axis] for axis in order])
-        return (self.move(source, moved, None, fine, order), *self.arrangement(moved, target).moves)
+        return (self.move(source, moved, None, fine, order), *self.moves(moved, target))
 
     def move(
         self,

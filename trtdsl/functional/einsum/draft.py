@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from ..common import MAX_DIMS, UnsupportedError
 from .costs import Costs, Move, Price
@@ -19,7 +20,8 @@ class Draft:
         self.axes: list[Axes] = []
         self.constant: list[bool] = []
         self.steps: list[Step] = []
-        self.notes: list[str] = []
+        self.notes: list[str] | None = None
+        """What is remarkable, while a step is recorded."""
         self.cost = 0.0
         self.layers = 0
         self.flops = 0
@@ -63,22 +65,25 @@ class Draft:
         target = tuple(source[axis] for axis in order)
         if target == source:
             return value
-        self.notes.append(f"{text(self.labels(value))} lies in memory as {text(self.costs.labels(target))}")
+        self._note(lambda: f"{text(self.labels(value))} lies in memory as {text(self.costs.labels(target))}")
         return self._shuffle(value, self.costs.move(source, target, tuple(order), moves=False))
 
     def arrange(self, value: int, target: Axes, why: str = "") -> int:
         """The value with the dimensions ``target``: no operation, or one Shuffle; two where merged ones come apart."""
-        for move in self.costs.arrangement(self.axes[value], target).moves:
+        for move in self.costs.moves(self.axes[value], target):
             if move.price.moved:
-                self._note(value, target, why)
+                self._note(partial(self._transposed, value, target, why))
             value = self._shuffle(value, move)
         return value
 
-    def _note(self, value: int, target: Axes, why: str) -> None:
+    def _note(self, note: Callable[[], str]) -> None:
+        if self.notes is not None:
+            self.notes.append(note())
+
+    def _transposed(self, value: int, target: Axes, why: str) -> str:
         after = text(self.costs.labels(target))
-        moved = 2 * self.costs.bytes_of(self.axes[value])
-        cost = "free: a constant" if self.constant[value] else f"{moved:,} bytes"
-        self.notes.append(f"transposes {text(self.labels(value))} to {after}{f', {why}' if why else ''} ({cost})")
+        cost = "free: a constant" if self.constant[value] else f"{2 * self.costs.bytes_of(self.axes[value]):,} bytes"
+        return f"transposes {text(self.labels(value))} to {after}{f', {why}' if why else ''} ({cost})"
 
     def _shuffle(self, value: int, move: Move) -> int:
         return self._append(Shuffle(value, move.first, move.axes, move.second), move.price, [value], move.layers)
@@ -114,28 +119,28 @@ class Draft:
         value = self._append(Multiply(x, y, wide), price, [x, y])
         return self.reduce(value, contracted, fused=True) if contracted else value
 
-    def matrix_multiply(
-        self, a: int, b: int, price: Price, transpose_a: bool, transpose_b: bool, flagged: float
-    ) -> int:
+    def matrix_multiply(self, matrices: Sequence[int], turned: Sequence[bool], price: Price, flags: float) -> int:
         """The product of the matrices in the last two dimensions of two values whose batch dimensions are aligned.
 
-        ``flagged`` is what the TRANSPOSE flags cost.
+        ``turned`` are the TRANSPOSE flags, which cost ``flags``.
         """
-        result = self._append(MatrixMultiply(a, b, transpose_a, transpose_b), price, [a, b])
-        self.cost += flagged
+        result = self._append(MatrixMultiply(*matrices, *turned), price, matrices)
+        self.cost += flags
         return result
 
     def unrolled(self, a: int, b: int, order: Labels, label: str) -> int:
         """The sum over one small label, product by product: no value is greater than the result."""
-        costs = self.costs
-        one, two, apart, target, result = unrolled_axes(costs, self.axes[a], self.axes[b], order, label)
+        costs, axis, total = self.costs, order.index(label), -1
+        mine, other = ({*self.labels(value)} for value in (a, b))
+        one, two = (tuple((name,) if name in own else () for name in order) for own in (mine, other))
+        target: Axes = tuple(() if name == label else (name,) for name in order)
         x = self.arrange(a, one, "to be multiplied in one order")
         y = self.arrange(b, two, "to be multiplied in one order")
-        axis, steps, total = order.index(label), costs.sizes[label], -1
+        steps = costs.sizes[label]
         for index in range(steps):
             parts = [
-                self._append(Take(source, axis, index), Price(axes, 0, 0, 0), [source])
-                for source, axes in zip((x, y), apart, strict=True)
+                self._append(Take(source, axis, index), Price((*axes[:axis], (), *axes[axis + 1 :]), 0, 0, 0), [source])
+                for source, axes in ((x, one), (y, two))
             ]
             product = self._append(Multiply(*parts, wide=True), costs.term(one, two, target, first=index == 0), parts)
             if index == 0:
@@ -143,17 +148,4 @@ class Draft:
                 continue
             price = costs.sum_of_terms(target, last=index == steps - 1)
             total = self._append(Add(total, product), price, [total, product])
-        return self.arrange(total, result)
-
-
-def unrolled_axes(
-    costs: Costs, a: Axes, b: Axes, order: Labels, label: str
-) -> tuple[Axes, Axes, tuple[Axes, Axes], Axes, Axes]:
-    """The dimensions of two operands in one order, of a part of each, of a part's product, and of the result."""
-    mine, other = set(costs.labels(a)), set(costs.labels(b))
-    axis = order.index(label)
-    one: Axes = tuple((name,) if name in mine else () for name in order)
-    two: Axes = tuple((name,) if name in other else () for name in order)
-    apart = tuple(tuple(() if k == axis else group for k, group in enumerate(axes)) for axes in (one, two))
-    target: Axes = tuple(() if name == label else (name,) for name in order)
-    return one, two, (apart[0], apart[1]), target, tuple(each for each in target if each)
+        return self.arrange(total, tuple(each for each in target if each))

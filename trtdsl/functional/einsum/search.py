@@ -16,7 +16,7 @@ from .equation import Equation, Labels, label_sizes
 from .paths import Path, greatest
 from .paths import paths as paths_of
 from .plan import Axes, EinsumPlan, Step, own_sizes, resolve
-from .ways import Value, Way, kinds_of, ways_of
+from .ways import Value, Way, kinds_of, price_of, ways_of
 
 BEAM = 6  # layouts of the values so far that are carried on to the next pair
 Order = tuple[int, ...]
@@ -164,9 +164,9 @@ class _Best:
         (value,) = state.values
         cost, layers = state.cost, state.layers
         if value.axes != self.want and not value.constant:
-            arrangement = self.costs.arrangement(value.axes, target)
-            cost += arrangement.cost
-            layers += arrangement.layers + (target != self.want)
+            moves = self.costs.moves(value.axes, target)
+            cost += sum(move.price.cost for move in moves)
+            layers += sum(move.layers for move in moves) + (target != self.want)
         rank = (cost, layers, state.cost, state.layers)  # the last two decide between plans that cost the same
         if cost <= self.most and rank < self._rank:
             self.state, self.target, self.most, self._rank = state, target, cost, rank
@@ -265,8 +265,9 @@ def _step(
 ) -> int:
     """What ``append`` gives, with a Step of the operations that it appends; ``kinds`` are the labels by kind."""
     start, flops, moved, values = len(draft.operations), draft.flops, draft.moved, len(draft.axes)
-    draft.notes = []
+    draft.notes = notes = []
     result = append()
+    draft.notes = None
     draft.steps.append(
         Step(
             kind=kind,
@@ -274,7 +275,7 @@ def _step(
             result=result,
             labels=tuple(draft.labels(value) for value in (*operands, result)),
             operations=range(start, len(draft.operations)),
-            notes=tuple(draft.notes),
+            notes=tuple(notes),
             flops=draft.flops - flops,
             bytes=draft.moved - moved,
             elements=max((draft.costs.elements(draft.labels(k)) for k in range(values, len(draft.axes))), default=0),
@@ -309,13 +310,13 @@ def _along(
             kinds = kinds_of(one, two, _kept(equation, [costs.labels(value.axes) for value in rest]))
             cheapest: dict[Axes, _State] = {}
             for way in ways_of(costs, one, two, kinds, prefer, limit, integers):
-                price = way.price(costs, a, b)
+                price = price_of(way, costs, a, b)
                 if price is None:
                     stuck = _State((), 0, 0, pair, way, state)
                     continue
-                cost, layers, axes = state.cost + price.cost, state.layers + price.layers, price.axes
+                cost, layers, axes = state.cost + price[0], state.layers + price[1], price[2]
                 known = cheapest.get(axes)
-                if price.cost > best.rest(state) or (known is not None and (cost, layers) >= known[1:3]):
+                if price[0] > best.rest(state) or (known is not None and (cost, layers) >= known[1:3]):
                     continue
                 value = Value(axes, a.constant and b.constant)
                 made = cheapest[axes] = _State((*rest, value), cost, layers, pair, way, state)

@@ -1,4 +1,4 @@
-"""The ways to contract two operands: each has a price, which the search compares, and operations."""
+"""The ways to contract two operands: each drafts its operations, whose price the search compares."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ...definition.network import MAX_DIMS
-from .costs import Costs, Matrix, Price
-from .draft import Draft, unrolled_axes
+from ..common import UnsupportedError
+from .costs import Costs
+from .draft import Draft
 from .equation import Labels
 from .plan import Axes
 
@@ -23,14 +23,6 @@ class Value(NamedTuple):
     constant: bool
 
 
-class WayPrice(NamedTuple):
-    """What a way costs, and the dimensions of its result."""
-
-    cost: float
-    layers: int
-    axes: Axes
-
-
 class MatrixProduct(NamedTuple):
     """A product of matrices (batch, m, k) and (batch, k, n); ``swap``: the second operand is the left one."""
 
@@ -42,44 +34,24 @@ class MatrixProduct(NamedTuple):
 
     kind = "matrix product"
 
-    def price(self, costs: Costs, a: Value, b: Value) -> WayPrice | None:
-        """What it costs; None where it needs more dimensions than TensorRT has."""
-        x, y = (b, a) if self.swap else (a, b)
-        left, right, product, flags = self._product(costs, x, y)
-        lefts, rights = costs.arrangement(x.axes, left.axes), costs.arrangement(y.axes, right.axes)
-        if len(product.axes) > MAX_DIMS or not (lefts.fits and rights.fits):
-            return None
-        if x.constant and y.constant:
-            return WayPrice(0, 0, product.axes)
-        cost, layers = product.cost + flags, 1
-        if not x.constant:
-            cost, layers = cost + lefts.cost, layers + lefts.layers
-        if not y.constant:
-            cost, layers = cost + rights.cost, layers + rights.layers
-        return WayPrice(cost, layers, product.axes)
-
-    def _product(self, costs: Costs, x: Value, y: Value) -> tuple[Matrix, Matrix, Price, float]:
-        """The two matrices, their product, and what the TRANSPOSE flags cost."""
-        batch, rows, columns, inner = self.batch, self.m, self.n, self.k
-        left, right = costs.matrix(x.axes, batch, rows, inner), costs.matrix(y.axes, batch, columns, inner)
-        read = costs.bytes_of(x.axes) + costs.bytes_of(y.axes)
-        one_right = not left.inner_first and not any(right.axes[:-2])
-        product = costs.matrix_product(batch, rows, columns, inner, read, one_right=one_right)
-        copied = 0  # an operand that is moved anyway can be moved once more in the same go
-        if left.inner_first and not left.moved and not x.constant:
-            copied += costs.bytes_of(x.axes)
-        if not right.inner_first and not right.moved and not y.constant:
-            copied += costs.bytes_of(y.axes)
-        return left, right, product, costs.flags(copied, product.axes)
-
     def draft(self, draft: Draft, a: int, b: int) -> int:
         """Appends its operations; the number of the result."""
-        x, y = (b, a) if self.swap else (a, b)
-        values = [Value(draft.axes[value], draft.constant[value]) for value in (x, y)]
-        left, right, product, flags = self._product(draft.costs, *values)
-        x = draft.arrange(x, left.axes, "rows and contracted together")
-        y = draft.arrange(y, right.axes, "columns and contracted together")
-        return draft.matrix_multiply(x, y, product, left.inner_first, not right.inner_first, flags)
+        costs = draft.costs
+        values = (b, a) if self.swap else (a, b)
+        axes, read = [draft.axes[value] for value in values], 0
+        left, right = (costs.matrix(own, self.batch, free, self.k) for own, free in zip(axes, (self.m, self.n)))
+        turned = left.inner_first, not right.inner_first
+        copied = 0  # an operand that is moved anyway can be moved once more in the same go
+        for value, own, matrix, flag in zip(values, axes, (left, right), turned):
+            read += costs.bytes_of(own)
+            copied += costs.bytes_of(own) if flag and not matrix.moved and not draft.constant[value] else 0
+        one_right = not left.inner_first and not any(right.axes[:-2])
+        product = costs.matrix_product(self.batch, self.m, self.n, self.k, read, one_right=one_right)
+        matrices = [
+            draft.arrange(value, matrix.axes, f"{free} and contracted together")
+            for value, matrix, free in zip(values, (left, right), ("rows", "columns"))
+        ]
+        return draft.matrix_multiply(matrices, turned, product, costs.flags(copied, product.axes))
 
 
 class ElementwiseProduct(NamedTuple):
@@ -92,24 +64,6 @@ class ElementwiseProduct(NamedTuple):
     def kind(self) -> str:
         """The name of the step."""
         return "multiply and sum" if self.contracted else "multiply"
-
-    def price(self, costs: Costs, a: Value, b: Value) -> WayPrice | None:
-        """What it costs; None where it needs more dimensions than TensorRT has."""
-        one, two, result = costs.aligned(a.axes, b.axes, self.order, self.contracted)
-        x, y = costs.arrangement(a.axes, one), costs.arrangement(b.axes, two)
-        if len(result) > MAX_DIMS or not (x.fits and y.fits):
-            return None
-        cost, layers = costs.elementwise_product(one, two, result, summed=bool(self.contracted)).cost, 1
-        if self.contracted:
-            axes, price = costs.reduction(result, self.contracted, fused=True)
-            result = price.axes
-            cost, layers = (cost + price.cost, layers + 1) if axes else (cost, layers)
-        if a.constant and b.constant:
-            return WayPrice(0, 0, result)
-        for value, arrangement in ((a, x), (b, y)):
-            if not value.constant:
-                cost, layers = cost + arrangement.cost, layers + arrangement.layers
-        return WayPrice(cost, layers, result)
 
     def draft(self, draft: Draft, a: int, b: int) -> int:
         """Appends its operations; the number of the result."""
@@ -124,30 +78,26 @@ class AddedProducts(NamedTuple):
 
     kind = "products added up"
 
-    def price(self, costs: Costs, a: Value, b: Value) -> WayPrice | None:
-        """What it costs; None where it needs more dimensions than TensorRT has."""
-        one, two, _, target, result = unrolled_axes(costs, a.axes, b.axes, self.order, self.label)
-        x, y, last = costs.arrangement(a.axes, one), costs.arrangement(b.axes, two), costs.arrangement(target, result)
-        if len(target) > MAX_DIMS or not (x.fits and y.fits):
-            return None
-        if a.constant and b.constant:
-            return WayPrice(0, 0, result)
-        steps = costs.sizes[self.label]
-        cost = costs.term(one, two, target, first=True).cost + last.cost
-        cost += (steps - 1) * costs.term(one, two, target, first=False).cost
-        cost += costs.sum_of_terms(target, last=True).cost if steps > 1 else 0
-        layers = 2 * steps - 1 + last.layers
-        for value, arrangement in ((a, x), (b, y)):
-            if not value.constant:
-                cost, layers = cost + arrangement.cost, layers + arrangement.layers + steps
-        return WayPrice(cost, layers, result)
-
     def draft(self, draft: Draft, a: int, b: int) -> int:
         """Appends its operations; the number of the result."""
         return draft.unrolled(a, b, self.order, self.label)
 
 
 Way = MatrixProduct | ElementwiseProduct | AddedProducts
+
+
+def price_of(way: Way, costs: Costs, a: Value, b: Value) -> tuple[float, int, Axes] | None:
+    """What a way costs, its layers, and the dimensions of its result.
+
+    None where it needs more dimensions than TensorRT has.
+    """
+    draft = Draft(costs)
+    values = [draft.operand(*value) for value in (a, b)]
+    try:
+        result = way.draft(draft, *values)
+    except UnsupportedError:
+        return None
+    return draft.cost, draft.layers, draft.axes[result]
 
 
 def kinds_of(one: Labels, two: Labels, keep: Iterable[str]) -> dict[str, Labels]:
