@@ -1435,7 +1435,7 @@ def cummin(input: Tensor, dim: int) -> Selected:
     """
 
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1) -> Tensor:
-    """The area below the line through ``y`` at ``x``, or steps of ``dx``: ISliceLayers, IElementWiseLayers, IReduceLayer.
+    """The area below the line through ``y`` at ``x``, or steps of ``dx``: ISliceLayers, IElementWiseLayers, a sum.
 
     >>> F.trapezoid(net.input("y", (2, 9))).shape[0]
     2

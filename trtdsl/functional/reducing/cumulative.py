@@ -162,7 +162,7 @@ trapezoid, cumulative_trapezoid = family(
     """,
     trapezoid=(
         lambda areas, axis: L.reduce(areas, "SUM", [axis]),
-        "through ``y`` at ``x``, or steps of ``dx``: ISliceLayers, IElementWiseLayers, IReduceLayer.",
+        "through ``y`` at ``x``, or steps of ``dx``: ISliceLayers, IElementWiseLayers, a sum.",
     ),
     cumulative_trapezoid=(
         lambda areas, axis: L.cumulative(areas, axis, "SUM"),
