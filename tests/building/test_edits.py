@@ -1,6 +1,7 @@
 """Edits of a file: what torch computes of the text before and after, and where nothing is edited."""
 
 import ast
+import random
 from types import SimpleNamespace
 
 import pytest
@@ -65,6 +66,7 @@ WRITTEN = {
     "in a loop of a branch": (4, "qd", [
         "for _ in range(2):", "    if q.shape[0]:", "        s = q @ k.mT",
         "        q = F.tanh(s.softmax(-1) @ v @ v.mT @ k)", "return q"]),
+    "in place": (4, "qd", ["s = q @ k.mT", "s *= 0.3", "s += b", "s = s.softmax(-1)", "return s @ v"]),
     "a name that is bound anew": (4, "qd", [
         "x = q @ k.mT", "x = x * 0.1", "x = x.softmax(-1)", "x = x @ v", "return x * x"]),
 }  # fmt: skip
@@ -125,3 +127,67 @@ def test_a_long_call_has_its_arguments_in_a_line_of_their_own():
     data = body(f"{long} = q", f"return F.tanh(F.softmax({long} @ k.mT * 0.1767766952966369, -1) @ {long})")
     lines = edited(data).decode().splitlines()
     assert max(map(len, lines)) <= 120 and lines[-2] == f"        {long}, k, {long}, scale=0.1767766952966369"
+
+
+def random_attention(seed):
+    """A function that computes attention in one of many ways, and its operands."""
+    draw = random.Random(seed)
+    batch = "ab"[: draw.choice((1, 2))]
+    orders = {name: "".join(draw.sample(batch + ends, len(batch) + 2)) for name, ends in
+              (("q", "id"), ("k", "jd"), ("v", "je"), ("s", "ij"), ("w", "ij"), ("y", "ie"))}  # fmt: skip
+    if draw.random() < 0.6:
+        orders["s"] = batch + "ij"
+    lines = []
+
+    def step(text):
+        """The text itself, or a name that it is given."""
+        if draw.random() < 0.5:
+            return f"({text})"
+        name = draw.choice(("s", "x", f"x{len(lines)}"))
+        lines.append(f"{name} = {text}")
+        return name
+
+    def ordered(text, have, want):
+        return text if have == want else f"{text}.permute({', '.join(str(have.index(each)) for each in want)})"
+
+    def einsum(a, b, made):
+        (first, x), (second, y) = draw.sample((a, b), 2)
+        return f'F.einsum("{x},{y}->{made}", {first}, {second})'
+
+    def matmul(a, b, lead, ends, made):
+        first, second = ordered(a[0], a[1], lead + ends[0]), ordered(b[0], b[1], lead + ends[1])
+        text = draw.choice((f"({first} @ {second})", f"F.matmul({first}, {second})"))
+        return ordered(text, lead + ends[2], made)
+
+    q, k, v = (("q", orders["q"]), ("k", orders["k"]), ("v", orders["v"]))
+    by_einsum = [draw.random() < 0.6 for _ in range(2)]
+    scores = einsum(q, k, orders["s"]) if by_einsum[0] else matmul(q, k, batch, ("id", "dj", "ij"), orders["s"])
+    scores = step(scores)
+    if draw.random() < 0.7:
+        scores = step(draw.choice((f"{scores} * 0.3", f"0.3 * {scores}", f"{scores} / 3", f"{scores} / 2 ** 0.5")))
+    if orders["s"][-2:] == "ij" and draw.random() < 0.6:
+        scores = step(draw.choice((f"{scores} + b", f"b + {scores}", f'{scores}.masked_fill(m, float("-inf"))')))
+    axis = orders["s"].index("j")
+    axis = draw.choice((axis, axis - len(batch) - 2))
+    weights = step(draw.choice((f"F.softmax({scores}, {axis})", f"{scores}.softmax(dim={axis})")))
+    weights = step(ordered(weights, orders["s"], orders["w"]))
+    w = (weights, orders["w"])
+    result = einsum(w, v, orders["y"]) if by_einsum[1] else matmul(w, v, batch, ("ij", "je", "ie"), orders["y"])
+    lines.append(f"return {result}")
+    sizes = {"a": 2, "b": 3, "i": 5, "j": 7, "d": 4, "e": 6}
+    generator = torch.Generator().manual_seed(seed)
+    given = [torch.randn([sizes[each] for each in orders[name]], generator=generator) for name in "qkv"]
+    given += [torch.randn(5, 7, generator=generator), torch.rand(5, 7, generator=generator) > 0.7]
+    return body(*lines), given
+
+
+def test_random_ways_to_write_attention_become_calls_that_compute_the_same():
+    edited_ones = 0
+    for seed in range(400):
+        data, given = random_attention(seed)
+        found, wanted = edited(data), computed(data, *given)
+        edited_ones += b"scaled_dot_product_attention" in found
+        got = computed(found, *given)
+        assert got.shape == wanted.shape, data.decode()
+        assert torch.allclose(got, wanted, atol=1e-5, equal_nan=True), data.decode()
+    assert edited_ones == 400

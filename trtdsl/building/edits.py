@@ -52,7 +52,7 @@ def edits_of(data: bytes) -> list[Edit]:
     """
     try:
         data.decode()
-        tree = ast.parse(data)
+        tree = _Assigned().visit(ast.parse(data))
     except (UnicodeDecodeError, SyntaxError, ValueError):
         return []
     functional = _functional(tree)
@@ -64,9 +64,20 @@ def edits_of(data: bytes) -> list[Edit]:
             for block in _blocks(function):
                 code = _Code(data, functional, function, block)
                 for at, statement in enumerate(block):
-                    if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Expr)):
+                    if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr)):
                         found += _of_statement(code, at, found)
     return sorted(found, key=lambda edit: edit.first)
+
+
+class _Assigned(ast.NodeTransformer):
+    """Makes ``s = s * 2`` of ``s *= 2``."""
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:
+        if not isinstance(node.target, ast.Name) or isinstance(node.op, ast.MatMult):
+            return node
+        read = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
+        value = ast.copy_location(ast.BinOp(read, node.op, node.value), node)
+        return ast.copy_location(ast.Assign([node.target], value), node)
 
 
 def _of_statement(code: _Code, at: int, known: Sequence[Edit]) -> Iterator[Edit]:
