@@ -48,6 +48,31 @@ def test_a_gather_that_is_fused_into_a_reduction_reads_its_rows(program_of, cons
     assert [operand.bytes for operand in launch.reads] == [4 * 7 * 64 * FLOAT, 4 * 7 * 8]
 
 
+@pytest.mark.parametrize("batch", [2, td.Dim("N", min=1, opt=2, max=4)], ids=["static", "dynamic"])
+def test_a_gather_in_a_kernel_whose_name_is_cut_off_reads_its_rows(program_of, batch):
+    """TensorRT names no more than some twenty operations of a kernel: its source tells what it gathers."""
+
+    def net_of(net):
+        x, places = net.input("x", (batch, 4096, 16)), net.input("i", (5,), "int64")
+        steps = [F.sin, F.abs, F.exp, F.sqrt, F.tanh, F.sigmoid, F.cos] * 3
+        for step in steps:
+            places = (step(places.float() / 7) * 6).to(torch.int64)
+        return F.index_select(x, 1, places) * 2
+
+    (launch,) = program_of(net_of).launches
+    assert launch.name.endswith("Etc")
+    assert sorted(operand.bytes for operand in launch.reads) == [5 * 8, 2 * 5 * 16 * FLOAT]
+
+
+def test_parts_of_a_concatenation_read_their_part(program_of):
+    def net_of(net):
+        x = net.input("x", (2, 64, 32))
+        return F.cat([x[:, :3], F.relu(x[:, 5:6]), x[:, 60:].exp()], 1)
+
+    (launch,) = program_of(net_of).launches
+    assert [operand.bytes for operand in (*launch.reads, *launch.writes)] == [2 * 8 * 32 * FLOAT] * 2
+
+
 def test_a_scatter_touches_what_it_updates(program_of):
     def update(net):
         cache, places = net.input("c", (1000, 64)), net.input("i", (3, 1), "int64")

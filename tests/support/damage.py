@@ -356,10 +356,10 @@ def readers(folder: Path) -> list[Reader]:
     def contents(path: Path) -> None:
         data = path.read_bytes()
         found = Contents(data)
-        _ = found.sources, found.body_pools
+        _ = found.body_pools
         programs = read_plan(data, "tensorrt-rtx", backend.version).programs
         for text in programs:
-            found.constants(text, programs)
+            found.constants(text, programs), text.sources()
 
     def weights_of(path: Path) -> None:
         opened = Weights(path)

@@ -18,11 +18,8 @@ Kind = Literal[
 
 REARRANGING = frozenset({"Move", "Tran", "Resh", "Slic", "Conc", "Repl", "Copy", "Flip", "Reve", "Expa"})
 """Parts of a generated kernel's name that move values and compute none: Move changes the order in memory."""
-PICKING = frozenset({"Slic", "Gath"})
-"""Parts that read no more of an operand than there are elements in what they give."""
 FREE = REARRANGING | {"Gath", "Cast", "Sele", "Iota"}
 """Parts without floating-point operations."""
-TRUNCATED = "Etc"
 
 STATEMENTS: dict[str, Kind] = {
     "corrltn": "convolution",
@@ -61,11 +58,6 @@ def parts(name: str) -> list[str]:
     return PART.findall(name.removeprefix("__myl_"))
 
 
-def scatters(record: Record) -> bool:
-    """Whether a generated kernel writes into a tensor that is there: a scatter, a cache's update."""
-    return "Scat" in parts(record.text("name"))
-
-
 def kind_of(statement: str, record: Record) -> Kind:
     """The kind of a launch."""
     if statement in ("function", "runtime_function", "runtime_fusion"):
@@ -76,7 +68,7 @@ def kind_of(statement: str, record: Record) -> Kind:
         if "_mha" in name:
             return "attention"
         kind = KERNELS.get(record.text("kernel_kind"), "other")
-        made_of = parts(name) if name.startswith("__myl_") else [TRUNCATED]
+        made_of = parts(name) if name.startswith("__myl_") else ["Etc"]
         if kind in ("pointwise", "rearranging"):
             if REARRANGING.issuperset(made_of):
                 return "rearranging"

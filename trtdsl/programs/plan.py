@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property, partial
 
 from ..core.backend import EXAMINED as VERSIONS
 from ..core.errors import ProgramDamagedError, UnreadableProgramError
@@ -30,6 +30,10 @@ DTYPES = {
     "fp4": "float4_e2m1fn_x2", "fp4_e2m1": "float4_e2m1fn_x2",
 }  # fmt: skip
 """torch's name where the plan has another."""
+
+SOURCE = re.compile(rb"\0\0\0\0(?P<length>[\s\S]{4})(?=#(?:undef|ifdef) __HAS_)")
+KERNEL = re.compile(r'extern "C" __global__ void\s+(?:__launch_bounds__\([^)]*\)\s+)?(\w+)\s*\(')
+"""How a kernel begins, in its source."""
 
 PRODUCTS = {"tensorrt": "TensorRT", "tensorrt-rtx": "TensorRT-RTX"}
 
@@ -78,6 +82,8 @@ class ProgramText:
     sections: dict[str, list[Statement]]
     bodies: list[ProgramText] = field(default_factory=list)
     """Of the launches that are compiled where they run, in the order of their numbers."""
+    sources: Callable[[], Mapping[str, str]] = dict
+    """The C++ that each generated kernel stands in, by the kernel's name; two variants share one source."""
 
     @cached_property
     def header(self) -> dict[str, Value]:
@@ -175,14 +181,16 @@ def read_plan(data: bytes, product: str, version: str, label: str = "this plan")
             f"{label} holds no program that trtdsl can read: it is of {PRODUCTS.get(product, product)} {version}, "
             f"and the text of TensorRT-RTX {VERSIONS[0]} to {VERSIONS[-1]} is known"
         )
-    return PlanTexts(version, read_texts(_texts(data), label))
+    return PlanTexts(version, read_texts(_texts(data), label, cache(partial(_sources, data))))
 
 
-def read_texts(texts: Sequence[str], label: str = "this plan") -> tuple[ProgramText, ...]:
+def read_texts(
+    texts: Sequence[str], label: str = "this plan", sources: Callable[[], Mapping[str, str]] = dict
+) -> tuple[ProgramText, ...]:
     """The programs, each with the bodies that follow it, from a plan's texts."""
     programs: list[ProgramText] = []
     for text in texts:
-        program = ProgramText(read_sections(text))
+        program = ProgramText(read_sections(text), sources=sources)
         kind = program.header.get("version")
         if "main" not in program.sections or "descriptors" not in program.sections or kind not in (PROGRAM, BODY):
             raise UnreadableProgramError(
@@ -210,6 +218,18 @@ def _texts(data: bytes) -> list[str]:
             start = begin + length
         start = data.find(MARK, max(start, begin))
     return texts
+
+
+def _sources(data: bytes) -> dict[str, str]:
+    """The sources by their kernels' names: four zeros, the text's length, the text."""
+    found: dict[str, str] = {}
+    for match in SOURCE.finditer(data):
+        begin = match.end()
+        length = int.from_bytes(match["length"], "little")
+        if length <= len(data) - begin:
+            text = data[begin : begin + length].decode("utf-8", "replace").rstrip("\0")
+            found |= dict.fromkeys(KERNEL.findall(text), text)
+    return found
 
 
 def plain(name: str) -> str:

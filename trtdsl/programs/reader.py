@@ -17,20 +17,17 @@ from .grammar import Record
 from .graph import Launch, Operand, ProgramTensor
 from .host_sizes import Scalars, Walk, evaluate_sizes, name_sizes, walk
 from .launches import (
-    PICKING,
     QUIET,
-    TRUNCATED,
     Shape,
     epilogue_of,
     flops_of,
     kind_of,
-    parts,
     places_of,
-    scatters,
     shape_of,
 )
 from .plan import BITS, DTYPES, SHAPE_INPUT, Descriptor, ProgramText, plain
 from .program import ALIGNMENT, Program, Region
+from .touching import most_touched
 
 T = TypeVar("T")
 PLACES = {"accelerator": "device", "host": "host", "hostpinned": "host"}
@@ -301,59 +298,32 @@ class _Reader:
         """
         if not isinstance(record, Record) or not self._is_launch(kind, record):
             return (), ()
-        read, written = self._tensors(_inputs(record)), self._tensors(_outputs(record))
-        in_place = {tensor.name for tensor in written} & {tensor.name for tensor in read} if scatters(record) else set()
-        updates: dict[str, int] = {}
-        for tensor in read:
-            if tensor.name not in in_place and not tensor.constant:
-                updates[tensor.dtype] = max(tensor.bytes, updates.get(tensor.dtype, 0))
-        if in_place:  # only the elements that are updated are touched, and they are written: no more than are read
-            read = [tensor for tensor in read if tensor.name not in in_place]
-        most = self._most_read(kind, record, read, written)
-        reads = []
-        for tensor in read:
-            elements = math.prod(tensor.shape)
-            if tensor.constant and elements == 1:
-                continue
-            part = 1 if most is None or elements <= most else most / elements
-            reads.append(Operand(tensor.name, math.ceil(tensor.bytes * part)))
-        if not in_place:
-            return tuple(reads), tuple(Operand(tensor.name, tensor.bytes) for tensor in written)
-        return tuple(reads), tuple(
-            Operand(tensor.name, min(tensor.bytes, updates.get(tensor.dtype, tensor.bytes))) for tensor in written
+        touched = self._touched(kind, record)
+        reads, writes = (
+            [
+                Operand(tensor.name, int(min(tensor.bytes, most * BITS[self.text.tensors[tensor.name].dtype] / 8)))
+                for tensor, names in self._tensors(names)
+                if (most := sum(touched.get(name, (math.inf, math.inf))[which] for name in names))
+            ]
+            for which, names in enumerate((_inputs(record), _outputs(record)))
         )
+        factors = {each.name for each in self.tensors.values() if each.constant and math.prod(each.shape) == 1}
+        return tuple(each for each in reads if each.tensor not in factors), tuple(writes)
 
-    def _most_read(
-        self, kind: str, record: Record, read: Sequence[ProgramTensor], written: Sequence[ProgramTensor]
-    ) -> int | None:
-        """The most elements that a kernel reads of one operand; None where it may read it as a whole.
+    def _touched(self, kind: str, record: Record) -> dict[str, tuple[float, float]]:
+        """The most elements that a generated kernel reads and writes of each operand."""
+        name = record.text("fqn")
+        source = self.text.sources().get(name, "") if kind in ("function", "runtime_function") else ""
+        return most_touched(source, name, record.texts("args"), self.scalars.values) if source else {}
 
-        Each slice or gather of a pointwise kernel is no larger than what the kernel writes. A gather that a reduction
-        begins with reads a row of its operand for each index, or less.
-        """
-        if kind not in ("function", "runtime_function") or record.text("kernel_kind") not in ("1", "8", "2", "16"):
-            return None
-        made_of = parts(record.text("name"))
-        picks = sum(part in PICKING for part in made_of)
-        if not picks or TRUNCATED in made_of:
-            return None
-        most = picks * max((math.prod(tensor.shape) for tensor in written), default=0)
-        if record.text("kernel_kind") in ("1", "8"):
-            return most
-        indices = [math.prod(tensor.shape) for tensor in read if tensor.dtype in ("int32", "int64")]
-        if made_of[0] != "Gath" or picks != 1 or not indices:
-            return None
-        rows = [math.prod(tensor.shape[1:]) for tensor in read if tensor.dtype not in ("int32", "int64")]
-        return min(most, max(rows, default=most)) * max(indices)
-
-    def _tensors(self, names: Iterable[str]) -> list[ProgramTensor]:
-        """The device's tensors of these names, each once; equal views of one tensor count as one."""
-        found: dict[tuple[Any, ...], ProgramTensor] = {}
-        for name in names:
+    def _tensors(self, names: Iterable[str]) -> list[tuple[ProgramTensor, list[str]]]:
+        """The device's tensors of these names, each once with its names; equal views of one tensor count as one."""
+        found: dict[tuple[Any, ...], tuple[ProgramTensor, list[str]]] = {}
+        for name in dict.fromkeys(names):
             if self._on_device(name):
                 tensor = self._tensor(name)
                 place = (tensor.view_of, tensor.offset, tensor.shape, tensor.order) if tensor.view_of else (name,)
-                found.setdefault(place, tensor)
+                found.setdefault(place, (tensor, []))[1].append(name)
         return list(found.values())
 
     def _tensor(self, name: str) -> ProgramTensor:

@@ -21,7 +21,7 @@ def test_constants_and_kernels_are_found():
     assert weight.numpy().tobytes() in contents.constants(text).values()
     names = [record.text("fqn") for kind, record in text.statements if kind == "function"]
     assert names
-    assert all(f"void {name}(" in contents.sources[name] for name in names)
+    assert all(f"void {name}(" in text.sources()[name] for name in names)
 
 
 @pytest.mark.parametrize("scales", [1, 2])

@@ -1,8 +1,7 @@
-"""What stands in a plan beside its texts: the source of every generated kernel, and the constants."""
+"""The constants of a plan, which stand beside its texts."""
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +10,6 @@ from functools import cached_property
 from ...core.errors import ProgramDamagedError
 from ..plan import BITS, Descriptor, ProgramText
 
-SOURCE = re.compile(rb"\0\0\0\0(?P<length>[\s\S]{4})(?=#(?:undef|ifdef) __HAS_)")
-KERNEL = re.compile(r'extern "C" __global__ void\s+(?:__launch_bounds__\([^)]*\)\s+)?(\w+)\s*\(')
 POOL_ALIGNMENT = 128  # of each constant but the last
 FILE_TAIL = 4  # bytes behind the pool
 CODE_END = b"\x8f\x8b\x8d\x8b"
@@ -28,18 +25,6 @@ class Contents:
     """The bytes of a plan, and what they hold."""
 
     data: bytes
-
-    @cached_property
-    def sources(self) -> dict[str, str]:
-        """The CUDA C++ that each generated kernel stands in, by the kernel's name; two variants share one source."""
-        found: dict[str, str] = {}
-        for match in SOURCE.finditer(self.data):
-            begin = match.end()
-            length = int.from_bytes(match["length"], "little")
-            if length <= len(self.data) - begin:
-                text = self.data[begin : begin + length].decode("utf-8", "replace").rstrip("\0")
-                found |= dict.fromkeys(KERNEL.findall(text), text)
-        return found
 
     @cached_property
     def body_pools(self) -> list[dict[str, bytes]]:

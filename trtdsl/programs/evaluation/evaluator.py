@@ -315,10 +315,10 @@ class Evaluation:
             self.compiled = compile_kernels(kernels.values())
 
     def _kernel(self, name: str) -> Kernel:
-        if name not in self.contents.sources:
+        if name not in self.text.sources():
             raise UnevaluatedProgramError(f"the plan has no source of the kernel {name}")
         if name not in self.kernels:
-            self.kernels[name] = replace(kernel_of(name, self.contents.sources[name]), marks=self.count)
+            self.kernels[name] = replace(kernel_of(name, self.text.sources()[name]), marks=self.count)
         return self.kernels[name]
 
     def _variant(self, record: Record) -> tuple[str, Record]:

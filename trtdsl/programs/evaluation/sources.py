@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ...core.errors import ProgramDamagedError, UnevaluatedProgramError
+from ..plan import KERNEL
+from ..touching import VARIANT, variant_of
 
 BUILTINS_END = re.compile(
     r"/\*__MYELIN_NVRTC_KGEN_BUILTINS_END__\*/|"
@@ -28,8 +30,6 @@ TYPE_HEADERS = ("cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h")
 
 INCLUDE = re.compile(r'^#include\s+["<]([\w./]+)[">]\s*\n', re.MULTILINE)
 TYPE_SWITCH = re.compile(r"^#(?:undef|define) __HAS_(?:FP16|BF16|FP8)\b.*\n", re.MULTILINE)
-VARIANT = re.compile(r'(?=^extern "C" __global__ void\b)', re.MULTILINE)
-NAME = re.compile(r'extern "C" __global__ void\s+(?:__launch_bounds__\([^)]*\)\s+)?(\w+)\s*\(')
 BOUND = re.compile(r"__launch_bounds__\((\d{1,9})\b")
 DYNAMIC_SHARED = re.compile(r"extern\s+(?:__align__\(\d+\)\s+)?__shared__\s+char\s+(\w+)\[\];")
 ASSEMBLY = re.compile(r'\basm\s*(?:volatile\s*)?\((?P<inside>(?:"(?:[^"\\]|\\.)*"|[^";])*)\);')
@@ -79,19 +79,21 @@ def kernel_of(name: str, source: str) -> Kernel:
             raise UnevaluatedProgramError(
                 f"the kernel {name} uses NVIDIA's header {header}, whose functions are not known"
             )
-    shared, *variants = VARIANT.split(tail)
-    for variant in variants:
-        match = NAME.match(variant)
-        if match is not None and match[1] == name:
-            body = shared + variant.replace(match[0], f"__global__ void {name}(", 1)
-            headers = tuple(dict.fromkeys(OWN_HEADERS[header] for header in included if header in OWN_HEADERS))
-            barrier = BARRIER.search(body) is not None
-            bound = BOUND.search(match[0])
-            most = int(bound[1]) if bound is not None else None
-            return Kernel(
-                name, _builtins(head), _enclosed(name, _on_host(INCLUDE.sub("", body))), barrier, headers, most
-            )
-    raise UnevaluatedProgramError(f"the plan has no source of the kernel {name}")
+    variant = variant_of(tail, name)
+    if variant is None:
+        raise UnevaluatedProgramError(f"the plan has no source of the kernel {name}")
+    head_of_variant = KERNEL.match(variant)
+    assert head_of_variant is not None
+    body = VARIANT.split(tail)[0] + variant.replace(head_of_variant[0], f"__global__ void {name}(", 1)
+    bound = BOUND.search(head_of_variant[0])
+    return Kernel(
+        name,
+        _builtins(head),
+        _enclosed(name, _on_host(INCLUDE.sub("", body))),
+        BARRIER.search(body) is not None,
+        tuple(dict.fromkeys(OWN_HEADERS[header] for header in included if header in OWN_HEADERS)),
+        int(bound[1]) if bound is not None else None,
+    )
 
 
 @lru_cache(maxsize=64)

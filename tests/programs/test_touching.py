@@ -1,0 +1,77 @@
+"""What a kernel can touch of its operands, by texts that are worked by hand."""
+
+import math
+
+from trtdsl.programs.touching import most_touched
+
+THREAD = "__myln_int32(blockIdx.x) * __myln_int32(blockDim.x)"
+
+
+def touched(body, **numbers):
+    """Of a kernel of a table, indices, a result and a number."""
+    source = f"""
+extern "C" __global__ void kernel(
+    __myln_float* __restrict__ __v1,
+    __myln_int64* __restrict__ __v2,
+    __myln_float* __restrict__ __v3,
+    __myln_int64 __v4)
+{{
+  __myln_int32 __v5 = 1 * ({THREAD}) + 0 * __myln_int32(blockDim.x) + __myln_int32(threadIdx.x);
+{body}
+}}
+"""
+    found = most_touched(source, "kernel", ["table", "rows", "result", "n"], numbers)
+    return found["table"][0], found["rows"][0], found["result"][1]
+
+
+GATHER = """
+  __myln_int32 __v6 = (__v5 / 64) % {size};
+  __myln_int32 __v7 = (__v5 / 1) % 64;
+  __myln_int64 __v8;
+  if (true) {{
+    __v8 = ((__myln_int64*)__v2)[(0 + ((__v6) * 1))];
+  }}
+  if (__v8 < 0) {{
+    __v8 = __v8 + 1000;
+  }}
+  ((__myln_float*)__v3)[__v5 * 1] = ((__myln_float*)__v1)[(0 + ((__v7) * 1) + ((__v8) * 64))];
+"""
+
+
+def test_a_gather_reads_a_row_for_each_index():
+    assert touched(GATHER.format(size=5)) == (5 * 64, 5, math.inf)
+    cast = "  __myln_int32 __v9 = (__myln_int32)__v4;"
+    assert touched(cast + GATHER.format(size="__v9"), n=7) == (7 * 64, 7, math.inf)
+    assert touched(cast + GATHER.format(size="__v9")) == (math.inf, math.inf, math.inf)
+
+
+def test_conditions_narrow_the_parts_of_a_concatenation():
+    body = """
+  __myln_int32 __v6 = (__v5 / 1) % 10;
+  if (__v6 < 3) {
+    __v3[__v6 * 1] = __v1[(__v6 * 1)];
+  } else {
+    __myln_int32 __v7 = __v6 - 3;
+    if (__v7 < 2) {
+      __v3[__v6 * 1] = __v1[(__v7 * 1) + 50];
+    }
+  }
+"""
+    assert touched(body) == (3 + 2, 0, 3 + 2)
+
+
+def test_places_that_are_read_again_or_by_another_of_a_thread_s_indices_count_once():
+    body = f"""
+  __myln_int32 __v6 = 1 * ({THREAD}) + 1 * __myln_int32(blockDim.x) + __myln_int32(threadIdx.x);
+  __myln_int32 __v7 = (__v5 / 1) % 12;
+  __myln_int32 __v8 = (__v6 / 1) % 12;
+  __myln_vtype<__myln_float,4,16> __v9 = ((__myln_vtype<__myln_float,4,16>*)__v1)[(__v7 * 1)];
+  __myln_vtype<__myln_float,4,16> __v10 = ((__myln_vtype<__myln_float,4,16>*)__v1)[(__v8 * 1)];
+  __myln_vtype<__myln_float,4,16> __v11 = ((__myln_vtype<__myln_float,4,16>*)__v1)[(__v8 * 1)];
+"""
+    assert touched(body) == (4 * 12, 0, 0)
+
+
+def test_what_a_function_is_given_it_may_touch_as_a_whole():
+    assert touched("  attention(__v1, __v5);") == (math.inf, 0, 0)
+    assert touched("  __myln_float __v6 = __v1[(threadIdx.x)];") == (math.inf, 0, 0)
