@@ -1,6 +1,7 @@
 """Random networks: the interpreter against the programs in the engines that TensorRT builds of them."""
 
 import itertools
+import math
 from dataclasses import replace
 
 import pytest
@@ -17,6 +18,8 @@ from trtdsl.layers.evaluation import Node
 SUM = trt.ElementWiseOperation.SUM
 SEEDS = range(24)
 MANY = range(1000, 2000)
+FEW = 6
+"""Up to so many elements a builder makes slices of what is reduced."""
 UNORDERED = {"CONVOLUTION", "DECONVOLUTION", "EINSUM", "MATRIX_MULTIPLY", "REDUCE"}
 """Types whose NaN and infinities depend on the order and on the way in which a builder sums."""
 
@@ -44,8 +47,14 @@ def settled(part):
     casts = {(node.input_dtype(), node.dtype) for node in nodes if node.type == "CAST" and node.dtype.is_floating_point}
     cubic = [node for node in nodes if node.type == "GRID_SAMPLE" and node.layer.interpolation_mode.name == "CUBIC"]
     inputs = {chain.network.get_input(index).name for index in range(chain.network.num_inputs)}
+    reduced = [
+        math.prod(size for axis, size in enumerate(node.layer.get_input(0).shape) if node.layer.axes >> axis & 1)
+        for node in nodes
+        if node.type in ("REDUCE", "SOFTMAX", "NORMALIZATION")
+    ]
     return (
-        ({"DEQUANTIZE", "REDUCE"} <= types and any(not feed.numel() for feed in chain.feeds.values()))
+        (len(reduced) > 1 and any(1 < count <= FEW for count in reduced))  # docs/traps/builder-broadcast.md
+        or ({"DEQUANTIZE", "REDUCE"} <= types and any(not feed.numel() for feed in chain.feeds.values()))
         or (types & {"QUANTIZE", "DEQUANTIZE"} and unary & {"NEG", "ABS"})
         or (part.special and {(torch.float16, torch.bfloat16), (torch.bfloat16, torch.float16)} <= casts)
         or any(node.layer.sample_mode.name == "FILL" and node.needs[0] not in inputs for node in cubic)

@@ -8,7 +8,7 @@ THREAD = "__myln_int32(blockIdx.x) * __myln_int32(blockDim.x)"
 
 
 def touched(body, **numbers):
-    """Of a kernel of a table, indices, a result and a number."""
+    """The elements that a kernel reads of a table and of indices, and writes of a result; it takes a number, too."""
     source = f"""
 extern "C" __global__ void kernel(
     __myln_float* __restrict__ __v1,
@@ -70,6 +70,26 @@ def test_places_that_are_read_again_or_by_another_of_a_thread_s_indices_count_on
   __myln_vtype<__myln_float,4,16> __v11 = ((__myln_vtype<__myln_float,4,16>*)__v1)[(__v8 * 1)];
 """
     assert touched(body) == (4 * 12, 0, 0)
+
+
+def test_a_place_by_the_number_of_the_thread_is_below_what_the_threads_are():
+    number = f"1 * ({THREAD}) + 0 * __myln_int32(blockDim.x) + __myln_int32(threadIdx.x)"
+    body = f"""
+  if ({number} < 192 / 2) {{
+    __v3[__v5 * 1] = __v1[(__v5 * 1) + 7];
+  }}
+"""
+    assert touched(body) == (96, 0, 96)
+
+
+def test_the_place_of_a_tile_and_that_within_it_are_two_indices():
+    body = """
+  __myln_int32 __v6 = (8 + 3 - 1) / 3;
+  __myln_int32 __v7 = (__v5 / 1) % __v6;
+  __myln_int32 __v8 = __v7*3 + ((0 + threadIdx.x)/1)%3;
+  __v3[__v8 * 1] = __v1[(__v8 * 1)];
+"""
+    assert touched(body) == (9, 0, 9)
 
 
 def test_what_a_function_is_given_it_may_touch_as_a_whole():

@@ -9,9 +9,9 @@ may touch an operand as a whole.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from math import inf, prod
 
 from .plan import KERNEL
@@ -19,26 +19,25 @@ from .plan import KERNEL
 VARIANT = re.compile(r'(?=^extern "C" __global__ void\b)', re.MULTILINE)
 VARIABLE = re.compile(r"__v\d+")
 PARAMETER = re.compile(r"^ +(?P<type>[\w<>,]+)(?P<pointer>\*)?(?: __restrict__)? (?P<name>__v\d+)[,)]", re.MULTILINE)
-KEPT = re.compile(r"__v\d+\[(?P<slot>\d+)\] = (?:reinterpret_cast<void\*>\(&?)?(?P<name>__v\d+)\)?;")
+KEPT = re.compile(r"(?P<array>__v\d+)\[(?P<slot>\d+)\] = (?:reinterpret_cast<void\*>\(&?)?(?P<name>__v\d+)\)?;")
 TAKEN = re.compile(r"(?P<name>__v\d+) = .*live_inouts\[(?P<slot>\d+)\]\)?;")
-NUMBER = re.compile(r"(?:\w+ )?(?P<name>__v\d+) = \(\w+\)(?P<of>__v\d+);")
-DECLARED = re.compile(r"(?:__align__\(\d+\) )?[\w<>,]+\*? (?P<name>__v\d+)(?P<array>\[\d+\])?(?: = (?P<value>.*))?;")
-ASSIGNED = re.compile(r"(?:if \(.*\) )?(?P<target>(?P<name>__v\d+)(?:\.values\[\d+\])?) = (?P<value>.*);")
+DECLARED = re.compile(r"(?:__align__\(\d+\) )?[\w<>,]+\*? (?P<name>__v\d+)(?:\[\d+\])?(?: = (?P<value>.*))?;")
+ASSIGNED = re.compile(r"(?:if \(.*\) )?(?P<name>__v\d+)(?:\.values\[\d+\])? = (?P<value>.*);")
 STORED = re.compile(r"(?P<target>(?:\(\([^()]*\*\)__v\d+\)|__v\d+)\[[^\[\]]*\]) = (?P<value>.*);")
 ACCESS = re.compile(r"(?:\(\([^()]*\*\)(?P<cast>__v\d+)\)|(?P<plain>__v\d+))\[(?P<place>[^\[\]]*)\]")
-INDEX = re.compile(r"(?P<of>.*)% ?(?P<size>__v\d+|\d+)")
-UNROLLED = re.compile(r"\d+ \* __myln_int32\(blockDim\.x\) \+ ")
-"""By which the indices that one thread has differ: together they have the values of one."""
+REMAINDER = re.compile(r"(?P<of>\)|__v\d+) ?% ?(?P<size>__v\d+|\d+)")
+THREAD = re.compile(
+    r"\d+ \* \(__myln_int32\(blockIdx\.x\) \* __myln_int32\(blockDim\.x\)\) \+ "
+    r"\d+ \* __myln_int32\(blockDim\.x\) \+ __myln_int32\(threadIdx\.x\)"
+)
+"""The number of a thread among all; a thread may have several, which together have the values of one."""
 RAW = re.compile(r"\b(?:blockIdx|threadIdx|index)\b")
 GUARD = re.compile(r"if ?\((?P<condition>.*)\)(?: \[\[unlikely\]\])? \{")
-BELOW = re.compile(r"(?P<name>__v\d+) < (?P<size>__v\d+|\d+)")
+BELOW = re.compile(r"(?P<name>__v\d+|thread) < (?P<size>[^<>=&|]+)")
 MOVED = re.compile(r"(?P<name>__v\d+)(?: (?P<sign>[+-]) (?P<by>\d+))?")
 WIDTH = re.compile(r"__myln_vtype<\w+,(\d+),\d+>")
-
-Size = int | str
-"""A number, or the argument that holds it: ``#3``."""
-EVERYWHERE = "everywhere"
-"""An index that has any value."""
+CAST = re.compile(r"\((?:__myln_)?int(?:32|64)?\)|__myln_int32(?=\()")
+ARITHMETIC = re.compile(r"[\d ()+*/-]{1,200}")
 
 
 @dataclass(frozen=True)
@@ -46,16 +45,22 @@ class Index:
     """An index below a size."""
 
     text: str
-    size: Size
+    size: float
+
+
+Indices = frozenset[Index]
+NUMBERED = Index("thread", inf)
+EVERYWHERE = Index("everywhere", inf)
+"""What has any value."""
 
 
 @dataclass(frozen=True)
 class Guard:
-    """A condition around statements: ``index + moved < size``, or not; other conditions only have variables."""
+    """A condition around statements: ``index + moved < limit``, or not; other conditions only have variables."""
 
-    depends: frozenset[Index | str]
+    depends: Indices
     index: Index | None = None
-    limit: Size = 0
+    limit: int = 0
     moved: int = 0
     below: bool = True
 
@@ -69,46 +74,36 @@ class Site:
     width: int
     place: str
     """Equal for equal places."""
-    depends: frozenset[Index | str]
+    depends: Indices
     guards: tuple[Guard, ...]
 
-    def most(self, size: Callable[[Size], int | None]) -> float:
+    @property
+    def most(self) -> float:
         """The elements that it can touch."""
-        count = float(self.width)
+        count: float = self.width
         for index in self.depends:
-            low, high = 0, size(index.size) if isinstance(index, Index) else None
+            low, high = 0, index.size
             for guard in self.guards:
-                limit = size(guard.limit) if guard.index == index else None
-                if limit is not None and high is not None:
-                    limit -= guard.moved
+                if guard.index == index:
+                    limit = guard.limit - guard.moved
                     low, high = (low, min(high, limit)) if guard.below else (max(low, limit), high)
-            count *= max(high - low, 0) if high is not None else inf
+            count *= max(high - low, 0)
         return count
 
 
 def most_touched(
-    source: str, name: str, arguments: list[str], sizes: Mapping[str, int | float | bool]
+    source: str, name: str, arguments: Sequence[str], sizes: Mapping[str, int | float | bool]
 ) -> dict[str, tuple[float, float]]:
     """The most elements of each operand that a kernel reads and writes; infinite where the source does not say.
 
     ``arguments`` are the names of the kernel's arguments, and ``sizes`` the values of those that are numbers.
     """
-
-    def size(of: Size) -> int | None:
-        value = of if isinstance(of, int) else sizes.get(arguments[int(of[1:])])
-        return None if value is None else int(value)
-
-    found: dict[str, tuple[float, float]] = {}
-    read = _read(variant_of(source, name) or "")
-    for number, argument in enumerate(arguments):
-        counts = found.get(argument, (0.0, 0.0))
-        for site in read.sites:
-            if site.argument == number:
-                more = site.most(size)
-                counts = (counts[0], counts[1] + more) if site.writes else (counts[0] + more, counts[1])
-        whole = number in read.unknown or len(arguments) != len(read.parameters)
-        found[argument] = (inf, inf) if whole else counts
-    return found
+    read = _read(variant_of(source, name) or "", tuple(map(sizes.get, arguments)))
+    found = dict.fromkeys(arguments, (0.0, 0.0))
+    for site in read.sites:
+        reads, writes = found[arguments[site.argument]]
+        found[arguments[site.argument]] = (reads, writes + site.most) if site.writes else (reads + site.most, writes)
+    return found | {arguments[number]: (inf, inf) for number in read.unknown}
 
 
 def variant_of(source: str, name: str) -> str | None:
@@ -121,72 +116,55 @@ def variant_of(source: str, name: str) -> str | None:
 
 
 @lru_cache(maxsize=1024)
-def _read(text: str) -> _Text:
-    found = _Text(text)
-    found.read()
-    return found
+def _read(text: str, values: tuple[int | float | bool | None, ...]) -> _Kernel:
+    """Reads a kernel, of whose arguments some are numbers."""
+    head, _, body = text.partition("{")
+    parameters = list(PARAMETER.finditer(head))
+    if len(parameters) != len(values):
+        return _Kernel(unknown=set(range(len(values))))
+    kernel = _Kernel()
+    for number, (match, value) in enumerate(zip(parameters, values, strict=True)):
+        if match["pointer"]:
+            kernel.pointers[match["name"]] = (number, _width(match["type"]))
+        elif value is not None:
+            kernel.numbers[match["name"]] = int(value)
+    for line in body.splitlines():
+        kernel.read(line.partition("//")[0].strip())
+    return kernel
 
 
 @dataclass
-class _Text:
-    """Reads a kernel line by line."""
+class _Kernel:
+    """What is known of a kernel's text so far."""
 
-    text: str
     sites: dict[Site, None] = field(default_factory=dict)
     unknown: set[int] = field(default_factory=set)
     """Arguments that are used otherwise than by places."""
     pointers: dict[str, tuple[int, int]] = field(default_factory=dict)
     """The argument that a variable points to, and how many elements it takes at once."""
-    numbers: dict[str, Size] = field(default_factory=dict)
-    values: dict[str, tuple[str, frozenset[Index | str]]] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
+    values: dict[str, tuple[str, Indices]] = field(default_factory=dict)
     """What a variable is, equal for equal values, and what it depends on."""
-    moved: dict[str, tuple[Index, int]] = field(default_factory=dict)
+    moved: dict[str, tuple[Index, int]] = field(default_factory=lambda: {NUMBERED.text: (NUMBERED, 0)})
+    """The index that a variable is, and what is added to it."""
+    slots: dict[str, str] = field(default_factory=dict)
+    """What the functions of a kernel's own are given, by its place."""
     depths: dict[str, int] = field(default_factory=dict)
     guards: list[Guard] = field(default_factory=list)
+    closed: Guard = Guard(frozenset())
 
-    @cached_property
-    def parameters(self) -> dict[str, int]:
-        head = self.text.partition("{")[0]
-        return {match["name"]: number for number, match in enumerate(PARAMETER.finditer(head))}
-
-    def read(self) -> None:
-        """Finds the sites."""
-        head, _, body = self.text.partition("{")
-        for match in PARAMETER.finditer(head):
-            number = self.parameters[match["name"]]
-            if match["pointer"]:
-                self.pointers[match["name"]] = (number, _width(match["type"]))
-            else:
-                self.numbers[match["name"]] = f"#{number}"
-        slots: dict[str, str] = {}
-        for line in body.splitlines():
-            line = line.partition("//")[0].strip()
-            if (kept := KEPT.fullmatch(line)) is not None and kept["name"] in self.parameters:
-                slots[kept["slot"]] = kept["name"]
-            elif (taken := TAKEN.fullmatch(line)) is not None:
-                self._take(taken["name"], slots.get(taken["slot"]), line)
-            elif (number := NUMBER.fullmatch(line)) is not None and number["of"] in self.numbers:
-                self.numbers[number["name"]] = self.numbers[number["of"]]
-            else:
-                self._statement(line)
-
-    def _take(self, name: str, parameter: str | None, line: str) -> None:
-        """A variable that stands for an argument in a function of the kernel's own."""
-        if parameter in self.pointers:
-            self.pointers[name] = (self.pointers[parameter][0], _width(line))
-        elif parameter in self.numbers and "*(" not in line:
-            self.numbers[name] = self.numbers[parameter]
-        else:
-            self.values[name] = (line, frozenset([EVERYWHERE] if parameter is None else []))
-
-    def _statement(self, line: str) -> None:
-        if line in ("}", "} else {", "else {"):
-            closed = self.guards.pop() if self.guards and line.startswith("}") else None
+    def read(self, line: str) -> None:
+        """Follows one line."""
+        line = THREAD.sub(NUMBERED.text, line)
+        if (kept := KEPT.fullmatch(line)) is not None and kept["array"] not in self.pointers:
+            self.slots.setdefault(kept["slot"], kept["name"])
+        elif (taken := TAKEN.fullmatch(line)) is not None:
+            self._take(taken["name"], self.slots.get(taken["slot"], ""), line)
+        elif line in ("}", "} else {", "else {"):
+            if line.startswith("}"):
+                self.closed = self.guards.pop() if self.guards else Guard(frozenset())
             if line != "}":
-                last = closed or self._closed
-                self.guards.append(Guard(last.depends, last.index, last.limit, last.moved, not last.below))
-            elif closed is not None:
-                self._closed = closed
+                self.guards.append(replace(self.closed, below=not self.closed.below))
         elif (guard := GUARD.fullmatch(line)) is not None:
             self._use(guard["condition"])
             self.guards.append(self._guard(guard["condition"]))
@@ -203,32 +181,49 @@ class _Text:
             self._use(line)
             self.values |= dict.fromkeys(VARIABLE.findall(line), (line, frozenset([EVERYWHERE])))
             if line.endswith("{"):
-                self.guards.append(Guard(self._depends(line)))
+                self.guards.append(Guard(frozenset([EVERYWHERE])))
 
-    _closed = Guard(frozenset())
+    def _take(self, name: str, given: str, line: str) -> None:
+        """A variable that stands for an argument, or for what the kernel keeps, in a function of the kernel's own."""
+        if given in self.pointers:
+            self.pointers[name] = (self.pointers[given][0], _width(line))
+        elif given in self.numbers:
+            self.numbers[name] = self.numbers[given]
+        else:
+            self.values[name] = (line, frozenset())
 
     def _assign(self, name: str, value: str) -> None:
         around = self.guards[self.depths.get(name, 0) :]
-        before = self.values.get(name, ("", frozenset[Index | str]()))
-        depends = frozenset[Index | str]().union(before[1], self._depends(value), *(each.depends for each in around))
-        index, moved = INDEX.fullmatch(value), MOVED.fullmatch(value)
-        if index is not None and EVERYWHERE in depends and (size := self._size(index["size"])) is not None:
-            own = Index(self._named(value), size)
-            self.moved[name], depends = (own, 0), frozenset([own])
+        before = self.values.get(name, ("", frozenset()))
+        number, moved = self._number(value), MOVED.fullmatch(value)
+        depends, rest = self._depends(value)
+        if number is not None and not around and name not in self.values:
+            self.numbers[name] = number
+        elif len(depends) == 1 and rest.strip() in ("", NUMBERED.text):
+            self.moved[name] = (next(iter(depends)), 0)
         elif moved is not None and moved["name"] in self.moved:
-            own, by = self.moved[moved["name"]]
-            self.moved[name] = (own, by + int(f"{moved['sign'] or ''}{moved['by'] or 0}"))
+            index, by = self.moved[moved["name"]]
+            self.moved[name] = (index, by + int(f"{moved['sign'] or ''}{moved['by'] or 0}"))
+        depends = depends.union(before[1], *(each.depends for each in around))
         self.values[name] = (str(hash((before[0], self._named(value)))), depends)
 
-    def _guard(self, condition: str) -> Guard:
-        below, depends = BELOW.fullmatch(condition), self._depends(condition)
-        if below is not None and below["name"] in self.moved and (size := self._size(below["size"])) is not None:
-            index, moved = self.moved[below["name"]]
-            return Guard(depends, index, size, moved)
-        return Guard(depends)
+    def _number(self, text: str) -> int | None:
+        """The value of an expression of numbers alone."""
+        text = CAST.sub("", VARIABLE.sub(lambda name: str(self.numbers.get(name[0], name[0])), text))
+        if ARITHMETIC.fullmatch(text) is None or "**" in text:
+            return None
+        try:
+            return int(eval(text.replace("/", "//")))
+        except (SyntaxError, ArithmeticError, TypeError):
+            return None
 
-    def _size(self, text: str) -> Size | None:
-        return int(text) if text.isdigit() else self.numbers.get(text)
+    def _guard(self, condition: str) -> Guard:
+        below, (depends, _) = BELOW.fullmatch(condition), self._depends(condition)
+        limit = self._number(below["size"]) if below is not None else None
+        if below is None or limit is None or below["name"] not in self.moved:
+            return Guard(depends)
+        index, moved = self.moved[below["name"]]
+        return Guard(depends, index, limit, moved)
 
     def _use(self, text: str) -> None:
         """The accesses in an expression; what has a pointer besides may touch all that it points to."""
@@ -241,22 +236,29 @@ class _Text:
         for match in ACCESS.finditer(text):
             argument, width = self.pointers.get(match["cast"] or match["plain"], (None, 1))
             if argument is not None:
-                place, depends = match["place"], self._depends(match["place"])
                 width = _width(match[0]) if match["cast"] else width
-                self.sites[Site(argument, writes, width, self._named(place), depends, tuple(self.guards))] = None
+                place = self._named(match["place"])
+                depends, _ = self._depends(match["place"])
+                self.sites[Site(argument, writes, width, place, depends, tuple(self.guards))] = None
 
-    def _depends(self, text: str) -> frozenset[Index | str]:
-        """The indices that an expression depends on; those behind an access are those of its place."""
-        return frozenset(self._each(text))
+    def _depends(self, text: str) -> tuple[Indices, str]:
+        """The indices that an expression depends on, and what it has beside those that stand in it."""
+        found: set[Index] = set()
+        for match in reversed(list(REMAINDER.finditer(text))):
+            begin, end = _opening(text, match.start("of")) if match["of"] == ")" else match.start(), match.end("of")
+            inside, size = text[begin:end], self._number(match["size"])
+            if size is not None and any(index.size == inf for index in self._plain(inside)):
+                found.add(Index(f"{self._named(inside)} % {size}", size))
+                text = text[:begin] + text[match.end() :]
+        return frozenset(found) | self._plain(text), text
 
-    def _each(self, text: str) -> Iterator[Index | str]:
-        if RAW.search(text):
-            yield EVERYWHERE
+    def _plain(self, text: str) -> Indices:
+        found = {EVERYWHERE} if RAW.search(text) else set()
+        found |= {NUMBERED} if NUMBERED.text in text else set()
         for match in ACCESS.finditer(text):
             if (match["cast"] or match["plain"]) not in self.pointers:
-                yield EVERYWHERE  # what the kernel keeps in shared memory or in registers
-        for name in VARIABLE.findall(text):
-            yield from self.values.get(name, ("", ()))[1]
+                found.add(EVERYWHERE)  # what the kernel keeps in shared memory or in registers
+        return frozenset(found).union(*(self.values.get(name, ("", ()))[1] for name in VARIABLE.findall(text)))
 
     def _named(self, text: str) -> str:
         """An expression with what its variables are in the place of their names."""
@@ -265,9 +267,19 @@ class _Text:
             name = match[0]
             if name in self.pointers:
                 return f"@{self.pointers[name][0]}"
-            return self.values[name][0] if name in self.values else str(self.numbers.get(name, name))
+            return str(self.numbers[name] if name in self.numbers else self.values.get(name, (name,))[0])
 
-        return VARIABLE.sub(named, UNROLLED.sub("", text))
+        return VARIABLE.sub(named, text)
+
+
+def _opening(text: str, end: int) -> int:
+    """Where the parenthesis begins that ends there."""
+    depth = 0
+    for place in range(end, -1, -1):
+        depth += {")": 1, "(": -1}.get(text[place], 0)
+        if not depth:
+            return place
+    return 0
 
 
 def _width(text: str) -> int:

@@ -471,6 +471,36 @@ def test_shared_memory_that_is_smaller_than_what_is_used_is_named():
         td.evaluate_engine(edited(data, lambda text: re.sub(r"shmem=[1-9]\d*", "shmem=0", text)), feeds, trust=True)
 
 
+@pytest.mark.parametrize(("shape", "barrier"), [((16, 300), b"__syncthreads();"), ((64, 64), b"__syncwarp();")])
+def test_a_kernel_that_misses_a_barrier_races_with_itself(shape, barrier):
+    """In the order of the threads' numbers its result is right."""
+    net = network(lambda x: F.softmax(x * 2, -1), shape)
+    data, feeds = bytes(compile_engine(net, BuildConfig(tf32=False)).data), feeds_of(random(*shape))
+    assert barrier in data
+    with pytest.raises(ProgramFaultError, match="launch 0, .* races with itself"):
+        td.evaluate_engine(data.replace(barrier, b";".rjust(len(barrier))), feeds, trust=True)
+
+
+def test_a_kernel_that_writes_over_what_other_threads_read_races_with_itself():
+    weights = random(3, 3, 1, 1)
+    net = network(lambda x: F.conv2d(F.conv2d(x, weights).permute(0, 1, 3, 2) * 2, weights), (1, 3, 32, 32))
+    data, feeds = bytes(compile_engine(net, BuildConfig(tf32=False)).data), feeds_of(random(1, 3, 32, 32))
+
+    def change(text):
+        return re.sub(r'(name="__mye\d+_4" offset=)0', r"\g<1>12288", text).replace('layers="running/', 'layers="', 1)
+
+    with pytest.raises(ProgramFaultError, match="launch 2, __myl_TranMul.* races with itself"):
+        td.evaluate_engine(edited(data, change), feeds, trust=True)
+
+
+def test_a_setting_of_a_library_that_is_always_the_same_is_refused_otherwise():
+    net = network(lambda x: x @ random(64, 64), (64, 64))
+    data, feeds = bytes(compile_engine(net, BuildConfig(tf32=False)).data), feeds_of(random(64, 64, seed=1))
+    changed = edited(data, lambda text: text.replace("accumulation_type=0", "accumulation_type=1"))
+    with pytest.raises(UnevaluatedProgramError, match="has the setting accumulation_type"):
+        td.evaluate_engine(changed, feeds, trust=True)
+
+
 @pytest.mark.parametrize("what", ["the operand of a product", "the memory that an operation computes in"])
 def test_a_library_that_writes_to_its_operands_is_named(what):
     net = network(lambda x: x @ random(64, 64) @ random(64, 64, seed=1) @ random(64, 64, seed=2), (64, 64))
@@ -659,6 +689,21 @@ def test_an_engine_that_was_built_here_is_evaluated_from_its_file(tmp_path, monk
     built.engine.write_bytes(built.engine.read_bytes() + b"\0")
     with pytest.raises(EngineDamagedError):
         td.evaluate_engine(built.engine, {"x": feed}, trust=True)
+
+
+@pytest.mark.parametrize("op", ["MAX", "MIN"])
+@pytest.mark.parametrize(("shape", "axis"), [((300, 8), 1), ((1, 1000), 0), ((2000, 5), 1)])
+def test_the_first_of_a_short_row_of_halves_is_found_by_a_warp(shape, axis, op):
+    """Without the header of top-k: of equal elements the first, too."""
+    net, x = td.Network(), (random(*shape) * 4).round().half()
+    values, indices = L.topk(net.input("x", shape, "float16"), 1, axis, op)
+    net.output(indices, "indices")
+    net.output(values, "values")
+    found = td.evaluate_engine(net, {"x": x})
+    wanted = (-x if op == "MIN" else x).float()
+    first = (wanted == wanted.amax(axis, keepdim=True)).int().argmax(axis, keepdim=True)
+    assert torch.equal(found["indices"].long(), first)
+    assert torch.equal(found["values"], x.gather(axis, first))
 
 
 def test_nan_in_a_selection_is_refused_by_the_launch():

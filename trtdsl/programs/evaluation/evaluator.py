@@ -30,6 +30,8 @@ Observer = Callable[["Step", Mapping[str, torch.Tensor]], None]
 STEPS = 1_000_000
 KERNELS = ("function", "runtime_function")
 FUSION = "runtime_fusion"
+SCATTER = "21"
+"""Its ``kernel_kind``."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,8 @@ class Evaluation:
         self.absent: dict[str, str] = {}
         """Why the program has no value for a tensor, of those that it was not given."""
         self.step = Step(0, "", ())
+        self.reversed: set[tuple[str, tuple[int, ...]]] = set()
+        """The kernels, with their launches, that were run in both orders."""
 
     def close(self) -> None:
         for server in self.servers.values():
@@ -347,10 +351,22 @@ class Evaluation:
             raise ProgramFaultError(
                 f"{self.step} has blocks of {math.prod(block)} threads, and its kernel takes {most}"
             )
-        arguments = record.texts("args")
-        staged = _Stage(self.memory, arguments, writes, record.texts("input_args"))
+        staged = _Stage(self.memory, record.texts("args"), writes, record.texts("input_args"))
+        launch = (number, *grid, *block, variant.number("shmem"))
+        # A scatter to one place twice is in the network, and whose value stays there is not said.
+        again = staged.overlaps or self.kernels[name].barrier
+        again = again and (name, launch) not in self.reversed and record.text("kernel_kind") != SCATTER
+        before = staged.copies() if again else []
         try:
-            self.servers[path].run(number, grid, block, variant.number("shmem"), staged.addresses, str(self.step))
+            self.servers[path].run((*launch, 0), staged.addresses, str(self.step))
+            if again:
+                self.reversed.add((name, launch))
+                results = staged.exchange(before)
+                self.servers[path].run((*launch, 1), staged.addresses, str(self.step))
+                if not all(map(torch.equal, results, staged.copies())):
+                    raise ProgramFaultError(
+                        f"{self.step} races with itself: another order of its threads changes the result"
+                    )
         except (ProgramFaultError, UnevaluatedProgramError):  # the process has ended
             self.servers.pop(path).close()
             raise
@@ -409,6 +425,8 @@ class _Stage:
             self._fill(position, position + PAGE)
             position += PAGE
         given = [place for name, place in places.items() if name not in writes]
+        self.overlaps = any(places[n].meets(place) for n in writes if n in places for place in given)
+        self.overlaps |= not places.keys().isdisjoint(set(writes) & set(reads))
         for name in dict.fromkeys(writes):
             # What an earlier step of a loop wrote stays, and what a scatter updates in place.
             kept = name in places and (name in reads or memory.holds(name))
@@ -421,10 +439,24 @@ class _Stage:
             if any(start <= places[n].start < max(end, start + 1) for n in writes if n in places)
         ]
 
+    def copies(self) -> list[torch.Tensor]:
+        """What lies in the stage now."""
+        return [self.memory.bytes[start + shift : end + shift].clone() for (start, end), shift in self._moved()]
+
+    def exchange(self, values: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Puts other values there, and gives back those that were."""
+        before = self.copies()
+        for ((start, end), shift), value in zip(self._moved(), values, strict=True):
+            self.memory.bytes[start + shift : end + shift] = value
+        return before
+
+    def _moved(self) -> Iterable[tuple[tuple[int, int], int]]:
+        return zip(self.parts, self.shifts, strict=True)
+
     def take_back(self, what: str) -> None:
         """Copies the results back; raises ProgramFaultError where a guard or an operand was written."""
         memory = self.memory
-        for (start, end), shift in zip(self.parts, self.shifts, strict=True):
+        for (start, end), shift in self._moved():
             first, last = start + shift, end + shift
             for low, high in ((first - PAGE, first), (last, last + PAGE)):
                 if not bool((memory.bytes[low:high] == POISON).all()):
@@ -440,7 +472,7 @@ class _Stage:
             return 0, 0
         marks = [
             self.memory.bytes[self.memory.marked + start + shift : self.memory.marked + end + shift]
-            for (start, end), shift in zip(self.parts, self.shifts, strict=True)
+            for (start, end), shift in self._moved()
         ]
         read, written = (sum(int((part & bit != 0).sum()) for part in marks) for bit in (1, 2))
         for part in marks:
@@ -451,7 +483,7 @@ class _Stage:
         self.memory.bytes[start:end] = POISON
 
     def _shift(self, place: Place) -> int:
-        for (start, end), shift in zip(self.parts, self.shifts, strict=True):
+        for (start, end), shift in self._moved():
             if start <= place.start and place.end <= end:
                 return shift
         raise AssertionError("every operand is staged")

@@ -182,14 +182,16 @@ class Server:
             bufsize=0,
         )
 
-    def run(
-        self, number: int, grid: Sequence[int], block: Sequence[int], shared: int, addresses: Sequence[int], what: str
-    ) -> None:
-        """Runs one kernel with the places of its arguments; raises ProgramFaultError where it does not end well."""
+    def run(self, request: Sequence[int], addresses: Sequence[int], what: str) -> None:
+        """Runs one kernel with the places of its arguments; raises ProgramFaultError where it does not end well.
+
+        The request is the kernel's number, its grid and its block, its shared memory, and whether it runs backwards.
+        """
         assert self.process.stdin is not None and self.process.stdout is not None and self.process.stderr is not None
-        request = struct.pack("=8IQ", number, len(addresses), *grid, *block, shared)
+        number, *launch = request
         try:
-            self.process.stdin.write(request + struct.pack(f"={len(addresses)}Q", *addresses))
+            sent = struct.pack("=10I", number, len(addresses), *launch)
+            self.process.stdin.write(sent + struct.pack(f"={len(addresses)}Q", *addresses))
             done = self.process.stdout.read(1)
         except BrokenPipeError:
             done = b""

@@ -19,11 +19,14 @@ from ..grammar import Record
 from ..host_sizes import literal
 
 SILENT = frozenset(
-    {"name", "layers", "stream", "kernel", "source", "workspace", "scratchspace", "runtime_tactic", "deterministic"}
-    | {"simds", "simd", "vector_scale", "input", "output", "unbounded", "m", "n", "k", "lda", "ldb", "ldd"}
-    | {"accumulation_type", "use_integrated_padding", "speculate"}
+    {"name", "layers", "stream", "kernel", "source", "scratchspace", "runtime_tactic", "deterministic", "input"}
+    | {"output", "speculate"}
 )
 """Settings that say how a result is computed, not what it is."""
+UNSET = ("false", "0", "0f32")
+"""The values of what a statement does without."""
+SINGLE = {"vector_scale", "simd", "simds"}
+"""How many elements lie together, where they lie as the strides say."""
 
 
 @dataclass
@@ -61,7 +64,9 @@ class Settings:
     def finish(self) -> None:
         """Raises UnevaluatedProgramError for a setting that nobody asked for."""
         for key, value in self.record.fields.items():
-            if key not in self.asked and key not in SILENT and value not in ("false", "0f32"):
+            if key in self.asked or key in SILENT or value in UNSET:
+                continue
+            if key not in SINGLE or set(value.items if isinstance(value, Record) else [value]) != {"1"}:
                 raise UnevaluatedProgramError(f"{self.kind} has the setting {key}, which is not known")
 
 

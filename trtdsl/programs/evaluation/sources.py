@@ -18,7 +18,7 @@ BUILTINS_END = re.compile(
 FMHA = "fmha_v2/fused_multihead_"
 OWN_HEADERS = {
     **dict.fromkeys(("block_reduction.h", "warp_reduction.h", "tiled_reduction.h"), "reductions_of_kernel.inc"),
-    **dict.fromkeys(("topk.h", "sort_topk.h"), "selections_of_kernel.inc"),
+    **dict.fromkeys(("topk.h", "sort_topk.h", "warp_reduction_with_index.h"), "selections_of_kernel.inc"),
     **dict.fromkeys(("cumsum.h", "block_norm.h"), "rows_of_kernel.inc"),
     **dict.fromkeys(("reduction_ops.h", "gemv_utils.h"), "vectors.hpp"),
     f"{FMHA}attention_kernel_1xN_noloop.h": "attention.hpp",

@@ -152,6 +152,11 @@ extern const size_t kernel_count;
 
 static const Kernel* current;
 static void* const* current_addresses;
+static bool backwards;  // the last block and the last thread first: what depends on the order is a race
+
+// Number ``i`` of ``count`` in the order of this launch.
+template <class I>
+static I turn(I i, I count) { return backwards ? count - 1 - i : i; }
 
 static void run_fiber() {
     threadIdx = running->index;
@@ -161,7 +166,7 @@ static void run_fiber() {
 }
 
 static void run_block(const Kernel& kernel, void* const* addresses) {
-    if (!kernel.has_barrier) return kernel.block(addresses);
+    if (!kernel.has_barrier && !backwards) return kernel.block(addresses);
     const size_t threads = size_t(blockDim.x) * blockDim.y * blockDim.z;
     current = &kernel, current_addresses = addresses;
     for (size_t thread = 0; thread < threads; ++thread) {
@@ -172,7 +177,8 @@ static void run_block(const Kernel& kernel, void* const* addresses) {
     }
     for (bool waiting = true; waiting;) {
         waiting = false;
-        for (size_t thread = 0; thread < threads; ++thread) {
+        for (size_t i = 0; i < threads; ++i) {
+            const size_t thread = turn(i, threads);
             if (fibers[thread].finished) continue;
             running = &fibers[thread];
             to_fiber(thread);
@@ -181,15 +187,17 @@ static void run_block(const Kernel& kernel, void* const* addresses) {
     }
 }
 
-static void launch(const Kernel& kernel, Index3 grid, Index3 block, size_t shared, void* const* addresses) {
+static void launch(const Kernel& kernel, Index3 grid, Index3 block, size_t shared, bool reversed,
+                   void* const* addresses) {
     if (size_t(block.x) * block.y * block.z > MOST_THREADS || shared > SHARED_MEMORY) refuse("a block is too large");
-    gridDim = grid, blockDim = block;
+    gridDim = grid, blockDim = block, backwards = reversed;
     char* const behind = shared_memory + shared;
     const size_t guard = std::min(GUARD, SHARED_MEMORY - shared);
     std::memset(behind, 0x7f, guard);
-    for (blockIdx.z = 0; blockIdx.z < grid.z; ++blockIdx.z)
-        for (blockIdx.y = 0; blockIdx.y < grid.y; ++blockIdx.y)
-            for (blockIdx.x = 0; blockIdx.x < grid.x; ++blockIdx.x) {
+    for (unsigned z = 0; z < grid.z; ++z)
+        for (unsigned y = 0; y < grid.y; ++y)
+            for (unsigned x = 0; x < grid.x; ++x) {
+                blockIdx = {turn(x, grid.x), turn(y, grid.y), turn(z, grid.z)};
                 std::memset(shared_memory, 0x7f, shared);
                 run_block(kernel, addresses);
             }

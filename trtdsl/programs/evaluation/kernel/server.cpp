@@ -9,8 +9,7 @@
 #include "device.hpp"
 
 struct Request {
-    uint32_t kernel, arguments, grid[3], block[3];
-    uint64_t shared;
+    uint32_t kernel, arguments, grid[3], block[3], shared, backwards;
 };
 
 static bool read_all(void* to, size_t size) {
@@ -59,7 +58,7 @@ int main() {
         for (size_t i = 0; i < request.arguments; ++i) addresses[i] = memory + offsets[i];
         const auto& [gx, gy, gz] = request.grid;
         const auto& [bx, by, bz] = request.block;
-        launch(kernel, {gx, gy, gz}, {bx, by, bz}, request.shared, addresses);
+        launch(kernel, {gx, gy, gz}, {bx, by, bz}, request.shared, request.backwards, addresses);
         const char done = 1;
         if (write(1, &done, 1) != 1) break;
     }
