@@ -217,16 +217,12 @@ def keyed(tree: Any, leaf: Callable[[Any], Any]) -> Any:
 
 def leaves(tree: Any) -> Iterator[Any]:
     """The leaves of a tree of arguments, in order."""
-    if isinstance(tree, (list, tuple)):
-        for item in tree:
-            yield from leaves(item)
-    elif isinstance(tree, dict):
-        for item in tree.values():
-            yield from leaves(item)
-    elif isinstance(tree, slice):
-        yield from leaves((tree.start, tree.stop, tree.step))
-    else:
+    node = None if isinstance(tree, Node) else apart(tree)
+    if node is None:
         yield tree
+        return
+    for each in node[1]:
+        yield from leaves(each)
 
 
 def rebuilt(tree: Any, change: Callable[[Any], Any]) -> Any:
@@ -286,21 +282,34 @@ def operations(call: Call) -> Iterator[Op]:
 
 def values_in(tree: Any) -> Iterator[Value]:
     """The values that a tree of arguments needs, also those whose sizes it uses."""
-    node = None if isinstance(tree, Value) else apart(tree)
-    if isinstance(tree, Value):
-        yield tree
-    for each in node[1] if node is not None else ():
-        yield from values_in(each)
+    return _within(tree, Value)
 
 
 def sizes_of(tree: Any) -> Iterator[SizeOf]:
     """The dimensions that a tree of arguments uses, in what is computed from them too."""
-    if isinstance(tree, SizeOf):
+    return _within(tree, SizeOf)
+
+
+def _within(tree: Any, kind: type[Any]) -> Iterator[Any]:
+    """What a tree has of this kind, the outermost of what is inside of each other."""
+    node = None if isinstance(tree, kind) else apart(tree)
+    if isinstance(tree, kind):
         yield tree
-        return
-    node = apart(tree)
     for each in node[1] if node is not None else ():
-        yield from sizes_of(each)
+        yield from _within(each, kind)
+
+
+def change_trees(call: Call, change: Callable[[Any], Any]) -> None:
+    """Changes the arguments and the results of a module's call, and of all calls below it."""
+    call.arguments, call.results = change(call.arguments), change(call.results)
+    for item in call.body:
+        if isinstance(item, Call):
+            change_trees(item, change)
+            continue
+        item.args, item.kwargs = change(item.args), change(item.kwargs)
+        for side, results in zip(item.sides, item.args[2:]) if isinstance(item, Branch) else ():
+            change_trees(side, change)
+            side.results = results
 
 
 def made_by(value: Value) -> Iterator[Op]:

@@ -14,12 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...core.lazy import torch
-from ..calls import Call, Helper, Side, SizeOf, SizeOp, Value, ValueList, Weight, leaves
+from ..calls import Call, Helper, Side, SizeOf, SizeOp, Value, ValueList, Weight, apart, leaves
 from ..render import kind
 from ..statements import (
     Argument,
     Copy,
-    Expression,
     Literal,
     Loop,
     Scope,
@@ -269,28 +268,10 @@ def template(instance: Instance) -> tuple[Any, list[Literal], dict[Any, int]]:
             return ("weight", leaf.path[len(prefix) :])
         if isinstance(leaf, Value):
             return numbers.setdefault(leaf, len(numbers))
-        if isinstance(leaf, (SizeOf, SizeOp)):
-            if size_key(leaf) in numbers:
-                return ("size", numbers[size_key(leaf)])
-            if isinstance(leaf, SizeOf):
-                return ("dimension", mark(leaf.value), leaf.axis)
-            return (leaf.symbol, *map(mark, leaf.operands))
-        if isinstance(leaf, Expression):
-            return shape(leaf)
-        return repr(leaf)
-
-    def tree(given: Any) -> Any:
-        if isinstance(given, (list, tuple)):
-            return (type(given).__name__, *map(tree, given))
-        if isinstance(given, slice):
-            return ("slice", *map(tree, (given.start, given.stop, given.step)))
-        if isinstance(given, dict):
-            return tuple((key, tree(item)) for key, item in given.items())
-        return mark(given)
-
-    def shape(expression: Expression) -> Any:
-        arguments = tuple((argument.keyword, tree(argument.tree)) for argument in expression.arguments)
-        return (expression.form, expression.name, arguments)
+        if isinstance(leaf, (SizeOf, SizeOp)) and size_key(leaf) in numbers:
+            return ("size", numbers[size_key(leaf)])
+        node = apart(leaf)
+        return repr(leaf) if node is None else (node[0], *map(mark, node[1]))
 
     own = None if instance.call.room.startswith("torch.nn.") else instance.call.kind
 
@@ -298,12 +279,12 @@ def template(instance: Instance) -> tuple[Any, list[Literal], dict[Any, int]]:
         if isinstance(item, Loop):
             containers = tuple(_relative(path, instance.call.path) for path in item.containers)
             count = item.count if not item.whole else None
-            over = tuple((mark(element), tree(given)) for element, given in item.over)
+            over = tuple((mark(element), mark(given)) for element, given in item.over)
             carried = tuple(mark(value) for pair in item.carried for value in pair)
             return (containers, item.start, item.step, count, over, tuple(map(line, item.body)), carried)
         if isinstance(item, Copy):
             return (mark(item.source), mark(item.target))
-        return (shape(item.expression), tuple(mark(value) for value in item.results), pattern(item))
+        return (mark(item.expression), tuple(mark(value) for value in item.results), pattern(item))
 
     lines = tuple(map(line, instance.body))
     side = isinstance(instance.call.module, Side)

@@ -4,38 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..calls import Branch, Call, Op, SizeOp, Value, leaves, with_values
+from ..calls import Op, SizeOp, Value, change_trees, leaves, operations, with_values
 from ..tracing.trace import Trace
 
 
 def without_idle_pads(trace: Trace) -> None:
     """Uses the operand of a pad by nothing in the place of its result."""
     same: dict[Value, Value] = {}
-    _enter(trace.root, same)
-    if same:
-        trace.results = _changed(trace.results, same)
+    for op in filter(_is_idle, operations(trace.root)):
+        operand = same.get(op.args[0], op.args[0])
+        operand.name = operand.name or op.results.name
+        same[op.results] = operand
 
-
-def _enter(call: Call, same: dict[Value, Value]) -> None:
     def changed(tree: Any) -> Any:
-        return _changed(tree, same) if same else tree
+        return with_values(tree, lambda leaf: same.get(leaf, leaf) if isinstance(leaf, Value) else leaf)
 
-    call.arguments = changed(call.arguments)
-    for item in call.body:
-        if isinstance(item, Call):
-            _enter(item, same)
-            continue
-        for side in item.sides if isinstance(item, Branch) else ():
-            _enter(side, same)
-        item.args, item.kwargs = changed(item.args), changed(item.kwargs)
-        if isinstance(item, Branch):
-            for side, results in zip(item.sides, item.args[2:]):
-                side.results = results
-        if _is_idle(item):
-            operand = item.args[0]
-            operand.name = operand.name or item.results.name
-            same[item.results] = operand
-    call.results = changed(call.results)
+    if same:
+        change_trees(trace.root, changed)
+        trace.results = changed(trace.results)
 
 
 def _is_idle(op: Op) -> bool:
@@ -49,7 +35,3 @@ def _is_zero(size: Any) -> bool:
     if isinstance(size, SizeOp):
         return size.number == 0 and not size.varies
     return isinstance(size, int) and size == 0
-
-
-def _changed(tree: Any, same: dict[Value, Value]) -> Any:
-    return with_values(tree, lambda leaf: same.get(leaf, leaf) if isinstance(leaf, Value) else leaf)

@@ -32,7 +32,7 @@ from ..calls import (
     Value,
     Weight,
     apart,
-    calls,
+    change_trees,
     computed,
     leaves,
     operations,
@@ -271,11 +271,7 @@ def clamped(way: Way, given: Given, columns: Mapping[str, Any]) -> bool:
                 ):
                     changed[number] = new
     if changed:
-        for call in calls(way.trace.root):
-            call.arguments = with_sizes(call.arguments, changed)
-            for op in call.body:
-                if isinstance(op, Op):
-                    op.args, op.kwargs = with_sizes((op.args, op.kwargs), changed)
+        change_trees(way.trace.root, lambda tree: with_sizes(tree, changed))
     return bool(changed)
 
 

@@ -36,22 +36,28 @@ from .traced_sizes import (
 )
 
 
-class _IntType(type):
+class _NumberType(type):
+    """The type of what stands in for ``int`` or ``float``, its ``plain``: it is that type to whoever asks."""
+
+    plain: type
+
     def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, int)
+        return isinstance(instance, cls.plain)
 
     def __subclasscheck__(cls, subclass: type) -> bool:
-        return issubclass(subclass, int)
+        return issubclass(subclass, cls.plain)
 
     def __eq__(cls, other: object) -> bool:
-        return other is int or other is cls
+        return other is cls.plain or other is cls
 
     def __hash__(cls) -> int:
-        return hash(int)
+        return hash(cls.plain)
 
 
-class _Int(int, metaclass=_IntType):
+class _Int(int, metaclass=_NumberType):
     """``int``, which keeps the expression of a traced number."""
+
+    plain = int
 
     def __new__(cls, *given: Any, **options: Any) -> Any:
         if len(given) == 1 and isinstance(given[0], TracedInt):
@@ -61,6 +67,15 @@ class _Int(int, metaclass=_IntType):
         if len(given) == 1 and isinstance(given[0], torch.Tensor):
             return cls(given[0].item())  # which may be traced
         return int(*given, **options)
+
+
+class _Float(float, metaclass=_NumberType):
+    """``float``, which keeps the expression of a traced number."""
+
+    plain = float
+
+    def __new__(cls, *given: Any) -> Any:
+        return as_float(given[0]) if len(given) == 1 and is_traced(given[0]) else float(*given)
 
 
 class _TypeType(type):
@@ -120,27 +135,6 @@ def _one_value(name: str) -> Callable[..., Any]:
     return function
 
 
-class _FloatType(_IntType):
-    def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, float)
-
-    def __subclasscheck__(cls, subclass: type) -> bool:
-        return issubclass(subclass, float)
-
-    def __eq__(cls, other: object) -> bool:
-        return other is float or other is cls
-
-    def __hash__(cls) -> int:
-        return hash(float)
-
-
-class _Float(float, metaclass=_FloatType):
-    """``float``, which keeps the expression of a traced number."""
-
-    def __new__(cls, *given: Any) -> Any:
-        return as_float(given[0]) if len(given) == 1 and is_traced(given[0]) else float(*given)
-
-
 def _len(given: Any) -> int:
     return given.shape[0] if isinstance(given, torch.Tensor) and given.dim() else len(given)
 
@@ -172,8 +166,7 @@ STAND_INS: dict[Any, dict[str, Any]] = {
 
 def named_for_a_type(error: BaseException | None) -> bool:
     """Whether torch was given what stands in for ``int`` or ``float``, and takes the types themselves alone."""
-    names = (_IntType.__name__, _FloatType.__name__)
-    return isinstance(error, TypeError) and any(name in str(error) for name in names)
+    return isinstance(error, TypeError) and _NumberType.__name__ in str(error)
 
 
 class _StandIn:
