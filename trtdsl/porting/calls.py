@@ -112,6 +112,11 @@ class Op:
     path: str = ""
     """The module that called."""
 
+    @property
+    def inner(self) -> tuple[Call, ...]:
+        """What it runs of the program; the last of its ``args`` are their results, in order."""
+        return ()
+
 
 @dataclass(eq=False)
 class Branch(Op):
@@ -127,12 +132,34 @@ class Branch(Op):
         args = (guard.left, guard.right, *(side.results for side in sides))
         return Branch("cond", "td.cond", "branch", args, {}, [], guard.location, path, guard, sides)
 
+    @property
+    def inner(self) -> tuple[Call, ...]:
+        return self.sides
 
-class Side:
-    """One side of a branch, as what a :class:`Call` calls."""
 
-    def __init__(self, guard: Any, outcome: bool, within: str):
-        self._guard, self._outcome, self._within = guard, outcome, within
+@dataclass(eq=False)
+class Scan(Op):
+    """A loop over a dimension: ``args`` has its length, what is carried at first, what it goes along, and the values
+    that these are in a round, and what a round gives.
+
+    A round gives what it carries to the next, and what is kept of it. ``results`` are the last of the former, and the
+    latter of all rounds, along a new first dimension.
+    """
+
+    round: Call = None  # pyright: ignore
+
+    @property
+    def inner(self) -> tuple[Call, ...]:
+        return (self.round,)
+
+
+class Part:
+    """A part of a module's code, as what a :class:`Call` calls: the side of a branch, or the round of a loop."""
+
+    def __init__(self, kind: Any, title: str, carried: int | None = None):
+        self._kind, self._title = kind, title
+        self._carried = carried
+        """How many of its results are for the next round; None where it is none of a loop."""
 
 
 class Helper:
@@ -160,21 +187,21 @@ class Call:
     @property
     def kind(self) -> Any:
         """The identity of a kind of calls: the module's class, or the function's code."""
-        if isinstance(self.module, Side):
-            return self.module._guard.location, self.module._outcome
+        if isinstance(self.module, Part):
+            return self.module._kind
         return self.module._code if isinstance(self.module, Helper) else type(self.module)
 
     @property
     def title(self) -> str:
         """The name of the class or function."""
-        if isinstance(self.module, Side):
-            return f"{self.module._within}_{'where' if self.module._outcome else 'otherwise'}"
+        if isinstance(self.module, Part):
+            return self.module._title
         return self.module._code.co_name if isinstance(self.module, Helper) else type(self.module).__name__
 
     @property
     def room(self) -> str:
         """The Python module of the class; empty for a function."""
-        return "" if isinstance(self.module, (Helper, Side)) else type(self.module).__module__
+        return "" if isinstance(self.module, (Helper, Part)) else type(self.module).__module__
 
 
 def apart(node: Any) -> tuple[Any, Sequence[Any]] | None:
@@ -262,7 +289,7 @@ def computed(size: Any, of: Callable[[SizeOf], Any]) -> Any:
 
 
 def calls(call: Call) -> Iterator[Call]:
-    """A module's call and those below it, in order; the sides of branches are none."""
+    """A module's call and those below it, in order; the sides of branches and the rounds of loops are none."""
     yield call
     for item in call.body:
         if isinstance(item, Call):
@@ -270,11 +297,11 @@ def calls(call: Call) -> Iterator[Call]:
 
 
 def operations(call: Call) -> Iterator[Op]:
-    """Every call of torch in a module's call and those below it, in order; a branch after those of its sides."""
+    """Every call of torch in a module's call and those below it, in order; a branch or a loop after those inside."""
     for item in call.body:
         if isinstance(item, Op):
-            for side in item.sides if isinstance(item, Branch) else ():
-                yield from operations(side)
+            for inner in item.inner:
+                yield from operations(inner)
             yield item
         else:
             yield from operations(item)
@@ -307,9 +334,9 @@ def change_trees(call: Call, change: Callable[[Any], Any]) -> None:
             change_trees(item, change)
             continue
         item.args, item.kwargs = change(item.args), change(item.kwargs)
-        for side, results in zip(item.sides, item.args[2:]) if isinstance(item, Branch) else ():
-            change_trees(side, change)
-            side.results = results
+        for inner, results in zip(item.inner, item.args[len(item.args) - len(item.inner) :]):
+            change_trees(inner, change)
+            inner.results = results
 
 
 def made_by(value: Value) -> Iterator[Op]:

@@ -6,7 +6,7 @@ import inspect
 import keyword
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -63,17 +63,27 @@ class Renderer:
 
     def callee(self, expression: Expression) -> str:
         """The text of the callee, for a function, a module, and a missing call."""
-        names = {"function": f"F.{expression.name}", "missing": "td.missing", "cond": "td.cond"}
+        names = {"function": f"F.{expression.name}", "missing": "td.missing", "cond": "td.cond", "scan": "td.scan"}
         return names.get(expression.form, expression.name)
 
     def given(self, expression: Expression) -> list[str]:
         """The texts of a function's arguments."""
+        if expression.form == "scan":
+            return self._scanned(expression)
         if expression.form != "cond":
             return self.arguments(self.ordered(expression))
         compared, *sides, operands = (argument.tree for argument in expression.arguments)
         names = ", ".join(map(self.value, operands))
         functions = [f"lambda {names}: {self.tree(side)}" for side in sides]
         return [self.expression(compared)[0], *functions, self.tree(operands)]
+
+    def _scanned(self, expression: Expression) -> list[str]:
+        step, carried, along = (argument.tree for argument in expression.arguments[:3])
+        own = [name if len(each) == 1 else f"*{name}" for name, each in zip(IN_A_ROUND, (carried, along))]
+        called = f"{step.name}({', '.join([*own, *self.arguments(self.ordered(step))])})"
+        given = [grouped([self.tree(value) for value in each], "()") for each in (carried, along)]
+        function = f"lambda {', '.join(IN_A_ROUND)}: {called}"
+        return [function, *given, *self.arguments(expression.arguments[3:])]
 
     def ordered(self, expression: Expression) -> list[Argument]:
         """Arguments in the order in which they are written: the weights after the tensors, then literals."""
@@ -208,6 +218,15 @@ class Renderer:
         if len(size.operands) == 1:
             return f"-{self.operand(size.operands[0], UNARY)}", UNARY
         return self._operator(size.symbol, *size.operands)
+
+
+IN_A_ROUND = ("carry", "each")
+"""What a round of td.scan gets."""
+
+
+def grouped(names: Sequence[str], none: str) -> str:
+    """One name, a tuple of several, or ``none``."""
+    return names[0] if len(names) == 1 else f"({', '.join(names)})" if names else none
 
 
 def _simple(text: str) -> bool:

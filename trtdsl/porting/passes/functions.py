@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...core.lazy import torch
-from ..calls import Call, Helper, Side, SizeOf, SizeOp, Value, ValueList, Weight, apart, leaves
+from ..calls import Call, Helper, Part, SizeOf, SizeOp, Value, ValueList, Weight, apart, leaves
 from ..render import kind
 from ..statements import (
     Argument,
@@ -120,7 +120,7 @@ class _Sharing:
             groups.setdefault(instance.key, []).append(instance)
         result = []
         for members in groups.values():
-            if not isinstance(members[0].call.module, Side):
+            if not isinstance(members[0].call.module, Part):
                 _unite_results(members)
             for part in _split(members):
                 function = self._function(part)
@@ -165,7 +165,7 @@ class _Sharing:
             and first.expression.form == "function"
         ):
             return [first.expression.name]
-        if isinstance(module, Side):
+        if isinstance(module, Part):
             return [name]
         if isinstance(module, Helper):
             name = name.strip("_")
@@ -287,8 +287,8 @@ def template(instance: Instance) -> tuple[Any, list[Literal], dict[Any, int]]:
         return (mark(item.expression), tuple(mark(value) for value in item.results), pattern(item))
 
     lines = tuple(map(line, instance.body))
-    side = isinstance(instance.call.module, Side)
-    return (own, lines, tuple(map(mark, instance.results)) if side else ()), holes, numbers
+    own_results = isinstance(instance.call.module, Part)
+    return (own, lines, tuple(map(mark, instance.results)) if own_results else ()), holes, numbers
 
 
 def _relative(path: str, above: str) -> str:

@@ -12,7 +12,7 @@ def without_idle_pads(trace: Trace) -> None:
     """Uses the operand of a pad by nothing in the place of its result."""
     same: dict[Value, Value] = {}
     for op in filter(_is_idle, operations(trace.root)):
-        operand = same.get(op.args[0], op.args[0])
+        operand: Any = same.get(op.args[0], op.args[0])
         operand.name = operand.name or op.results.name
         same[op.results] = operand
 

@@ -7,10 +7,24 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..calls import Branch, Call, Helper, Op, SizeOf, SizeOp, Value, ValueList, Weight, leaves, sizes_of, values_in
+from ..calls import (
+    Branch,
+    Call,
+    Helper,
+    Op,
+    Scan,
+    SizeOf,
+    SizeOp,
+    Value,
+    ValueList,
+    Weight,
+    leaves,
+    sizes_of,
+    values_in,
+)
 from ..statements import Argument, Expression, Literal, Statement, flat, parts, size_key
 from ..tracing.trace import Trace, live_operations
-from ..translating.lowering import statements
+from ..translating.lowering import STARTS, statements
 from .idle import without_idle_pads
 
 
@@ -40,11 +54,11 @@ class Builder:
         self.trace = trace
         self.live = live_operations(trace)
         self.instances: list[Instance] = []
-        self.lowered = {op: statements(op) for op in self.live if not isinstance(op, Branch)}
+        self.lowered = {op: statements(op) for op in self.live if not op.inner and op.name not in STARTS}
         self.uses: Counter[Value] = Counter(values_in(trace.results))
         self.deep: dict[Statement, Counter[Value]] = {}  # uses inside of what a statement calls
         for op in self.live:
-            if isinstance(op, Branch):
+            if op.inner:
                 self.uses.update(values_in(op.args))
         for lowered in self.lowered.values():
             for statement in lowered:
@@ -58,25 +72,27 @@ class Builder:
         """The call with its statements; the statements of small modules replace the calls of these."""
         instance = Instance(call, [])
         for item in call.body:
-            if isinstance(item, Branch):
+            if isinstance(item, Op) and item.inner:
                 if item in self.live:
-                    self._branch(instance, item, [*above, instance])
-                continue
-            if isinstance(item, Op):
+                    write: Any = self._branch if isinstance(item, Branch) else self._scan
+                    write(instance, item, [*above, instance])
+            elif isinstance(item, Op):
                 instance.body += self.lowered.get(item, [])
-                continue
-            inner = self.instance(item, [*above, instance])
-            kept = self._keeps(inner)
-            if kept:
-                self._close(inner)
-                assert inner.statement is not None
-                instance.body.append(inner.statement)
             else:
-                instance.body += inner.body
-            self._take(instance, inner, kept)
+                self._module(instance, self.instance(item, [*above, instance]))
         if not above:
             instance.results = [value for value in leaves(self.trace.results) if isinstance(value, Value)]
         return instance
+
+    def _module(self, instance: Instance, inner: Instance) -> None:
+        kept = self._keeps(inner)
+        if kept:
+            self._close(inner)
+            assert inner.statement is not None
+            instance.body.append(inner.statement)
+        else:
+            instance.body += inner.body
+        self._take(instance, inner, kept)
 
     def _take(self, instance: Instance, inner: Instance, kept: bool) -> None:
         instance.children += [inner] if kept else inner.children
@@ -111,6 +127,25 @@ class Builder:
         statement = Statement(branch.results, Expression("cond", "cond", arguments), several)
         self.deep[statement] = deep
         instance.body.append(statement)
+
+    def _scan(self, instance: Instance, scan: Scan, above: list[Instance]) -> None:
+        """``td.scan``, whose round is a function of the file."""
+        _, carried, along, taken, given = scan.args
+        inner = self.instance(scan.round, above)
+        self._close(inner, given)
+        assert inner.statement is not None
+        step, used = inner.statement.expression, set(inner.inputs)
+        pairs = [pair for pair in zip(along, taken[len(carried) :]) if pair[1] in used or len(along) == 1]
+        own = [*taken[: len(carried)], *(value for _, value in pairs)]
+        inner.inputs = own + [item for item in inner.inputs if item not in taken]
+        step.arguments = [argument for argument in step.arguments if argument.tree not in taken]
+        trees = (step, tuple(carried), tuple(value for value, _ in pairs))
+        arguments = [Argument(None, tree) for tree in trees]
+        arguments.append(Argument("dim", Literal(scan.kwargs["dim"], "dim"), 0))
+        statement = Statement(scan.results, Expression("scan", "scan", arguments), list(scan.results))
+        self.deep[statement] = self.deep.pop(inner.statement) + Counter(values_in(scan.args))
+        instance.body.append(statement)
+        self._take(instance, inner, True)
 
     def _keeps(self, inner: Instance) -> bool:
         """Whether the module becomes a function of its own."""
@@ -211,11 +246,10 @@ def _shared_helpers(root: Call) -> set[Any]:
 
     def enter(call: Call, module: Call) -> None:
         for item in call.body:
-            for side in item.sides if isinstance(item, Branch) else ():
-                enter(side, module)
-            if not isinstance(item, Call):
-                continue
-            if isinstance(item.module, Helper):
+            if isinstance(item, Op):
+                for inner in item.inner:
+                    enter(inner, module)
+            elif isinstance(item.module, Helper):
                 counts[item.kind, id(module)] += 1
                 callers.setdefault(item.kind, set()).add(module.kind)
                 enter(item, module)
@@ -271,6 +305,5 @@ def _uses(statement: Statement) -> Iterator[Value]:
 def _calls(call: Call) -> Iterator[Call]:
     yield call
     for item in call.body:
-        for inner in item.sides if isinstance(item, Branch) else [item]:
-            if isinstance(inner, Call):
-                yield from _calls(inner)
+        for inner in [item] if isinstance(item, Call) else item.inner:
+            yield from _calls(inner)

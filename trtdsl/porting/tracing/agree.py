@@ -13,7 +13,8 @@ from ...sizes.proof import Env
 from ..given import Given
 from .alike import Lines, trace
 from .branches import Apart, Way, state_of, united
-from .prove_guards import Asked, Asking, ElsewhereAt, clamped, kept, proven, refused
+from .guards import SCANS, Scans
+from .prove_guards import Asked, Asking, ElsewhereAt, LoopOver, clamped, kept, proven, refused
 from .trace import Trace
 
 MOST_WAYS = 12  # programs that are written as one with branches
@@ -31,11 +32,43 @@ def traced_at_all_sizes(module: torch.nn.Module, given: Given, tell: Progress = 
     Raises UnsupportedError with the author's line where the module takes another path at some size, or where a size
     becomes a number on its way.
     """
+    refusals: list[UnsupportedError] = []
+    unlike: dict[Any, str] = {}
+    for scans in (Scans(on=False), Scans(on=True), Scans(on=False, refused=True)):
+        token = SCANS.set(scans)
+        try:
+            found = _attempted(module, given, tell)
+            if found.refusal is not None:
+                _say_why(found.refusal, unlike)
+            return found
+        except LoopOver:
+            continue
+        except UnsupportedError as error:
+            unlike |= scans.unlike
+            refusals.append(error)
+            if scans.forms or scans.refused or len(refusals) > 1:
+                chosen = error if scans.forms or scans.refused else refusals[0]
+                _say_why(chosen, unlike)
+                raise chosen from chosen.__cause__
+        finally:
+            SCANS.reset(token)
+    raise refusals[0]  # of the first trace
+
+
+def _say_why(refusal: UnsupportedError, unlike: Mapping[Any, str]) -> None:
+    """Adds why the loop at the line of the error is no scan."""
+    if refusal.location in unlike:
+        refusal.context.append(f"the loop here becomes no td.scan: {unlike[refusal.location]}")
+
+
+def _attempted(module: torch.nn.Module, given: Given, tell: Progress) -> Trace:
     points = given.points()
     try:
         return _traced_at(points, module, given, tell)
     except UnsupportedError as error:  # once more: what the module's functions cache of one run is there from then on
         refusal = error
+        if isinstance(refusal.__cause__, NoLoop):
+            raise
         with suppress(UnsupportedError):
             return _traced_at(points, module, given, tell)
     cause = refusal.__cause__
@@ -53,11 +86,18 @@ def traced_at_all_sizes(module: torch.nn.Module, given: Given, tell: Progress = 
     raise refusal
 
 
+class NoLoop(Exception):
+    """The cause of a refusal: forward has no loop that is a scan."""
+
+
 def _traced_at(points: list[Env], module: torch.nn.Module, given: Given, tell: Progress, most: int = 1) -> Trace:
     """The trace at the first of the points, which is one with branches where the module goes up to ``most`` ways."""
     first, *others = points
     tell(TRACING, 0, 1)
     result = _traced(module, given, first)
+    scans = SCANS.get()
+    if scans is not None and scans.on and not scans.forms:
+        raise UnsupportedError("forward has no loop over a size that is a scan") from NoLoop()
     mine = Lines(result)
     if result.tried:  # a size that depends on values must not become a number either
         mine.compare(Lines(_traced(module, given, first, count=5)), "one number of chosen elements", "another")

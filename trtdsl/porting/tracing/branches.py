@@ -18,7 +18,8 @@ from ..calls import (
     Branch,
     Call,
     Op,
-    Side,
+    Part,
+    Scan,
     Value,
     Weight,
     alike,
@@ -59,6 +60,8 @@ def united(ways: Sequence[Way], *, whole: bool = False) -> Iterator[tuple[Trace,
 
     ``whole`` makes one branch of all in a part of the module that differs. Raises Apart where there is no such program.
     """
+    if any(isinstance(op, Scan) for way in ways for op in operations(way.trace.root)):
+        raise Apart  # a branch around a loop, or the other way round
     program = _Program(ways[0], whole)
     for way in ways[1:]:
         program.join(way)
@@ -266,8 +269,8 @@ class _Joining:
             _change(op, lambda value: self._visible(self.images.get(value, value)))
         bodies = (mine, its) if own.outcome else (its, mine)
         sides = [
-            Call(self.call.path, Side(own, outcome, self.call.title), {}, body, [])
-            for outcome, body in zip((True, False), bodies)
+            Call(self.call.path, Part((own.location, outcome), f"{self.call.title}_{name}"), {}, body, [])
+            for outcome, name, body in zip((True, False), ("where", "otherwise"), bodies)
         ]
         branch = Branch.on(own, (sides[0], sides[1]), self.call.path)
         self.taken[branch] = not own.outcome

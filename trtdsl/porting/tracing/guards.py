@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...core.errors import Location
 from ...core.lazy import torch
-from ..calls import Value
+from ..calls import Call, Value
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +26,20 @@ class Guard:
     """What made a plain number of the size, where nothing was compared: its record ends there."""
     at: int = 0
     """How many calls of torch were written down before."""
+    loop: bool = False
+    """Whether a loop has so many rounds."""
+
+
+@dataclass
+class Scans:
+    """Whether loops over sizes become scans, and what is known of these."""
+
+    on: bool
+    refused: bool = False
+    """Whether a loop over a size that is no scan is a condition on the size."""
+    forms: dict[Any, Any] = field(default_factory=dict)
+    unlike: dict[Location | None, str] = field(default_factory=dict)
+    """Why loops are no scans, by their lines."""
 
 
 @dataclass
@@ -36,16 +51,26 @@ class Record:
     """Packages that call ``int`` or ``float`` of sizes and have Python's own."""
     calls: int = 0
     """How many calls of torch are written down."""
+    scans: Scans | None = None
+    more: list[tuple[int, Guard]] = field(default_factory=list)
+    """What scans ask of sizes, and how many guards were there before."""
+    loops: list[Any] = field(default_factory=list)
+    """The loops that have ended, those inside of others first."""
+    container: Callable[[], Call] | None = None
+    """The call whose body is being written."""
 
 
 GUARDS: ContextVar[Record | None] = ContextVar("trtdsl_guards", default=None)
+SCANS: ContextVar[Scans | None] = ContextVar("trtdsl_scans", default=None)
 
 
-def note(symbol: str, left: Any, right: Any, outcome: bool, location: Location | None, how: str = "") -> None:
+def note(
+    symbol: str, left: Any, right: Any, outcome: bool, location: Location | None, how: str = "", *, loop: bool = False
+) -> None:
     """Notes a comparison; one without a location is torch's own, whose calls are recorded as they are."""
     record = GUARDS.get()
     if record is not None and location is not None:
-        record.guards.append(Guard(symbol, left, right, outcome, location, how, record.calls))
+        record.guards.append(Guard(symbol, left, right, outcome, location, how, record.calls, loop))
 
 
 @dataclass(frozen=True)

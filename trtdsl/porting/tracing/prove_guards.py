@@ -47,7 +47,7 @@ from ..served_range import served_range
 from ..statements import Statement, size_key
 from ..translating.lowering import statements
 from .branches import Way
-from .guards import Guard
+from .guards import SCANS, Guard
 from .modes import tensors_of
 from .trace import Trace, live_operations
 
@@ -70,6 +70,10 @@ class ElsewhereAt(Exception):
     def __init__(self, env: Env):
         super().__init__(env)
         self.env = env
+
+
+class LoopOver(Exception):
+    """Forward has a loop over a size that is not always the same."""
 
 
 Same = Callable[[Trace, Env, list["Way"], Mapping[str, Any]], "tuple[Way, list[Asking]] | None"]
@@ -97,6 +101,9 @@ def proven(
         return [], [], [], {}
     asked = Asked(trace, given)
     broken = asked.broken()
+    scans = SCANS.get()
+    if scans is not None and not (scans.on or scans.refused) and any(each.guard.loop for each in broken):
+        raise LoopOver
     ways, columns = [Way(trace, asked.by_guard, True)], {}
     if broken:
         calls = max(sum(1 for _ in operations(trace.root)), 1)

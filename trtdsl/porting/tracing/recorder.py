@@ -20,12 +20,12 @@ from ..translating.spellings import python_type, respelled
 from ..translating.unknown import sized, unlike_itself
 from .frames import TRANSFORMS, authors_frame, bound, helper_frames, here, place_of, transforms, unless_it_raises
 from .guards import GUARDS, Shortcut, asked_of
-from .memory import Memory, layout
+from .memory import Memory, check_writes, layout, refuse_set, target_of, writes_itself
 from .modes import free, hooks_of, modes, storage_of, tensors_of
 from .names import FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value, narrowed
 from .scalars import READ, Compared, SizesBehind, measured, number_of
+from .scans import parted
 from .traced_sizes import TracedFloat, TracedInt, expression_of, traced
-from .writes import check_writes, refuse_set, target_of, writes_itself
 
 
 class Recorder:
@@ -99,7 +99,7 @@ class Recorder:
             arguments = bound(module.forward, args, kwargs)
             call = Call(path, module, {name: self.tree(given) for name, given in arguments.items()})
             if self.stack:
-                self._container(begins=True).body.append(call)
+                self.container(begins=True).body.append(call)
             else:
                 self.root = call
             self.stack.append(call)
@@ -246,6 +246,8 @@ class Recorder:
             self._note(op)
             if len(before) == 1 and args and args[0] is before[0]:
                 self.memory.made(before[0], op, list(_tensors(result)))
+        if name == "unbind" and not self._is_constant(args[0]):
+            return parted(result, op, here())
         return result
 
     def _given_data(self, function: Any, tensor: torch.Tensor, given: Any) -> bool:
@@ -369,7 +371,7 @@ class Recorder:
                 f"a tensor of shape {tuple(tensor.shape)} was computed where a trace does not see it", location=here()
             )
         self.kept.append(tensor)
-        container = self._container()
+        container = self.container()
         key = (id(tensor), id(container))
         held = self.emitted.get(key)
         if held is not None and not self._holds(held, tensor):
@@ -403,7 +405,7 @@ class Recorder:
 
     def _narrowed(self, tensor: torch.Tensor, name: str) -> Value:
         """A tensor of the module in a dtype that a network has."""
-        container = self._container()
+        container = self.container()
         key = (id(tensor), id(container))
         if key not in self.emitted:
             shape, dtype = tuple(tensor.shape), narrowed(tensor.dtype)
@@ -425,12 +427,12 @@ class Recorder:
             self._note(op, self.root)
 
     def _note(self, op: Op, container: Call | None = None) -> None:
-        (container or self._container()).body.append(op)
+        (container or self.container()).body.append(op)
         record = GUARDS.get()
         if record is not None:
             record.calls += 1
 
-    def _container(self, begins: bool = False) -> Call:
+    def container(self, begins: bool = False) -> Call:
         """The call whose body is being written: the running module's, or that of a function that its forward called.
 
         ``begins`` says that another module is about to run.

@@ -22,7 +22,8 @@ from ..calls import SizeOp, leaves
 from ..operators import MATH
 from ..translating.named_axes import operations_of
 from .frames import asking, is_inside
-from .guards import note
+from .guards import GUARDS, note
+from .scans import counted
 from .traced_sizes import (
     TracedFloat,
     TracedInt,
@@ -111,10 +112,12 @@ def _extremum(name: str) -> Callable[..., Any]:
 
 
 def _range(*given: Any) -> Any:
+    record = GUARDS.get()
+    before = len(record.guards) if record is not None else 0
     for number in given:
         if isinstance(number, TracedInt):
-            note("==", number.expression, plain_number(number), True, asking())
-    return range(*map(plain_number, given))
+            note("==", number.expression, plain_number(number), True, asking(), loop=True)
+    return counted(given, range(before, len(record.guards) if record is not None else 0))
 
 
 def _root(number: Any) -> Any:

@@ -23,10 +23,11 @@ from ...core.errors import DefinitionError, TrtdslError, UnsupportedError, Usage
 from ...core.lazy import torch
 from ..calls import Call, Op, Value, Weight, leaves, operations, values_in
 from .frames import returned_names
-from .guards import GUARDS, Guard, Record, Shortcut
+from .guards import GUARDS, SCANS, Guard, Record, Shortcut
 from .modes import modes, modes_below, numbers_of, tensors_of
 from .names import RANDOM, drawn, narrowed
 from .recorder import Recorder
+from .scans import with_scans
 from .stand_ins import named_for_a_type, package_of, packages_of, pythons_functions, source_of, without_sizes
 
 
@@ -83,7 +84,7 @@ def trace(module: torch.nn.Module, inputs: Inputs, count: int = 3, taken: Sequen
     types_in: set[str] = set()
     packages = packages_of(module)
     while True:
-        record = Record()
+        record = Record(scans=SCANS.get())
         token = GUARDS.set(record)
         try:
             found = _trace(module, inputs, count, packages, types_in, taken)
@@ -139,7 +140,9 @@ def _trace(
         stack.enter_context(pythons_functions(packages, types_in))
         record = GUARDS.get() or Record()
         record.guards.clear()
-        record.calls = 0
+        record.loops.clear()
+        record.more.clear()
+        record.calls, record.container = 0, recorder.container
         returned = recorder.run(module, tensors)
     for op in operations(recorder.root):
         _choose(op)
@@ -161,6 +164,7 @@ def _trace(
                 f"give .to(torch.{dtype_name(narrowed(leaf.dtype))})"
             )
     results = _outputs(returned, module, {path: recorder.value(found[path]) for path in found if path not in left_out})
+    results = with_scans(recorder.root, results, record)
     made = Trace(recorder.root, values, results, recorder.weights, recorder.constants, remarks, recorder.tried)
     made.guards = list(record.guards)
     made.left_out = list(left_out)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.dtypes import dtype_name
 from ...core.lazy import torch
-from ..calls import Op, SizeOf, SizeOp, Value, leaves, rebuilt
+from ..calls import Op, Scan, SizeOf, SizeOp, Value, leaves, rebuilt
 from ..statements import Argument, Expression, Literal, Statement
 from .counterpart import counterpart
 
@@ -21,11 +21,36 @@ def statements(op: Op) -> list[Statement]:
         several = [item if isinstance(item, Value) else None for item in items]
     if op.name == "_weight_norm":
         return _weight_norm(op, results)
+    if isinstance(op, Scan):
+        return [Statement(results, _first_round(op), list(results))]
     write = WRITES.get(op.name)
     expression = write(op) if write is not None else _of_pairs(op) or counterpart(op)
     if expression is None:
         return [Statement(results, _missing(op), several, _note(op, results))]
     return [Statement(results, expression, several)]
+
+
+STARTS = {"carried", "along"}
+"""What the values of a round of a loop are in the first one."""
+
+
+def _carried(op: Op) -> Expression:
+    return Expression("sequence", "", [Argument(None, op.args[0])])
+
+
+def _along(op: Op) -> Expression:
+    return Expression("method", "select", [Argument(None, _plain(each)) for each in (*op.args, 0)])
+
+
+def _first_round(scan: Scan) -> Expression:
+    """What the results of a loop have the sizes of: what is carried at first, and what one round gives, repeated."""
+    length, carried, *_, given = scan.args
+    rounds: list[Any] = []
+    for value in given[len(carried) :]:
+        one = Expression("method", "unsqueeze", [Argument(None, value), Argument(None, Literal(0))])
+        sizes = [Argument(None, _plain(size)) for size in (length, *[-1] * len(value.shape))]
+        rounds.append(Expression("method", "expand", [Argument(None, one), *sizes]))
+    return Expression("sequence", "", [Argument(None, (*carried, *rounds))])
 
 
 def _of_pairs(op: Op) -> Expression | None:
@@ -209,6 +234,7 @@ def _resized(op: Op) -> Expression | None:
 
 
 WRITES = {"setitem": _written, "masked_where": _chosen, "copy": _copied, "zero": _zeroed, "resize": _resized}
+WRITES |= {"carried": _carried, "along": _along}
 
 
 def _weight_norm(op: Op, results: list[Value]) -> list[Statement]:

@@ -9,16 +9,16 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..calls import SizeOf, SizeOp, Value, ValueList, Weight, leaves, values_in
+from ..calls import Part, SizeOf, SizeOp, Value, ValueList, Weight, leaves, values_in
 from ..passes.functions import Function
-from ..render import Renderer, literal
+from ..render import IN_A_ROUND, Renderer, grouped, literal
 from ..statements import Copy, Expression, Loop, SizeName, Statement, Unpack, expressions, flat, parts, size_key
 from .heads import loop_head
 from .nest import WIDTH, nested
 from .roles import GENERIC, keeps_meaning, roles, singular
 from .size_names import usual_name, with_size_names
 
-RESERVED = {"F", "td", "torch", "math", "w", "range", "zip", "list", "self"}
+RESERVED = {"F", "td", "torch", "math", "w", "range", "zip", "list", "self", *IN_A_ROUND}
 
 
 @dataclass
@@ -50,6 +50,8 @@ class Body:
         self.taken = taken | RESERVED | set(function.literals)
         self.items, self.results = nested(function.body, function.results, self.prefix), function.results
         self.called = called or {}
+        self.carried: int | None = part._carried if isinstance(part := function.call.module, Part) else None
+        """How many of its results go into the next round, where it is the round of a loop."""
         self.input_keys = {_key(item) for item in function.inputs}
         inputs = {item for item in function.inputs if isinstance(item, Value)}
         self.items = with_size_names(self.items, self.input_keys, inputs)
@@ -329,6 +331,9 @@ class Body:
             for key, default in literals
         ]
         kinds = [_type(value) for value in self.results]
+        if self.carried is not None:
+            groups = (kinds[: self.carried], kinds[self.carried :])
+            kinds = [grouped(group, "None").replace("(", "tuple[").replace(")", "]") for group in groups]
         results = results or (kinds[0] if len(kinds) == 1 else f"tuple[{', '.join(kinds)}]")
         return wrapped_call(f"def {name}", parameters, 0, f" -> {results}:")
 
@@ -356,12 +361,15 @@ class Body:
     def returned(self, lines: list[str]) -> list[str]:
         """The lines and a return; the last value is returned where it is made."""
         last = self.items[-1] if self.items else None
-        if isinstance(last, Statement) and not last.note:
+        if isinstance(last, Statement) and not last.note and self.carried is None:
             given = last.several if last.several is not None else last.results
             if given == self.results and (last.several is None or len(given) > 1):
                 own = self._item(last, self.renderer(), 4)
                 return lines[: len(lines) - len(own)] + wrapped("return ", last.expression, self.renderer(), 4)
-        return [*lines, *returned(list(map(self.renderer().value, self.results)))]
+        names = list(map(self.renderer().value, self.results))
+        if self.carried is not None:
+            names = [grouped(names[: self.carried], "()"), grouped(names[self.carried :], "None")]
+        return [*lines, *returned(names)]
 
     def _used(self) -> set[str]:
         return {span.name for span in self.spans.values()}
@@ -377,6 +385,9 @@ class Body:
             text = renderer.tree(item.size)
             return [f"{space}{name} = {text}"]
         names = [self._target(value, item) for value in (item.several if item.several is not None else item.results)]
+        if item.expression.form == "scan":
+            carried = len(item.expression.arguments[1].tree)
+            names = [grouped(names[:carried], "_"), grouped(names[carried:], "_")]
         head = ", ".join(names) if len(names) > 1 or item.several is None else f"({names[0]},)"
         empty = item.expression.form == "sequence" and item.expression.arguments[0].tree == []
         head += ": list[td.Tensor] = " if empty else " = " if names else ""

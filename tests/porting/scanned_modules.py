@@ -1,0 +1,241 @@
+"""Modules with loops over a dimension, whose length is dynamic."""
+
+import torch
+from torch import nn
+
+
+class Selective(nn.Module):
+    """A state space model's scan, as reference implementations of Mamba have it."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Parameter(torch.rand(6, 4))
+        self.project = nn.Linear(6, 14)
+
+    def forward(self, x):
+        n, length, width = x.shape
+        delta, b, c = self.project(x).split([6, 4, 4], dim=-1)
+        delta = nn.functional.softplus(delta)
+        decay = torch.exp(torch.einsum("bld,dn->bldn", delta, -torch.exp(self.a)))
+        given = torch.einsum("bld,bln,bld->bldn", delta, b, x)
+        state = torch.zeros((n, width, 4), device=x.device)
+        ys = []
+        for i in range(length):
+            state = decay[:, i] * state + given[:, i]
+            ys.append(torch.einsum("bdn,bn->bd", state, c[:, i, :]))
+        return torch.stack(ys, dim=1) + x
+
+
+class LastAxis(nn.Module):
+    """Tensors that the loop goes along in different dimensions, and the last state."""
+
+    def forward(self, a, b, c):
+        state = torch.zeros_like(a[:, :, 0])
+        outs = []
+        for i in range(a.shape[2]):
+            state = a[:, :, i, :] * state + b[:, :, i, :]
+            outs.append(torch.matmul(state, c[:, i, :].unsqueeze(-1))[:, :, 0])
+        return torch.stack(outs, dim=-1), state
+
+
+class Written(nn.Module):
+    """A tensor that is written part by part, all of it and behind its first part."""
+
+    def __init__(self):
+        super().__init__()
+        self.decay = nn.Parameter(torch.rand(3))
+
+    def forward(self, key, value):
+        output = torch.zeros_like(key)
+        shifted = torch.zeros(key.shape[0], key.shape[1] + 1, key.shape[2])
+        top, bottom = torch.zeros_like(key[:, 0]), torch.zeros_like(key[:, 0])
+        for t in range(key.size(1)):
+            weight = torch.exp(key[:, t].float())
+            output[:, t] = (top + weight * value[:, t]) / (bottom + weight)
+            top = self.decay * top + weight * value[:, t]
+            bottom = self.decay * bottom + weight
+            shifted[:, t + 1, :] = bottom
+        return output, shifted
+
+
+class Cells(nn.Module):
+    """Cells in layers, and a state that begins as None."""
+
+    def __init__(self):
+        super().__init__()
+        self.cells = nn.ModuleList([nn.GRUCell(5, 5), nn.GRUCell(5, 5)])
+        self.head = nn.Linear(5, 3)
+
+    def forward(self, x):
+        for cell in self.cells:
+            h, outs = None, []
+            for t in range(x.size(1)):
+                h = cell(x[:, t], h)
+                outs += [self.head(h).unsqueeze(1)] if cell is self.cells[-1] else [h]
+            x = torch.stack(outs, 1) if cell is not self.cells[-1] else torch.cat(outs, dim=1)
+        return x, h
+
+
+class BothWays(nn.Module):
+    """One state forwards, one backwards."""
+
+    def __init__(self):
+        super().__init__()
+        self.ahead, self.back = nn.RNNCell(3, 4), nn.RNNCell(3, 4)
+
+    def forward(self, x):
+        n, length, _ = x.shape
+        h, g = torch.zeros(n, 4), torch.zeros(n, 4)
+        ahead, back = [], []
+        for i in range(length):
+            h, g = self.ahead(x[:, i], h), self.back(x[:, length - 1 - i], g)
+            ahead.append(h)
+            back.append(g)
+        back.reverse()
+        return torch.cat([torch.stack(ahead, 1), torch.stack(back, 1)], -1)
+
+
+class Reversed(nn.Module):
+    def forward(self, x):
+        h, outs = torch.zeros_like(x[:, 0]), []
+        for t in reversed(range(x.shape[1])):
+            h = 0.5 * h + x[:, t]
+            outs.append(h)
+        return torch.stack(outs[::-1], dim=1)
+
+
+class Filter(nn.Module):
+    """Values of one and of two rounds before, which the first rounds do not have."""
+
+    def forward(self, x):
+        ys = [x[:, 0], x[:, 1]]
+        for t in range(2, x.shape[1]):
+            ys.append(0.5 * x[:, t] + 0.25 * x[:, t - 1] - 0.5 * ys[-1] + 0.125 * ys[-2])
+        return torch.stack(ys, dim=1)
+
+
+class Parts(nn.Module):
+    """The parts that unbind gives, two tensors' side by side, and a tensor that is gone through."""
+
+    def forward(self, x, g):
+        h = 0
+        outs = []
+        for x_t, g_t in zip(x.unbind(1), torch.unbind(g, dim=1)):
+            h = g_t * h + (1 - g_t) * x_t
+            outs.append(h)
+        mem, spikes = torch.zeros(x.shape[0], 3), []
+        for step, row in enumerate(torch.stack(outs)):
+            mem = 0.5 * mem + row * x[:, step]
+            spikes.append((mem > 1).float())
+        return torch.stack(spikes), mem
+
+
+class Nested(nn.Module):
+    """A loop in a loop."""
+
+    def forward(self, x):
+        n, length, height, c = x.shape
+        h = torch.zeros(n, c)
+        outs = []
+        for i in range(length):
+            g = torch.zeros(n, c)
+            for j in range(height):
+                g = torch.tanh(g + x[:, i, j])
+            h = h + g
+            outs.append(h)
+        return torch.stack(outs, dim=1)
+
+
+class Half(nn.Module):
+    """Half of the rounds, and what the last of them makes besides its state."""
+
+    def forward(self, x):
+        h = torch.zeros_like(x[:, 0])
+        for t in range(x.shape[1] // 2):
+            y = h + x[:, t]
+            h = torch.tanh(y)
+        return y, h
+
+
+class Tracker(nn.Module):
+    """A Kalman filter."""
+
+    def __init__(self):
+        super().__init__()
+        self.step = nn.Parameter(torch.eye(2) + 0.1)
+        self.seen = nn.Parameter(torch.rand(1, 2))
+
+    def forward(self, z):
+        n = z.shape[0]
+        x, p = torch.zeros(n, 2, 1), torch.eye(2).expand(n, 2, 2)
+        means = []
+        for t in range(z.shape[1]):
+            x, p = self.step @ x, self.step @ p @ self.step.T + 0.5
+            gain = p @ self.seen.T / (self.seen @ p @ self.seen.T + 0.5)
+            x = x + gain @ (z[:, t].unsqueeze(-1) - self.seen @ x)
+            p = p - gain @ self.seen @ p
+            means.append(x.squeeze(-1))
+        return torch.stack(means, dim=1)
+
+
+# -- loops that are no scan --------------------------------------------------------------------------------------------
+
+
+class OneRound(nn.Module):
+    """One round does something else, far from those that are traced first."""
+
+    def forward(self, x):
+        h = torch.zeros_like(x[:, 0])
+        for t in range(x.shape[1]):
+            h = h + x[:, t] * (2 if t == 7 else 1)
+        return h
+
+
+class ItsNumber(nn.Module):
+    def forward(self, x):
+        h = torch.zeros_like(x[:, 0])
+        for t in range(x.shape[1]):
+            h = h + x[:, t] * t
+        return h
+
+
+class Alone(nn.Module):
+    """One round's result is needed by itself."""
+
+    def forward(self, x):
+        h, outs = torch.zeros_like(x[:, 0]), []
+        for t in range(x.shape[1]):
+            h = torch.tanh(h + x[:, t])
+            outs.append(h)
+        return h + outs[1]
+
+
+class Growing(nn.Module):
+    def forward(self, x):
+        seen = x[:, :1]
+        for t in range(1, x.shape[1]):
+            seen = torch.cat([seen, x[:, t : t + 1] + seen.mean(1, keepdim=True)], 1)
+        return seen
+
+
+class ReadBack(nn.Module):
+    """What one round writes, the next one reads from the same tensor."""
+
+    def forward(self, x):
+        y = torch.zeros_like(x)
+        y[:, 0] = x[:, 0]
+        for t in range(1, x.shape[1]):
+            y[:, t] = x[:, t] + 0.5 * y[:, t - 1]
+        return y
+
+
+class Ended(nn.Module):
+    """The last round leaves something out."""
+
+    def forward(self, x):
+        h = torch.zeros_like(x[:, 0])
+        for t in range(x.shape[1]):
+            h = h + x[:, t]
+            if t < x.shape[1] - 1:
+                h = torch.tanh(h)
+        return h
