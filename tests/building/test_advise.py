@@ -79,6 +79,7 @@ def test_it_is_written_after_its_check_and_nothing_is_left_to_advise(folder, com
     assert "equal" in done.stdout and "windows.py was written" in done.stdout
     assert (folder / "windows.py").read_text() == HEAD + CALLED
     again = run("advise", "windows.py", "--write")
+    assert all(str(each) in again.stdout for each in td.find_hazards(td.program("windows.py")))
     assert "no edit of windows.py is known that wins anything" in again.stdout
     assert (folder / "windows.py").read_text() == HEAD + CALLED
     assert sorted(file.name for file in folder.iterdir() if file.is_file()) == [

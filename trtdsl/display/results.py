@@ -168,7 +168,7 @@ def print_tuning(report: TuneReport, *, verbose: bool = False) -> None:
 
 
 def print_advice(advice: Advice, *, verbose: bool = False) -> None:
-    """The diff, what each edit wins, and whether the file was written; with ``verbose`` what was tried in vain."""
+    """The diff, what each edit wins, other hazards, whether it was written; with ``verbose`` what was tried in vain."""
     from .program import figures_text, megabytes
 
     for line in advice.diff.splitlines():
@@ -182,7 +182,7 @@ def print_advice(advice: Advice, *, verbose: bool = False) -> None:
     for text in advice.skipped if verbose or not advice.edits else ():
         print_line(f"  {shortened(text)}")
     if advice.hazards:
-        print_line(f"hazards without an edit: {len(advice.hazards)}, which `trtdsl inspect --program` explains")
+        print_parts(["hazards without an edit:", *(f"  {hazard}" for hazard in advice.hazards)])
     if advice.check is not None:
         print_check(advice.check)
         print_line(f"{shortened(advice.file)} was {'written' if advice.written else 'left as it is'}")
