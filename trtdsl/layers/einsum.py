@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import nullcontext
 
@@ -85,10 +86,7 @@ def _flops(node: Node, shapes: Shapes) -> int:
     for labels, shape in zip(inputs, present, strict=True):
         for label, size in zip(labels, shape, strict=True):
             sizes[label] = max(size, sizes.get(label, 1))
-    total = 1
-    for size in sizes.values():
-        total *= size
-    return total * max(2 * (len(present) - 1), 1)
+    return math.prod(sizes.values()) * max(2 * (len(present) - 1), 1)
 
 
 def _bare(x: torch.Tensor, labels: Labels) -> tuple[torch.Tensor, Labels]:
@@ -116,18 +114,10 @@ def _contract(
     columns = [label for label in b_labels if label not in a_labels]
     sizes = dict(zip(a_labels, a.shape, strict=True)) | dict(zip(b_labels, b.shape, strict=True))
 
-    def volume(labels: Labels) -> int:
-        result = 1
-        for label in labels:
-            result *= sizes[label]
-        return result
-
+    n, r, k, c = (math.prod(sizes[label] for label in labels) for labels in (batch, rows, inner, columns))
     left = a.permute([a_labels.index(label) for label in (*batch, *rows, *inner)])
     right = b.permute([b_labels.index(label) for label in (*batch, *inner, *columns)])
-    product = torch.matmul(
-        left.reshape(volume(batch), volume(rows), volume(inner)),
-        right.reshape(volume(batch), volume(inner), volume(columns)),
-    )
+    product = torch.matmul(left.reshape(n, r, k), right.reshape(n, k, c))
     labels = [*batch, *rows, *columns]
     return product.reshape([sizes[label] for label in labels]), labels
 

@@ -7,6 +7,7 @@ knows no layer type, finds both through :func:`kind`.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -153,10 +154,7 @@ class Shapes:
 
 def count(shape: Sequence[int] | None) -> int:
     """The number of elements of a shape; 0 for an absent tensor."""
-    result = 1
-    for size in shape or ():
-        result *= size
-    return result if shape is not None else 0
+    return 0 if shape is None else math.prod(shape)
 
 
 @dataclass(frozen=True)

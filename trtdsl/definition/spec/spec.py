@@ -364,11 +364,7 @@ class NetworkSpec:
     @property
     def _folder(self) -> Path | None:
         """That of the network's file."""
-        if self.file is None:
-            return None
-        if "folder" not in self._state:
-            self._state["folder"] = self.file.resolve().parent
-        return self._state["folder"]
+        return None if self.file is None else self.file.resolve().parent
 
     def _takes(self, count: int) -> bool:
         try:
