@@ -33,12 +33,7 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
 
 
 def convert(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """A value in another dtype as TensorRT converts it.
-
-    Floating-point to integer truncates, NaN is 0. It saturates to int32 and int64; int8 and uint8 are the low bits of
-    int32 and uint32, of int16 and uint16 where a half type is converted. fp8 and fp4 round half to even and saturate.
-    Integers keep their low bits, and so does whatever becomes int4, as in ONNX.
-    """
+    """A value in another dtype as TensorRT converts it: see the evaluator of CAST."""
     name = dtype_name(dtype)
     if name == "float8_e4m3fn":
         return x.float().clamp(-448, 448).to(dtype)

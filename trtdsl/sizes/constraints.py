@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,7 @@ from ..core.errors import Location, ShapeError
 from ..core.lazy import np
 from .condition import SIGNS, Condition, verdict
 from .dim import Dim, TensorDim
-from .proof import POINTS, evaluated, grid, ranges_of, samples, within
+from .proof import POINTS, evaluated, grid, is_few, ranges_of, samples, within
 from .size import INFINITY, Size, SizeLike, bounds, size_max, size_min, value
 
 Ranges = Mapping[str, Sequence[int]]
@@ -170,7 +169,7 @@ class Constraints:
         for each in self.required:
             if each.condition.names & set(ranges):
                 ranges.update((str(atom), atom.bounds()) for atom in each.condition.atoms())
-        if math.prod(min(high - low + 1, INFINITY) for low, high in ranges.values()) > POINTS:
+        if not is_few(ranges):
             return None
         env = self._allowed(grid(ranges), ranges)
         outcomes = set(outcomes_of(condition, env).tolist()) if env else set()
@@ -185,33 +184,31 @@ class Constraints:
         """
         for each in self.required:
             self._check_required(each, ranges)
+        for each, own in self._open(ranges):
+            env = first_failure(own, self._chosen(each.condition.names, ranges))
+            if env is not None:
+                raise each.failure(env, ranges)
+
+    def _open(self, ranges: Ranges) -> Iterator[tuple[Constraint, Condition]]:
+        """The constraints that the sizes' own arithmetic does not prove in these ranges, and what they are there."""
         for each in self.needed.values():
-            names = each.condition.names
-            if not names <= set(ranges):
-                continue
-            own = Condition(
-                within(each.condition.left, ranges), each.condition.sign, within(each.condition.right, ranges)
-            )
-            if verdict(own, required=False) is not True:
-                env = first_failure(own, self._chosen(names, ranges))
-                if env is not None:
-                    raise each.failure(env, ranges)
+            condition = each.condition
+            if condition.names <= set(ranges):
+                own = Condition(within(condition.left, ranges), condition.sign, within(condition.right, ranges))
+                if verdict(own, required=False) is not True:
+                    yield each, own
 
     def served(self, ranges: Ranges) -> tuple[dict[str, Any], Any] | None:
         """All values of the dimensions that narrower ranges would help, and at which of them every constraint holds.
 
         None where there are more than about a hundred thousand.
         """
-        names: set[str] = set()
-        conditions = [each.condition for each in self.needed.values() if each.condition.names <= set(ranges)]
-        for each in conditions:
-            own = Condition(within(each.left, ranges), each.sign, within(each.right, ranges))
-            names |= each.names if verdict(own, required=False) is not True else set()
+        names = {name for each, _ in self._open(ranges) for name in each.condition.names}
         ends = {name: (ranges[name][0], ranges[name][-1]) for name in sorted(names)}
-        if not ends or math.prod(high - low + 1 for low, high in ends.values()) > POINTS:
+        if not ends or not is_few(ends):
             return None
         columns = grid(ends)
-        mine = [each for each in conditions if each.names <= names]
+        mine = [each.condition for each in self.needed.values() if each.condition.names <= names]
         return columns, np.logical_and.reduce([outcomes_of(each, columns) for each in mine])
 
     def _check_required(self, each: Constraint, ranges: Ranges) -> None:
@@ -233,8 +230,7 @@ class Constraints:
             others = each.condition.names
             mine |= others if others & mine and others <= set(ranges) else set()
         ends = {name: (ranges[name][0], ranges[name][-1]) for name in sorted(mine)}
-        few = math.prod(high - low + 1 for low, high in ends.values()) <= POINTS
-        return self._allowed(grid(ends) if few else samples(ends), mine)
+        return self._allowed(grid(ends) if is_few(ends) else samples(ends), mine)
 
     def _allowed(self, env: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
         for each in self.required:
@@ -252,7 +248,7 @@ def joined(condition: Condition, then: SizeLike, otherwise: SizeLike) -> SizeLik
     max(7, T)
     """
     ranges = ranges_of(then, otherwise, condition.left, condition.right)
-    if ranges is None or math.prod(high - low + 1 for low, high in ranges.values()) > POINTS:
+    if ranges is None or not is_few(ranges):
         return then if then == otherwise else None
     env = grid(ranges)
     holds = outcomes_of(condition, env)

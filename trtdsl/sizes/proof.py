@@ -102,7 +102,7 @@ def signs(size: SizeLike) -> tuple[bool, bool, bool]:
         if sum(found) == 1:
             return found
     ranges = ranges_of(size)
-    if ranges is None or math.prod(high - low + 1 for low, high in ranges.values()) > POINTS:
+    if ranges is None or not is_few(ranges):
         return found
     values = evaluated(size, grid(ranges))
     if values is None:
@@ -120,6 +120,11 @@ def ranges_of(*sizes: SizeLike) -> dict[str, tuple[int, int]] | None:
             return None
         ranges[str(atom)] = (low, high)
     return ranges
+
+
+def is_few(ranges: Mapping[str, tuple[int, int]]) -> bool:
+    """Whether every combination of values may be tried."""
+    return math.prod(high - low + 1 for low, high in ranges.values()) <= POINTS
 
 
 def grid(ranges: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
