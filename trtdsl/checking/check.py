@@ -24,6 +24,7 @@ from ..interpreter.feeds import DRAWS, NONFINITE, ORDINARY, RANGING, has_draw, m
 from ..interpreter.interpret import Interpreter
 from ..sizes.profile import Profile, Range
 from . import saved
+from .branching import may_branch
 from .coverage import Asked, Coverage, watching, watching_torch
 from .exercise import Exercise, weights_without_effect
 from .judging.branches import Branches
@@ -31,7 +32,6 @@ from .judging.drawn_weights import OTHER, drawn_weights
 from .judging.equality import OutputComparison
 from .judging.evidence import By, Evidence, Rules, Tolerances, as_tolerances, gather
 from .judging.isolate import Reference as RunningReference
-from .proof import may_branch
 from .report import Case, CheckReport, Executor
 from .tried_sizes import Sizes, elements, for_special_values, sizes_to_try
 from .witness import ProgramWitness
@@ -233,10 +233,11 @@ class _Run:
         draws = draws or ["again"] * bool(self.network.inputs)
         self.expected = len(ordered) + len(draws)
         opts, judged = [profile.at("opt") for profile in self.network.profiles], not self.rules.decibels
-        large = max(LARGE, elements(self.network, wide)) if judged and self.network.precision is None else math.inf
+        special = elements(self.network, wide)  # where other kinds of values are fed, normal ones show nothing more
+        large = max(LARGE, special - bool(draws)) if judged and self.network.precision is None else math.inf
         for env in ordered:
             cheaper: tuple[By, ...] = () if judged and env in (ordered[0], *opts) else ("meaning",)
-            if elements(self.network, env) > large:
+            if elements(self.network, env) > large and env is not ordered[0]:
                 cheaper = ("own", "meaning")
             yield Planned(env, "normal", partial(self._drawn, env, "normal", corner=env in corners), cheaper, judged)
         if self.asked.sizes and sizes in (None, "auto", "all") and self.network.dims and may_branch(self.spec):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import importlib.metadata
 import json
@@ -17,7 +16,7 @@ from ..core.author import READ
 from ..core.errors import DefinitionError, UsageError
 from ..core.files.names import is_file
 from ..core.files.reading import read_file
-from ..core.imports import Imports, imported, tree_of
+from ..core.imports import Imports, imported
 from ..core.lazy import torch
 from ..core.version import __version__
 from ..definition.input import Input
@@ -26,14 +25,12 @@ from ..definition.weights.source import Source
 from .judging.evidence import as_tolerances
 from .report import SCHEMA
 
-BRANCHES = (ast.If, ast.IfExp, ast.While, ast.Assert, ast.BoolOp, ast.Compare, ast.Match)
-
 
 class Sources:
     """The files of a network, its reference and its samples, with all that these import, as they are now."""
 
     def __init__(self, spec: NetworkSpec):
-        self._spec, self.reference = spec, _reference(spec)
+        self._spec, self.reference = spec, file_of_reference(spec)
         samples = [Path(each.sample) for each in spec.inputs.values() if isinstance(each.sample, (str, PathLike))]
         self.proving = self._imports()
         network = set() if spec.file is None else imported([spec.file]).files
@@ -88,29 +85,9 @@ def proof_of(spec: NetworkSpec, weights: Source | None, sources: Sources | None 
     return _sha256(json.dumps(facts, sort_keys=True).encode())
 
 
-def may_branch(spec: NetworkSpec) -> bool:
-    """Whether the reference's code, or what it imports, has a branch outside of what makes a module."""
-    reference = _reference(spec)
-    if reference is None:
-        return True
-    found = imported([reference[1]])
-    unread = bool(found.packages - {"numpy"}) or not found.are_all
-    return unread or any(_has_branch(tree_of(path)) for path in found.modules)
-
-
-def _has_branch(tree: ast.AST) -> bool:
-    if isinstance(tree, BRANCHES) or (isinstance(tree, ast.Name) and tree.id in ("min", "max", "bool")):
-        return True
-    return any(
-        _has_branch(part)
-        for part in ast.iter_child_nodes(tree)
-        if not (isinstance(part, ast.FunctionDef) and part.name == "__init__")
-    )
-
-
 def reference_facts(spec: NetworkSpec) -> dict[str, str] | None:
     """The reference's name, and a hash of its file and of those that it imports; None where it is in no file."""
-    reference = _reference(spec)
+    reference = file_of_reference(spec)
     if reference is None:
         return None
     hashes = {path: _hash_of(path) for path in imported([reference[1]]).files}
@@ -129,7 +106,7 @@ def _named(hashes: Mapping[Path, str | None], reference: Path) -> list[list[str 
     return [[name, hashes[path]] for name, path in sorted(named)]
 
 
-def _reference(spec: NetworkSpec) -> tuple[str, Path] | None:
+def file_of_reference(spec: NetworkSpec) -> tuple[str, Path] | None:
     """The reference's name and file. It is loaded first, since it may put folders on Python's path."""
     if isinstance(spec.reference, str):
         if spec.file is None:

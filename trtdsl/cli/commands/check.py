@@ -13,6 +13,7 @@ import trtdsl as td
 from ...core import exit_codes
 from ...core.errors import UsageError
 from ...core.lazy import torch
+from ...core.tensors.memory import keep_freed_memory
 from ...display.results import print_calls, print_check, print_losses, print_mutation, print_verdict
 from ...display.terminal import print_line
 from ..command import Output, command
@@ -100,6 +101,7 @@ def check(
         )
     if limit is not None and not mutate:
         raise UsageError("--limit belongs to --mutate: without it nothing is changed")
+    keep_freed_memory()
     with out.progress() as progress:
         spec = td.load_spec(network, settings_of(set_)).tuned(lowerings)
         defined = spec.define(**definition, exact=True)

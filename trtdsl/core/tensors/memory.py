@@ -1,15 +1,32 @@
-"""Copies of weights in another order, on one thread: torch's threads take longer wherever one waits for a busy core."""
+"""Memory of tensors: copies of weights in another order, and blocks that are used again."""
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections.abc import Sequence
 
 from ..lazy import np, torch
 from .exact import beside
 
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # of malloc.h
+LARGEST = (1 << 31) - 1
+
+
+def keep_freed_memory() -> None:
+    """Lets this process keep the blocks that it frees, for the next ones: for a command, not for a library.
+
+    glibc gives blocks of more than 32 MB back at once, and the kernel clears each page of the next one.
+    """
+    if sys.platform == "linux":
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+        if mallopt is not None:  # of another C library there may be none, and musl has none
+            mallopt(MMAP_THRESHOLD, 1 << 30)
+            mallopt(TRIM_THRESHOLD, LARGEST)
+
 
 def contiguous(data: torch.Tensor) -> torch.Tensor:
-    """``data.contiguous()`` of a CPU tensor without history.
+    """``data.contiguous()`` of a CPU tensor without history, on one thread: torch's wait for each other on busy cores.
 
     >>> contiguous(torch.tensor([[1.0, 2.0], [3.0, 4.0]]).T).flatten().tolist()
     [1.0, 3.0, 2.0, 4.0]
