@@ -25,7 +25,7 @@ from ..interpreter.interpret import Interpreter
 from ..sizes.profile import Profile, Range
 from . import saved
 from .branching import may_branch
-from .coverage import Asked, Coverage, watching, watching_torch
+from .coverage import Asked, Coverage, watching, watching_torch, working_precision
 from .exercise import Exercise, weights_without_effect
 from .judging.branches import Branches
 from .judging.drawn_weights import OTHER, drawn_weights
@@ -184,7 +184,7 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.reference: RunningReference | None = None
-        self.exact = self.network.exact_values()
+        self.exact, self.working = self.network.exact_values(), working_precision(self.network)
         self.execute: Callable[[Mapping[str, torch.Tensor]], Mapping[str, torch.Tensor]]
         if self.on == "engine":
             from ..engine.engine import engine_of
@@ -234,7 +234,7 @@ class _Run:
         self.expected = len(ordered) + len(draws)
         opts, judged = [profile.at("opt") for profile in self.network.profiles], not self.rules.decibels
         special = elements(self.network, wide)  # where other kinds of values are fed, normal ones show nothing more
-        large = max(LARGE, special - bool(draws)) if judged and self.network.precision is None else math.inf
+        large = max(LARGE, special - bool(draws)) if judged and self.working is None else math.inf
         for env in ordered:
             cheaper: tuple[By, ...] = () if judged and env in (ordered[0], *opts) else ("meaning",)
             if elements(self.network, env) > large and env is not ordered[0]:
@@ -249,7 +249,7 @@ class _Run:
         for draw in draws:
             cheaper = () if judged and draw not in ORDINARY else ("meaning",)
             yield Planned(wide, draw, partial(self._drawn, wide, draw), cheaper, judged)
-            if draw in RANGING and self.network.precision is not None and reference.not_exact is None:
+            if draw in RANGING and self.working is not None and reference.not_exact is None:
                 yield Planned(wide, draw, partial(self._drawn, wide, draw, half=False), ("meaning",), quality=False)
         if self.asked.nonfinite and has_draw(self.spec.inputs, NONFINITE):
             yield Planned(wide, NONFINITE, partial(self._drawn, wide, NONFINITE))
@@ -261,6 +261,7 @@ class _Run:
         seed = self.seed + (draw == "again")
         kind = draw if draw in (*DRAWS, NONFINITE) else "normal"
         generator, numbers = torch.Generator().manual_seed(seed), self.asked.numbers
+        half = self.working is not None if half is None else half
         feeds = make_feeds(self.spec.inputs, self.network, env, generator, kind, half=half, numbers=numbers)
         try:
             return self._evidence(feeds, env, draw, by)
@@ -290,7 +291,7 @@ class _Run:
         def make() -> torch.nn.Module:
             return self.spec.reference_module(self.spec.open_weights(self.weights))
 
-        self.reference = RunningReference(make, self.network.precision, self.exact)
+        self.reference = RunningReference(make, self.network.precision, self.exact, self.working)
         self.reference.seen, self.reference.asked = watching_torch(self.torch_coverage), self.asked
         return self.reference
 

@@ -81,17 +81,32 @@ def watching(network: Network, coverage: Coverage) -> Interpreter:
     return Interpreter(network, wrap=wrap)
 
 
+def nodes_of(network: Network) -> list[Node]:
+    """The layers of a network, as they were added."""
+    definition = network.definition
+    return [Node(network.backend, definition.get_layer(index)) for index in range(definition.num_layers)]
+
+
+def working_precision(network: Network) -> torch.dtype | None:
+    """The half precision that a network computes something in; None where all of it is computed in float32.
+
+    That may be so where it was asked for half precision, since autocast keeps most of torch's functions in float32.
+    """
+    halves = (torch.float16, torch.bfloat16)
+    if network.precision is None or not any(node.dtype in halves for node in nodes_of(network) if node.makes):
+        return None
+    return network.precision
+
+
 def _tests_for_nan(network: Network) -> set[str]:
     """The names of the tensors that say where another is NaN: lowerings emit these comparisons, not the author."""
-    definition = network.definition
-    nodes = [Node(network.backend, definition.get_layer(index)) for index in range(definition.num_layers)]
+    nodes = nodes_of(network)
     return {name for node in nodes if node.type == "UNARY" and node.layer.op.name == "ISNAN" for name in node.makes}
 
 
 def depends_on_inputs(network: Network, *, sizes: bool = False) -> set[str]:
     """The names of the tensors that depend on the feeds' values; with ``sizes``, also on their shapes."""
-    definition = network.definition
-    nodes = [Node(network.backend, definition.get_layer(index)) for index in range(definition.num_layers)]
+    definition, nodes = network.definition, nodes_of(network)
     varying = {definition.get_input(index).name for index in range(definition.num_inputs)}
     before = -1
     while before != len(varying):  # layers are not sorted, and loops lead back

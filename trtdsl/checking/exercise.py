@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from ..core.lazy import torch
 from ..definition.network import Network
-from ..layers.evaluation import Node
-from .coverage import depends_on_inputs
+from .coverage import depends_on_inputs, nodes_of
 
 Feeds = Mapping[str, "torch.Tensor"]
 
@@ -93,8 +92,7 @@ def _is_float(network: Network, output: str) -> bool:
 
 def weights_without_effect(network: Network, names: Collection[str], unused: Sequence[str] = ()) -> list[str]:
     """The weights among ``names`` that no output depends on; ``unused`` modules are left out."""
-    definition = network.definition
-    nodes = [Node(network.backend, definition.get_layer(index)) for index in range(definition.num_layers)]
+    definition, nodes = network.definition, nodes_of(network)
     needed = {definition.get_output(index).name for index in range(definition.num_outputs)}
     reached: set[int] = set()
     before = -1

@@ -16,7 +16,7 @@ from ..definition.weights.source import Source
 from ..interpreter.feeds import make_feeds
 from ..interpreter.interpret import Interpreter
 from ..layers.evaluation import Node
-from .coverage import depends_on_inputs
+from .coverage import depends_on_inputs, working_precision
 from .judging.equality import FLOORS, LIMIT, ROUNDED, excess, judge
 from .judging.isolate import Reference
 from .judging.recording import Call, Moments, Place, Recording
@@ -210,7 +210,7 @@ class Located:
     def _is_bad(self, tensor: torch.Tensor, call: Call) -> bool:
         if (tensor.shape, tensor.dtype) != (call.own.shape, call.own.dtype):
             return False
-        return not judge("", tensor, call.own, call.value, precision=self.network.precision).passed
+        return not judge("", tensor, call.own, call.value, precision=working_precision(self.network)).passed
 
     # -- what follows of it --------------------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from ..definition.spec.spec import NetworkSpec
 from ..definition.weights.source import Weights
 from ..interpreter.feeds import read_array
 from ..interpreter.interpret import dims_of
+from .coverage import working_precision
 from .judging.evidence import Evidence, Rules
 from .proof import reference_facts
 
@@ -42,7 +43,16 @@ class SavedCase:
 
     def evidence(self, network: Network, rules: Rules, exact: Exact) -> Evidence:
         """The cases that a network is judged by."""
-        return Evidence(self.feeds, list(network.outputs), rules, network.precision, dict(self.own), self.truth, exact)
+        return Evidence(
+            self.feeds,
+            list(network.outputs),
+            rules,
+            network.precision,
+            working_precision(network),
+            dict(self.own),
+            self.truth,
+            exact,
+        )
 
 
 def save(output: Output, spec: NetworkSpec, network: Network, cases: Sequence[tuple[str, Evidence]]) -> None:

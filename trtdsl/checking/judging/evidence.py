@@ -69,6 +69,9 @@ class Evidence:
     """The network's outputs."""
     rules: Rules
     precision: torch.dtype | None
+    """That of torch's autocast."""
+    working: torch.dtype | None
+    """The half precision that the network computes in, if it does."""
     own: dict[str, torch.Tensor | Other]
     """What torch gives in the network's precision, by the network's output names."""
     truth: dict[str, torch.Tensor] | None = None
@@ -135,7 +138,7 @@ class Evidence:
         """How well an output is computed."""
         least = self.rules.decibels.get(name)
         if least is None or not got.is_floating_point() or got.shape != own.shape:
-            return judge(name, got, own, truth, tolerance=self.rules.of(name), precision=self.precision)
+            return judge(name, got, own, truth, tolerance=self.rules.of(name), precision=self.working)
         quality, true = Quality(), own.double() if truth is None else truth
         quality.add({name: got}, {name: true})
         over = 10 ** ((least - quality.decibels()[name]) / 20)
@@ -146,7 +149,7 @@ class Evidence:
 
         What is so sensitive, such as a softmax of great scores, says nothing about how well a network computes.
         """
-        eps = torch.finfo(self.precision if self.precision is not None else own.dtype).eps
+        eps = torch.finfo(self.working if self.working is not None else own.dtype).eps
         error, least = own.double() - truth, SENSITIVE * self._sensitivity(name, truth, eps) / tolerance.times
         further = truth + torch.where(least > error.abs(), torch.copysign(least, error), error)
         greatest = torch.finfo(own.dtype).max
@@ -205,7 +208,7 @@ def gather(
     if by == "own":
         rules = Rules({None: Tolerance(floor=COARSE), **rules.tolerances}, rules.leave_out)
     own = named(reference(feeds, by=by))
-    found = Evidence(feeds, names, rules, reference.precision, own)
+    found = Evidence(feeds, names, rules, reference.precision, reference.working, own)
     if reference.not_exact is None and by != "own":
         found.truth, found.exact, found.alone = exact(own), reference.exact, by == "meaning"
         found.moved = functools.cache(  # of each changed network, and each output, the same is asked

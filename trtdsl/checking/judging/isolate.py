@@ -20,13 +20,20 @@ class Reference:
     """A torch reference that can be run repeatedly, whatever it does to its inputs, buffers and attributes.
 
     It runs with exact values beside its own, where it runs with these. ``notes`` lists what it changes. Such changes
-    are undone before the next call and never reach the network.
+    are undone before the next call and never reach the network. ``precision`` is autocast's, ``working`` the one that
+    the network that it judges computes in.
     """
 
-    def __init__(self, make: Callable[[], torch.nn.Module], precision: torch.dtype | None, exact: Exact):
+    def __init__(
+        self,
+        make: Callable[[], torch.nn.Module],
+        precision: torch.dtype | None,
+        exact: Exact,
+        working: torch.dtype | None = None,
+    ):
         with exact:
             self.module = make()
-        self.precision, self.exact = precision, exact
+        self.precision, self.exact, self.working = precision, exact, working
         self.notes: dict[str, None] = {}
         self.not_exact: str | None = None
         """Why it does not run in exact arithmetic, where it does not."""
