@@ -59,6 +59,7 @@ ORDERS = {
         "judging",
         "report",
         "proof",
+        "branching",
         "saved",
         "losses",
         "recording",

@@ -26,6 +26,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 import make_weights  # noqa: E402
 
 import trtdsl as td  # noqa: E402
+from trtdsl.checking.check import planned  # noqa: E402
 from trtdsl.checking.mutation.mutate import SURVIVING, hunt_of  # noqa: E402
 from trtdsl.core.author import load_module  # noqa: E402
 
@@ -82,7 +83,8 @@ def measure(name: str, file: Path) -> None:
     known = {line["number"] for line in found if line["network"] == name}
     with tempfile.TemporaryDirectory() as folder, file.open("a") as out:
         spec, weights = spec_of(name), make_weights.make(name, Path(folder))
-        hunt = hunt_of(spec, spec.define(weights=weights, dims=SIZES[name] or None, exact=True), weights=weights)
+        network = spec.define(weights=weights, dims=SIZES[name] or None, exact=True)
+        hunt = hunt_of(network, planned(spec, network, weights=weights), spec.name)
         changes = list(hunt.mutants())
         for number in spread(len(changes)):
             if number in known:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import trtdsl as td
-from trtdsl.checking.judging.equality import compare
+from trtdsl.checking.judging.equality import judge
 from trtdsl.checking.judging.structure import leaves, match
 from trtdsl.checking.tried_sizes import sizes_to_try
 from trtdsl.core.author import load_module
@@ -54,7 +54,7 @@ def assert_equal(executed, interpreted, expected):
             (executed[output], interpreted[output], "engine and interpreter"),
             (interpreted[output], expected[output], "interpreter and torch"),
         ):
-            result = compare(output, got, other)
+            result = judge(output, got, other)
             assert result.passed, f"{what} differ: {result}"
 
 

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -13,9 +13,10 @@ from layers_page import defined
 import trtdsl as td
 import trtdsl.functional as F
 import trtdsl.layers as L
+from trtdsl.checking.judging.equality import judge
 from trtdsl.checking.mutation import mutate
 from trtdsl.checking.mutation.mutants import moved, mutants
-from trtdsl.checking.mutation.mutate import SAME, Expected, mutate_network
+from trtdsl.checking.mutation.mutate import SAME, Hunt
 from trtdsl.checking.mutation.sameness import agree, nodes_of
 from trtdsl.core.tensors.exact import Exact
 from trtdsl.interpreter.replay import Replay, same
@@ -25,9 +26,23 @@ BARE = {"SQUEEZE", "UNSQUEEZE", "SHAPE", "IDENTITY", "ASSERTION", "ATTENTION_OUT
         "KV_CACHE_UPDATE", "RECURRENCE", "CONDITION", "CONDITIONAL_INPUT", "CONDITIONAL_OUTPUT"}  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Expected:
+    """Feeds, and outputs that are known to be right."""
+
+    feeds: dict
+    outputs: dict
+
+    def compare(self, got):
+        return [judge(name, got[name], expected) for name, expected in self.outputs.items()]
+
+
 def hunted(net, feeds, outputs=None):
     """The report for a network and feeds, judged by its own outputs unless others are given."""
-    return mutate_network(net, [Expected(feed, outputs or td.interpret(net, feed)) for feed in feeds])
+    hunt = Hunt(net, "network")
+    for feed in feeds:
+        hunt.add(Expected(feed, outputs or td.interpret(net, feed)))
+    return hunt.report()
 
 
 def of(found, type):

@@ -18,10 +18,9 @@ from ...interpreter.interpret import Interpreter, Step
 from ...interpreter.replay import Replay
 from ...layers.evaluation import KINDS, Evaluate, Node
 from ...sizes.profile import Profile, Range
-from ..check import planned
-from ..judging.equality import compare
+from ..check import Planned, planned
 from ..judging.evidence import Tolerances
-from ..tried_sizes import Sizes
+from ..tried_sizes import Sizes, elements
 from .mutants import Mutant, mutants, varied
 from .sameness import FAILING, Sameness, nodes_of, repeats
 
@@ -138,65 +137,20 @@ def mutate(
             allow_nonfinite=allow_nonfinite,
             exact=True,
         )
-    hunt = hunt_of(spec, network, weights=weights, seed=seed, sizes=sizes, tolerance=tolerance, leave_out=leave_out)
-    return hunt.report(limit, progress)
+    cases = planned(spec, network, weights=weights, seed=seed, sizes=sizes, tolerance=tolerance, leave_out=leave_out)
+    return hunt_of(network, cases, spec.name).report(limit, progress)
 
 
-def hunt_of(
-    spec: NetworkSpec,
-    network: Network,
-    *,
-    weights: Source | None = None,
-    seed: int = 0,
-    sizes: Sizes = None,
-    tolerance: Tolerances = None,
-    leave_out: Sequence[str] = (),
-) -> Hunt:
+def hunt_of(network: Network, plans: Sequence[Planned], name: str) -> Hunt:
     """A network with the feeds and the judgement of its check, ready for its mutants; as :func:`mutate`."""
-    plans = planned(spec, network, weights=weights, seed=seed, sizes=sizes, tolerance=tolerance, leave_out=leave_out)
-    fed = [sum(torch.Size(network.input_shape(name, each.dims)).numel() for name in network.inputs) for each in plans]
-    hunt = Hunt(network, spec.name)
+    fed = [elements(network, each.dims) for each in plans]
+    hunt = Hunt(network, name)
     for place in sorted(range(len(plans)), key=fed.__getitem__):
         evidence = plans[place].evidence("meaning") if hunt.has_room(fed[place]) else None
         if evidence is not None:
             evidence.exact, hunt.exact.alone = hunt.exact, evidence.alone
             hunt.add(evidence)
     return hunt
-
-
-def mutate_network(
-    network: Network, cases: Sequence[Judged], *, name: str = "network", progress: Progress | None = None
-) -> MutationReport:
-    """Like :func:`mutate`, with given feeds and a given judgement.
-
-    The network is evaluated once for each case; a mutant only from its layer on, up to the first case that fails. A
-    mutant that cannot be evaluated is caught, since it is no valid network. One that passes is equivalent where its
-    layer, with a few before and after it, gives the same for random values; where the outputs do not change with other
-    weights and inputs either. All others survive: unreached, or allowed.
-
-    >>> net = td.Network()
-    >>> x = net.input("x", (4,))
-    >>> net.output(F.relu(x), "y")
-    >>> feeds = {"x": torch.tensor([1.0, 2.0, 3.0, 4.0])}
-    >>> report = mutate_network(net, [Expected(feeds, {"y": feeds["x"]})])
-    >>> [survivor.change for survivor in report.survivors]
-    ['left out']
-    """
-    hunt = Hunt(network, name)
-    for case in cases:
-        hunt.add(case)
-    return hunt.report(progress=progress)
-
-
-@dataclass(frozen=True)
-class Expected:
-    """Feeds, and outputs that are known to be right."""
-
-    feeds: Mapping[str, torch.Tensor]
-    outputs: Mapping[str, torch.Tensor]
-
-    def compare(self, got: Mapping[str, torch.Tensor]) -> Sequence[Any]:
-        return [compare(name, got[name], expected) for name, expected in self.outputs.items()]
 
 
 class Hunt:
