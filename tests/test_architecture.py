@@ -59,7 +59,6 @@ ORDERS = {
         "judging",
         "report",
         "proof",
-        "branching",
         "saved",
         "losses",
         "recording",

@@ -24,7 +24,6 @@ from ..interpreter.feeds import DRAWS, NONFINITE, ORDINARY, RANGING, has_draw, m
 from ..interpreter.interpret import Interpreter
 from ..sizes.profile import Profile, Range
 from . import saved
-from .branching import may_branch
 from .coverage import Asked, Coverage, watching, watching_torch, working_precision
 from .exercise import Exercise, weights_without_effect
 from .judging.branches import Branches
@@ -32,6 +31,7 @@ from .judging.drawn_weights import OTHER, drawn_weights
 from .judging.equality import OutputComparison
 from .judging.evidence import By, Evidence, Rules, Tolerances, as_tolerances, gather
 from .judging.isolate import Reference as RunningReference
+from .proof import may_branch
 from .report import Case, CheckReport, Executor
 from .tried_sizes import Sizes, elements, for_special_values, sizes_to_try
 from .witness import ProgramWitness

@@ -16,12 +16,13 @@ from ..core.author import READ
 from ..core.errors import DefinitionError, UsageError
 from ..core.files.names import is_file
 from ..core.files.reading import read_file
-from ..core.imports import Imports, imported
+from ..core.imports import Imports, imported, tree_of
 from ..core.lazy import torch
 from ..core.version import __version__
 from ..definition.input import Input
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights.source import Source
+from .judging.branching import branches_when_called
 from .judging.evidence import as_tolerances
 from .report import SCHEMA
 
@@ -30,7 +31,7 @@ class Sources:
     """The files of a network, its reference and its samples, with all that these import, as they are now."""
 
     def __init__(self, spec: NetworkSpec):
-        self._spec, self.reference = spec, file_of_reference(spec)
+        self._spec, self.reference = spec, _reference(spec)
         samples = [Path(each.sample) for each in spec.inputs.values() if isinstance(each.sample, (str, PathLike))]
         self.proving = self._imports()
         network = set() if spec.file is None else imported([spec.file]).files
@@ -85,9 +86,20 @@ def proof_of(spec: NetworkSpec, weights: Source | None, sources: Sources | None 
     return _sha256(json.dumps(facts, sort_keys=True).encode())
 
 
+def may_branch(spec: NetworkSpec) -> bool:
+    """Whether the reference's code, or what it imports, may take another way at another size."""
+    reference = _reference(spec)
+    if reference is None:
+        return True
+    found = imported([reference[1]])
+    if found.packages - {"numpy"} or not found.are_all:
+        return True
+    return branches_when_called(map(tree_of, found.modules))
+
+
 def reference_facts(spec: NetworkSpec) -> dict[str, str] | None:
     """The reference's name, and a hash of its file and of those that it imports; None where it is in no file."""
-    reference = file_of_reference(spec)
+    reference = _reference(spec)
     if reference is None:
         return None
     hashes = {path: _hash_of(path) for path in imported([reference[1]]).files}
@@ -106,7 +118,7 @@ def _named(hashes: Mapping[Path, str | None], reference: Path) -> list[list[str 
     return [[name, hashes[path]] for name, path in sorted(named)]
 
 
-def file_of_reference(spec: NetworkSpec) -> tuple[str, Path] | None:
+def _reference(spec: NetworkSpec) -> tuple[str, Path] | None:
     """The reference's name and file. It is loaded first, since it may put folders on Python's path."""
     if isinstance(spec.reference, str):
         if spec.file is None:

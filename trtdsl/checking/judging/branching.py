@@ -5,28 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ..core.imports import imported, tree_of
-from ..definition.spec.spec import NetworkSpec
-from .proof import file_of_reference
-
 KNOWING = {"isinstance", "issubclass", "hasattr", "callable"}
 """Functions whose result depends on no size."""
 UNNAMED = {"setattr", "vars", "__dict__"}
 """What changes a module without naming what."""
-
-
-def may_branch(spec: NetworkSpec) -> bool:
-    """Whether the reference's code, or what it imports, may take another way at another size.
-
-    Code that runs only where a module is made does not, and neither does a choice by what a module has kept since.
-    """
-    reference = file_of_reference(spec)
-    if reference is None:
-        return True
-    found = imported([reference[1]])
-    if found.packages - {"numpy"} or not found.are_all:
-        return True
-    return branches_when_called(map(tree_of, found.modules))
 
 
 def branches_when_called(trees: Iterable[ast.AST]) -> bool:

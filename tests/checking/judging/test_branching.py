@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from trtdsl.checking.branching import branches_when_called
+from trtdsl.checking.judging.branching import branches_when_called
 
 SETTLED = {
     "what __init__ alone does": """

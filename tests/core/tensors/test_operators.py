@@ -1,0 +1,42 @@
+"""Operators whose exact values are computed in another way than torch's own: against torch in float64."""
+
+import pytest
+import torch
+from torch import nn
+
+from trtdsl.core.tensors.exact import Exact
+
+
+@pytest.mark.parametrize("kernel", [(3, 1), (3, 3), (1, 1), (2, 5)])
+@pytest.mark.parametrize("stride", [(1, 1), (2, 1), (3, 2)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_convolution_is_that_of_torch_in_float64(kernel, stride, bias):
+    conv = nn.Conv2d(3, 5, kernel, stride, padding=(2, 1), dilation=(2, 1), bias=bias)
+    x, exact = torch.randn(2, 3, 9, 700 if kernel[1] == 3 else 7), Exact()
+    with torch.no_grad(), exact:
+        got = exact.of(conv(x))
+    with torch.no_grad():
+        torch.testing.assert_close(got, conv.double()(x.double()), rtol=1e-13, atol=1e-14)
+
+
+def test_the_nearest_element_is_torchs_in_float32():
+    for length, target in [(7, 98), (29, 58), (41, 123)]:
+        x = torch.arange(length, dtype=torch.float32)[None, None]
+        exact = Exact()
+        with exact:
+            y = nn.functional.interpolate(x, target)
+        assert torch.equal(exact.of(y), nn.functional.interpolate(x, target).double())
+
+
+def test_fake_quantization_has_an_exact_scale():
+    exact = Exact()
+    with exact:
+        y = torch.fake_quantize_per_tensor_affine(torch.tensor([0.1, 0.26]), 0.1, 0, -128, 127)
+    torch.testing.assert_close(exact.of(y), torch.tensor([0.1, 0.3], dtype=torch.float64), rtol=1e-15, atol=0)
+
+
+def test_of_equal_values_the_first_comes_first():
+    x = torch.tensor([2.0, 3.0, 3.0, 1.0, 3.0])
+    with Exact():
+        assert x.sort(descending=True).indices.tolist() == [1, 2, 4, 0, 3]
+        assert x.topk(2).indices.tolist() == [1, 2]
