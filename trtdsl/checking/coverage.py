@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -106,15 +106,28 @@ def _tests_for_nan(network: Network) -> set[str]:
 
 def depends_on_inputs(network: Network, *, sizes: bool = False) -> set[str]:
     """The names of the tensors that depend on the feeds' values; with ``sizes``, also on their shapes."""
-    definition, nodes = network.definition, nodes_of(network)
-    varying = {definition.get_input(index).name for index in range(definition.num_inputs)}
-    before = -1
-    while before != len(varying):  # layers are not sorted, and loops lead back
-        before = len(varying)
-        for node in nodes:
-            if (sizes or node.type != "SHAPE") and not varying.isdisjoint(node.needs):
-                varying.update(node.makes)
-    return varying
+    definition = network.definition
+    nodes = [node for node in nodes_of(network) if sizes or node.type != "SHAPE"]
+    fed = {definition.get_input(index).name for index in range(definition.num_inputs)}
+    return closure([(node.needs, node.makes) for node in nodes], fed)
+
+
+def closure(steps: Iterable[tuple[Collection[str], Collection[str]]], names: set[str]) -> set[str]:
+    """The names, and all to which steps from one of the first of a pair to all of the second lead.
+
+    >>> sorted(closure([(["b"], ["c"]), (["a", "x"], ["b"]), (["x"], ["y"])], {"a"}))
+    ['a', 'b', 'c']
+    """
+    leads: dict[str, list[Collection[str]]] = {}
+    for sources, targets in steps:
+        for source in sources:
+            leads.setdefault(source, []).append(targets)
+    found, waiting = set(names), list(names)
+    while waiting:
+        for targets in leads.pop(waiting.pop(), ()):
+            waiting += set(targets) - found
+            found.update(targets)
+    return found
 
 
 def _named(node: Node) -> str:

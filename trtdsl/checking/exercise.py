@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ..core.lazy import torch
 from ..definition.network import Network
-from .coverage import depends_on_inputs, nodes_of
+from .coverage import closure, depends_on_inputs, nodes_of
 
 Feeds = Mapping[str, "torch.Tensor"]
 
@@ -93,15 +93,10 @@ def _is_float(network: Network, output: str) -> bool:
 def weights_without_effect(network: Network, names: Collection[str], unused: Sequence[str] = ()) -> list[str]:
     """The weights among ``names`` that no output depends on; ``unused`` modules are left out."""
     definition, nodes = network.definition, nodes_of(network)
-    needed = {definition.get_output(index).name for index in range(definition.num_outputs)}
-    reached: set[int] = set()
-    before = -1
-    while before != len(reached):  # layers are not sorted, and loops lead back
-        before = len(reached)
-        for index, node in reversed(list(enumerate(nodes))):
-            if index not in reached and (not node.makes or not needed.isdisjoint(node.makes)):
-                reached.add(index)
-                needed.update(node.needs)
-    used = {name for index in reached for name in network.weight_names.get(nodes[index].name, ())}
+    outputs = {definition.get_output(index).name for index in range(definition.num_outputs)}
+    ends = [node for node in nodes if not node.makes]
+    needed = closure([(node.makes, node.needs) for node in nodes], outputs.union(*(node.needs for node in ends)))
+    using = [*ends, *(node for node in nodes if not needed.isdisjoint(node.makes))]
+    used = {name for node in using for name in network.weight_names.get(node.name, ())}
     known = tuple(f"{part}." for part in unused)
     return [name for name in names if name not in used and not f"{name}.".startswith(known)]

@@ -16,7 +16,7 @@ from ..definition.weights.source import Source
 from ..interpreter.feeds import make_feeds
 from ..interpreter.interpret import Interpreter
 from ..layers.evaluation import Node
-from .coverage import depends_on_inputs, working_precision
+from .coverage import closure, depends_on_inputs, working_precision
 from .judging.equality import FLOORS, LIMIT, ROUNDED, excess, judge
 from .judging.isolate import Reference
 from .judging.recording import Call, Moments, Place, Recording
@@ -221,11 +221,7 @@ class Located:
 
     def _needed(self) -> set[str]:
         """The tensors that agree, and those that these are computed from."""
-        needed = set(self.matches)
-        for node in reversed(self.nodes):
-            if not needed.isdisjoint(node.makes):
-                needed.update(node.needs)
-        return needed
+        return closure([(node.makes, node.needs) for node in self.nodes], set(self.matches))
 
     def _frontier(self) -> list[Node]:
         """The layers that differ first: their operands are right, and nothing that agrees depends on them."""
