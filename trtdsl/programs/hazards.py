@@ -85,8 +85,8 @@ ONE_SCALE = (
     "channel (axis=) makes the builder write float32. td.find_precision does so."
 )
 FEWER = (
-    "Products write int8 or fp8 in TensorRT-RTX 1.7 only where nothing but a ReLU is between a linear one and the next "
-    "rounding: others pay another launch, which great products alone win back. td.find_precision leaves them in float16."
+    "In TensorRT-RTX 1.7 a product writes int8 or fp8 only if it is linear and nothing but a ReLU stands before the next "
+    "rounding: others pay another launch, which great ones alone win back. td.find_precision leaves them in float16."
 )
 
 LOGITS = "logits of all positions"

@@ -32,6 +32,7 @@ DTYPES = {
 """torch's name where the plan has another."""
 
 SOURCE = re.compile(rb"\0\0\0\0(?P<length>[\s\S]{4})(?=#(?:undef|ifdef) __HAS_)")
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 KERNEL = re.compile(r'extern "C" __global__ void\s+(?:__launch_bounds__\([^)]*\)\s+)?(\w+)\s*\(')
 """How a kernel begins, in its source."""
 
@@ -221,14 +222,20 @@ def _texts(data: bytes) -> list[str]:
 
 
 def _sources(data: bytes) -> dict[str, str]:
-    """The sources by their kernels' names: four zeros, the text's length, the text."""
+    """The sources by their kernels' names: four zeros, the text's length, the text.
+
+    A kernel that several launches have stands in the plan as often: ProgramDamagedError where two copies differ.
+    """
     found: dict[str, str] = {}
     for match in SOURCE.finditer(data):
         begin = match.end()
         length = int.from_bytes(match["length"], "little")
         if length <= len(data) - begin:
             text = data[begin : begin + length].decode("utf-8", "replace").rstrip("\0")
-            found |= dict.fromkeys(KERNEL.findall(text), text)
+            for name in KERNEL.findall(text):
+                known = found.setdefault(name, text)
+                if known != text and COMMENT.sub(" ", known) != COMMENT.sub(" ", text):
+                    raise ProgramDamagedError(f"two copies of the kernel {name} differ")
     return found
 
 

@@ -1,11 +1,14 @@
 """What a plan holds beside its texts."""
 
+import re
+
 import pytest
 import torch
 
 import trtdsl as td
 import trtdsl.functional as F
 import trtdsl.layers as L
+from trtdsl.core.errors import ProgramDamagedError
 from trtdsl.engine.compiling.compiler import compile_engine
 from trtdsl.engine.program import texts_of_plan
 from trtdsl.programs.evaluation.contents import Contents
@@ -22,6 +25,23 @@ def test_constants_and_kernels_are_found():
     names = [record.text("fqn") for kind, record in text.statements if kind == "function"]
     assert names
     assert all(f"void {name}(" in text.sources()[name] for name in names)
+
+
+def test_copies_of_a_kernel_that_differ_are_damage():
+    """Each fused attention has a copy of its kernel's source, of which one was changed."""
+    net = td.Network()
+    x = net.input("x", (1, 2, 32, 64), torch.float16)
+    y = F.scaled_dot_product_attention(x, x, x)
+    net.output(F.scaled_dot_product_attention(y, x, y), "y")
+    data = bytes(compile_engine(net).data)
+    calls = list(re.finditer(rb"\.initialize\(DATA_TYPE_FP16[^;]*? (0x1p\+0f),", data))
+    assert len(calls) == 2
+    place = calls[0].start(1)
+    changed = data[:place] + b"0x1p+1f" + data[place + 7 :]
+    feeds = {"x": torch.randn(1, 2, 32, 64).half()}
+    td.evaluate_engine(data, feeds, trust=True)
+    with pytest.raises(ProgramDamagedError, match="two copies of the kernel .* differ"):
+        td.evaluate_engine(changed, feeds, trust=True)
 
 
 @pytest.mark.parametrize("scales", [1, 2])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ...core.errors import ProgramDamagedError, UnevaluatedProgramError
-from ..plan import KERNEL
+from ..plan import COMMENT, KERNEL
 from ..touching import VARIANT, variant_of
 
 BUILTINS_END = re.compile(
@@ -39,7 +39,6 @@ INTEGER_CAST = re.compile(r"static_cast<(__myln_u?int(?:8|16|32|64))>\(")
 DIRECTIVE = re.compile(
     r"^\s*#(?:if \d|ifn?def \w+|else|endif|undef \w+|define \w+|pragma unroll)[ \t]*(?://.*)?$", re.MULTILINE
 )
-COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 FOREIGN = re.compile(
     r"#|%:|\?\?|\\\n|\[\[(?!(?:un)?likely\]\])|\b(?:asm|__asm\w*|extern|__attribute\w*|__declspec|_Pragma|__has_\w+|import|module)\b"
 )
