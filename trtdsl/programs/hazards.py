@@ -85,7 +85,7 @@ ONE_SCALE = (
     "channel (axis=) makes the builder write float32. td.find_precision does so."
 )
 FEWER = (
-    "In TensorRT-RTX 1.7 a product writes int8 or fp8 only if it is linear and nothing but a ReLU is before the next "
+    "In TensorRT-RTX 1.7 a product writes int8 or fp8 only if it is linear and at most a ReLU stands before the next "
     "rounding: others pay another launch, which great ones alone win back. td.find_precision leaves them in float16."
 )
 
