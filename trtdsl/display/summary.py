@@ -289,21 +289,16 @@ def _layer(
     sizes: Mapping[str, tuple[int | str, ...]],
     executions: int | None,
 ) -> LayerSummary:
-    inputs = [None if tensor is None else _tensor(tensor, shapes, sizes) for tensor in node.inputs]
+    inputs = [_tensor(tensor, shapes, sizes) for tensor in node.inputs if tensor is not None]
     outputs = [_tensor(tensor, shapes, sizes) for tensor in node.outputs]
     parameters = parameters_of(node)
-    present = [tensor for tensor in inputs if tensor is not None]
     flops = moved = None
-    with interpreter.backend.listen():
-        if node.type in REGIONS:
-            flops = moved = 0
-        elif executions is not None and all(size >= 0 for tensor in (*present, *outputs) for size in tensor.shape):
-            concrete = Shapes([None if t is None else t.shape for t in inputs], [t.shape for t in outputs])
-            flops, moved = cost_of(node, concrete, [*present, *outputs], parameters)
-            flops, moved = flops * executions, moved * executions
+    if executions is not None or node.type in REGIONS:
+        with interpreter.backend.listen():
+            flops, moved = cost_of(node, shapes, parameters, executions or 0)
     location = interpreter.network.locations.get(node.name) if interpreter.network else None
     place = str(location) if location else node.layer.metadata or None
-    return LayerSummary(node.name, node.type, present, outputs, parameters, executions, flops, moved, place)
+    return LayerSummary(node.name, node.type, inputs, outputs, parameters, executions, flops, moved, place)
 
 
 def _tensor(
@@ -313,16 +308,27 @@ def _tensor(
     return TensorSummary(name, dtype, shapes.get(name, tuple(tensor.shape)), sizes.get(name, ()))
 
 
-def cost_of(node: Node, shapes: Shapes, tensors: Sequence[TensorSummary], parameters: int) -> tuple[int, int]:
-    """FLOPs and bytes of one execution; a region's boundary layer only passes values on."""
+def cost_of(
+    node: Node, shapes: Mapping[str, Sequence[int | None]], parameters: int, times: int
+) -> tuple[int | None, int | None]:
+    """FLOPs and bytes of all its executions at these shapes of tensors; None for both where a size is not known.
+
+    A region's boundary layer only passes values on.
+    """
     if node.type in REGIONS:
         return 0, 0
+    tensors = [*node.inputs, *node.outputs]
+    found = [None if each is None else tuple(shapes.get(each.name, each.shape)) for each in tensors]
+    if any(size is None or size < 0 for shape in found if shape is not None for size in shape):
+        return None, None
+    sizes: list[Any] = found
     kind = KINDS[node.type]
+    flops = kind.flops(node, Shapes(sizes[: len(node.inputs)], sizes[len(node.inputs) :])) * times
     if not (kind.moves(node) if callable(kind.moves) else kind.moves):
-        return kind.flops(node, shapes), 0
-    moved = sum((count(tensor.shape) * BITS.get(tensor.dtype, 32) + 7) // 8 for tensor in tensors)
-    weights = parameters * BITS.get(tensors[0].dtype, 32) // 8 if tensors else 0
-    return kind.flops(node, shapes), moved + weights
+        return flops, 0
+    bits = [0 if each is None else BITS.get(each.dtype.name, 32) for each in tensors]
+    moved = sum((count(shape) * each + 7) // 8 for shape, each in zip(sizes, bits, strict=True))
+    return flops, (moved + parameters * next(filter(None, bits), 0) // 8) * times
 
 
 def parameters_of(node: Node) -> int:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...core.dtypes import dtype_name
 from ...definition.network import Network
 from ...interpreter.fingerprint import attributes
-from ...layers.evaluation import KINDS, Node, Shapes, count
+from ...layers.evaluation import KINDS, Node, count
 from ...layers.region import REGIONS, Region, partition
 from ...layers.shape import size_tensors
 from ...sizes.shape import Shape
 from ...sizes.size import SizeLike
-from ..folding import TensorSummary
 from ..summary import authors_shapes, cost_of, known, parameters_of, tuned_sizes
 
 NOT_SHOWN = {"alpha", "beta", "cubic_coeff", "is_v2", "loop", "conditional", "metadata", "name", "padding_nd", "type"}
@@ -80,8 +78,11 @@ class Facts:
                 self._add(layer)
             for region in self.regions:
                 self._repeat(region, 1)
+            shapes = {name: value.sizes for name, value in self.values.items()}
             for layer in self.layers:
-                self._cost(layer)
+                known_type = layer.node.type in KINDS or layer.node.type in REGIONS
+                if layer.times is not None and known_type:
+                    layer.flops, layer.bytes = cost_of(layer.node, shapes, layer.parameters, layer.times)
 
     def _add(self, layer: Layer) -> None:
         node, network = layer.node, self.network
@@ -108,7 +109,10 @@ class Facts:
         """Whether a tensor made of sizes may be sizes itself: a list of integers, or a few numbers."""
         if value.dtype.startswith("int") and len(value.shape) <= 1:
             return True
-        return all(text.isdigit() for text in value.shape) and count(_whole(value.sizes)) <= FEW
+        return (
+            all(text.isdigit() for text in value.shape)
+            and count([size for size in value.sizes if size is not None]) <= FEW
+        )
 
     def _value(self, name: str, dtype: str, shape: Shape, maker: int = -1) -> Value:
         texts = tuple("?" if isinstance(size, int) and size < 0 else str(size) for size in shape)
@@ -154,30 +158,6 @@ class Facts:
                 return None
             name = node.needs[0]
         return known[name]
-
-    # -- cost ----------------------------------------------------------------------------------------------------------
-
-    def _cost(self, layer: Layer) -> None:
-        node = layer.node
-        named = [None if tensor is None else self.values.get(tensor.name) for tensor in node.inputs]
-        made = [self.values[name] for name in node.makes]
-        if layer.times is None or any(None in value.sizes for value in (*named, *made) if value is not None):
-            return
-        if node.type not in KINDS and node.type not in REGIONS:
-            return
-        inputs = [None if value is None else _whole(value.sizes) for value in named]
-        shapes = Shapes(inputs, [_whole(value.sizes) for value in made])
-        tensors = [
-            TensorSummary(tensor.name, tensor.dtype.name, shape)
-            for tensor, shape in zip((*node.inputs, *node.outputs), (*inputs, *shapes.outputs), strict=True)
-            if tensor is not None and shape is not None
-        ]
-        flops, moved = cost_of(node, shapes, tensors, layer.parameters)
-        layer.flops, layer.bytes = flops * layer.times, moved * layer.times
-
-
-def _whole(sizes: Sequence[int | None]) -> tuple[int, ...]:
-    return tuple(size for size in sizes if size is not None)
 
 
 def shown_attributes(node: Node) -> dict[str, str]:
