@@ -453,3 +453,22 @@ def test_a_long_path_stands_in_one_line_beside_the_picture_of_a_narrow_page(show
     assert row["x"] <= last["x"] and last["x"] + last["width"] <= row["x"] + row["width"]
     heading = page.locator("aside h2")
     assert heading.evaluate("each => each.innerHTML.includes('.<wbr>')") and "." in heading.text_content()
+
+
+SEEN = """() => {
+  const inside = (a, b) => a.left < b.right && a.right > b.left && a.top < b.bottom && a.bottom > b.top;
+  const graph = document.querySelector('#graph').getBoundingClientRect();
+  const boxes = [...document.querySelectorAll('#graph .box')];
+  const seen = boxes.filter((box) => inside(box.querySelector('.area').getBoundingClientRect(), graph));
+  return seen.map((box) => box.querySelector('.label').textContent);
+}"""
+
+
+def test_expanding_keeps_in_sight_what_one_looked_at(show):
+    page = show(td.view(gallery("raft_small")))
+    page.set_viewport_size({"width": 800, "height": 900})
+    page.locator("[data-do=close]").click()
+    for _ in range(3):
+        before = page.evaluate(SEEN)
+        page.locator("[data-do=more]").click()
+        assert {"context_encoder", "update_block"}.intersection(before, page.evaluate(SEEN))

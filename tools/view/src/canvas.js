@@ -54,13 +54,17 @@ export class Canvas {
     if (index === 0 || !this.graph.hasInside(index)) return;
     const before = this.place(index);
     this.layout.set(index, isOpen);
-    const after = this.place(index);
-    if (before && after) { // the box stays where it was on the screen
-      const { k } = this.view;
-      this.view.x += (before.x + before.w / 2 - after.x - after.w / 2) * k;
-      this.view.y += (before.y - after.y) * k;
-    }
+    this.#stay(index, before);
     this.render();
+  }
+
+  // Moves the picture so that a box stays where it was on the screen.
+  #stay(index, before) {
+    const after = this.place(index);
+    if (!before || !after) return;
+    const { k } = this.view;
+    this.view.x += (before.x + before.w / 2 - after.x - after.w / 2) * k;
+    this.view.y += (before.y - after.y) * k;
   }
 
   // Opens each folded box that is seen. Says whether there was one.
@@ -73,11 +77,27 @@ export class Canvas {
         else if (graph.hasInside(kid) && graph.items[kid].kind !== "call") folded.push(kid);
     };
     look(0);
+    const near = this.#nearest(folded);
+    const before = near && this.place(near);
     for (const box of folded) layout.open.add(box);
     layout.cache.clear();
     this.render();
-    this.fit();
+    if (before && this.#whole() < READABLE) { // what one looked at is still seen
+      this.#stay(near, before);
+      this.#apply();
+    } else this.fit();
     return folded.length > 0;
+  }
+
+  // Of some boxes the one that is nearest to the middle of what is seen.
+  #nearest(boxes) {
+    const { x, y, k } = this.view;
+    const { clientWidth: w, clientHeight: h } = this.host;
+    const far = (box) => {
+      const at = this.place(box);
+      return Math.hypot((at.x + at.w / 2) * k + x - w / 2, (at.y + at.h / 2) * k + y - h / 2);
+    };
+    return boxes.reduce((best, box) => (best === undefined || far(box) < far(best) ? box : best), undefined);
   }
 
   // Opens what is folded, level by level, until there is nothing folded or very much to see. Says whether all is open.
@@ -216,7 +236,7 @@ export class Canvas {
     const { clientWidth: w, clientHeight: h } = this.host;
     if (!w || !h) return;
     this.fitted = true;
-    const whole = Math.min((w - 40) / this.size.width, (h - 70) / this.size.height, 1.15);
+    const whole = this.#whole();
     const k = Math.max(whole, READABLE); // what is larger begins at its top, above its first box
     const wide = this.size.width * k > w - 40;
     const first = wide && this.graph.shown(0, this.layout.aside).map((box) => this.place(box)).find(Boolean);
@@ -225,6 +245,11 @@ export class Canvas {
     const x = wide ? Math.max(Math.min(left, 20), w - 20 - this.size.width * k) : left;
     this.view = { k, x, y: whole < k ? 44 : 44 + (h - 70 - this.size.height * k) / 2 };
     this.#apply();
+  }
+
+  // The scale at which the whole picture is seen.
+  #whole() {
+    return Math.min((this.host.clientWidth - 40) / this.size.width, (this.host.clientHeight - 70) / this.size.height, 1.15);
   }
 
   fitWhole() {
