@@ -87,11 +87,6 @@ def _matrix_multiply(node: Node) -> Evaluate:
     )
     dtype = node.dtype
     low = dtype in (torch.float16, torch.bfloat16)
-    if not low and op_a == "NONE":
-        if op_b == "NONE":
-            return _product
-        if op_b == "TRANSPOSE":
-            return lambda a, b: _product(a, b.mT)
 
     def evaluate(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         if low:  # accumulates in float32, rounds once

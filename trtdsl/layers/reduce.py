@@ -100,9 +100,8 @@ def _reduce(node: Node) -> Evaluate:
     """
     evaluate = node.pick(_EVALUATE, node.layer.op.name, "operation")
     axes, keep = axes_of(node.layer.axes, len(node.inputs[0].shape)), node.layer.keep_dims
-    if node.dtype in (torch.float16, torch.bfloat16):  # accumulates in float32, rounds once
-        return lambda x: evaluate(x.float(), axes, keep).to(x.dtype)
-    return lambda x: evaluate(x, axes, keep)
+    low = node.dtype in (torch.float16, torch.bfloat16)  # accumulates in float32, rounds once
+    return lambda x: evaluate(x.float() if low else x, axes, keep).to(x.dtype)
 
 
 @operation

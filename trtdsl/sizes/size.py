@@ -67,6 +67,10 @@ def _arithmetic(function: str, *, reflected: bool = False) -> Callable[[Callable
     return decorate
 
 
+def _no_size(left: Any, right: SizeLike) -> SizeLike:
+    return NotImplemented
+
+
 class Size(TorchCalls):
     """The value of a dynamic dimension: ``+ - * // % **`` with ints and Sizes give an int or a Size.
 
@@ -130,21 +134,12 @@ class Size(TorchCalls):
     def __pow__(self, other: SizeLike) -> SizeLike:
         return math.prod([self] * other, start=1) if isinstance(other, int) and other >= 0 else NotImplemented
 
-    @_arithmetic("pow", reflected=True)
-    def __rpow__(self, other: SizeLike) -> SizeLike:
-        return NotImplemented
-
-    @_arithmetic("div")
-    def __truediv__(self, other: SizeLike) -> SizeLike:
-        return NotImplemented
-
-    @_arithmetic("div", reflected=True)
-    def __rtruediv__(self, other: SizeLike) -> SizeLike:
-        return NotImplemented
-
     def __neg__(self) -> SizeLike:
         return -1 * self
 
+    __rpow__ = _arithmetic("pow", reflected=True)(_no_size)
+    __truediv__ = _arithmetic("div")(_no_size)
+    __rtruediv__ = _arithmetic("div", reflected=True)(_no_size)
     __radd__ = __add__
     __rmul__ = __mul__
     __array_ufunc__ = None  # numpy leaves `number * size` to the Size
