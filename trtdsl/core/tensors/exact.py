@@ -167,25 +167,25 @@ class Exact:
 
     # -- one operation -------------------------------------------------------------------------------------------------
 
-    def made(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """What an operation gives, with exact values beside."""
+    def made(self, func: Any, args: Any, kwargs: Any, operands: list[torch.Tensor]) -> Any:
+        """What an operation gives, with exact values beside; ``operands`` are the tensors among its arguments."""
         name = func._schema.name.partition("::")[2]
         told = None if self.seen is None else self.seen(self, name, args, kwargs)
-        made = self._made(func, name, args, kwargs)
+        made = self._made(func, name, args, kwargs, operands)
         if told is not None:
             told(made)
         return made
 
-    def _made(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+    def _made(self, func: Any, name: str, args: Any, kwargs: Any, operands: list[torch.Tensor]) -> Any:
         is_view = _is_view(func)
-        hollow = self.alone and any(map(_is_hollow, _tensors((args, kwargs))))
+        hollow = self.alone and any(map(_is_hollow, operands))
         if not is_view and (self.alone or name in COMPARING) and self.decide:
-            made = self._claimed(func, name, args, kwargs)
+            made = self._claimed(func, name, args, kwargs, operands)
             if made is not NotImplemented:
                 return made
             if hollow:
-                self.fill((args, kwargs))
-        made = self._made_both(func, name, args, kwargs)
+                self.fill(operands)
+        made = self._made_both(func, name, args, kwargs, operands)
         if is_view and hollow:
             for tensor in _tensors(made):
                 vars(tensor)["_hollow"] = True
@@ -198,11 +198,11 @@ class Exact:
                 if _is_hollow(tensor):
                     tensor.copy_(self.of(tensor))
 
-    def _claimed(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+    def _claimed(self, func: Any, name: str, args: Any, kwargs: Any, operands: list[torch.Tensor]) -> Any:
         """The exact results of an operation, in tensors without values that claim its dtype; NotImplemented where it
         depends on rounded values.
         """
-        given = [x for x in _tensors((args, kwargs)) if _is_floating(x)]
+        given = [x for x in operands if _is_floating(x)]
         asked = next((x for x in (*args, *kwargs.values()) if isinstance(x, torch.dtype)), None)
         dtypes = {x.dtype for x in given} if asked is None else {asked}
         in_place = func._schema.is_mutable
@@ -236,13 +236,13 @@ class Exact:
         vars(made)["_hollow"] = True
         return made
 
-    def _made_both(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+    def _made_both(self, func: Any, name: str, args: Any, kwargs: Any, operands: list[torch.Tensor]) -> Any:
         if func is torch.ops.aten.view.dtype:  # the bits of other numbers, or the same
             plain = func(*args, **kwargs)
             if args[0].dtype == args[1] and _is_floating(plain):
                 self.keep(plain, self.of(args[0]))
             return plain
-        floating = any(_is_floating(value) for value in _tensors((args, kwargs)))
+        floating = any(map(_is_floating, operands))
         if not floating and not _makes(func, kwargs):
             plain = func(*args, **kwargs)
             if not any(_is_floating(value) for value in _tensors(plain)):
@@ -256,7 +256,7 @@ class Exact:
             return made
         if name == "_local_scalar_dense":
             return func(self.of(args[0])) if self.decide else func(*args)
-        if not self.decide and name in ORDERING and not any(map(self.has, _tensors((args, kwargs)))):
+        if not self.decide and name in ORDERING and not any(map(self.has, operands)):
             return func(*args, **kwargs)  # of a network's weights, nothing is rounded yet
         wide = self.widened(args), {key: self.widened(value) for key, value in kwargs.items()}
         try:
@@ -552,6 +552,8 @@ def _modes() -> Any:
                 if value.shape == result.shape:
                     self.exact.keep(result, value)
 
+    plain = {torch.Tensor, torch.nn.Parameter, torch.nn.Buffer}
+
     class Operations(TorchDispatchMode):
         def __init__(self, exact: Exact):
             super().__init__()
@@ -562,11 +564,10 @@ def _modes() -> Any:
             return False  # otherwise torch imports its compiler, which takes a second
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if any(
-                type(x) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer) for x in _tensors((args, kwargs))
-            ):
+            operands = _tensors((args, kwargs))
+            if not {*map(type, operands)} <= plain:
                 return NotImplemented  # the author's own class makes it of plain tensors
-            return self.exact.made(func, args, kwargs or {})
+            return self.exact.made(func, args, kwargs or {}, operands)
 
     _classes.extend((Functions, Operations))
     return _classes
