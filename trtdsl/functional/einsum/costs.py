@@ -38,8 +38,6 @@ class Move(NamedTuple):
     axes: Axes | None
     second: tuple[int, ...] | None
     price: Price
-    layers: int
-    """With those of a shape tensor."""
 
 
 class Matrix(NamedTuple):
@@ -137,11 +135,7 @@ class Costs:
         cost: float = moved
         if moves and self.core(self.labels(source))[-1:] != self.core(self.labels(target))[-1:]:
             cost *= SCATTERED
-        layers = 1
-        if axes is not None:
-            before = source if first is None else tuple([source[axis] for axis in first])
-            layers += _shape_layers(before, axes, self.dynamic, self.trivial)
-        return Move(first, axes, second, Price(target, 0, moved, cost), layers)
+        return Move(first, axes, second, Price(target, 0, moved, cost))
 
     def reduction(self, source: Axes, labels: Iterable[str], *, fused: bool = False) -> tuple[tuple[int, ...], Price]:
         """The dimensions that a sum over ``labels`` takes away, and its price; ``fused``: the value is read as made."""
@@ -159,7 +153,15 @@ class Costs:
         key = axes, batch, free, inner
         found = self._matrices.get(key)
         if found is None:
-            found = self._matrices[key] = Matrix(*_placed(axes, batch, free, inner, self.dynamic, self.trivial))
+            lies, there = self.core(self.labels(axes)), set(self.labels(axes))
+            before = tuple([label for label in batch if label in there])
+            inner_first = lies == self.core((*before, *inner, *free))
+            moved = not inner_first and lies != self.core((*before, *free, *inner))
+            if moved:  # so that what lies closest together stays so
+                inner_first = lies[-1] in free
+            own = [(label,) if label in there else () for label in batch]
+            target = (*own, inner, free) if inner_first else (*own, free, inner)
+            found = self._matrices[key] = Matrix(target, inner_first, moved)
         return found
 
     def matrix_product(
@@ -228,21 +230,6 @@ def _fine(labels: Labels, target: Labels) -> Axes:
     return tuple(map(tuple, runs))
 
 
-def _shape_layers(before: Axes, after: Axes, dynamic: frozenset[str], trivial: frozenset[str]) -> int:
-    """Layers of a shape tensor that a reshape needs: none while the placeholders 0 and -1 express it."""
-    if not dynamic:
-        return 0
-    odd = [
-        axis for k, axis in enumerate(after) if dynamic.intersection(axis) and (k >= len(before) or before[k] != axis)
-    ]
-    if len(odd) <= 1:
-        return 0
-    only_ones = [axis for axis in before if not trivial.issuperset(axis)] == [
-        axis for axis in after if not trivial.issuperset(axis)
-    ]
-    return 0 if only_ones else 2 + 2 * len(odd)
-
-
 def permutation(source: Axes, target: Axes) -> tuple[int, ...] | None:
     """The order of ``source``'s dimensions that gives the labels of ``target``; None where one must be torn apart.
 
@@ -268,36 +255,5 @@ def permutation(source: Axes, target: Axes) -> tuple[int, ...] | None:
 
 
 @functools.lru_cache(maxsize=4096)
-def _placed(
-    axes: Axes, batch: Labels, free: Labels, inner: Labels, dynamic: frozenset[str], trivial: frozenset[str]
-) -> tuple[Axes, bool, bool]:
-    """The dimensions that a matrix gets, whether ``inner`` comes first, and whether elements move."""
-
-    def core(labels: Iterable[str]) -> Labels:
-        return tuple([label for label in labels if label not in trivial])
-
-    flat = [label for axis in axes for label in axis]
-    own: Axes = tuple([(label,) if label in flat else () for label in batch])
-    before = tuple([label for label in batch if label in flat])
-    straight, turned = (*own, free, inner), (*own, inner, free)
-    lies = core(flat)
-    inner_first = lies == core((*before, *inner, *free))
-    moves = not inner_first and lies != core((*before, *free, *inner))
-    if moves:  # without a shape tensor where one way needs none; then so that what lies closest together stays so
-        ways = [
-            (_layers_of_shape(axes, target, dynamic, trivial), target is not straight) for target in (straight, turned)
-        ]
-        inner_first = min(ways, key=lambda way: (way[0], way[1] is not (lies[-1] in free)))[1]
-    return turned if inner_first else straight, inner_first, moves
-
-
-def _layers_of_shape(source: Axes, target: Axes, dynamic: frozenset[str], trivial: frozenset[str]) -> int:
-    """Layers of a shape tensor that it takes to bring a value with the dimensions ``source`` to ``target``."""
-    if not dynamic:
-        return 0
-    order = permutation(source, target)
-    return 0 if order is None else _shape_layers(tuple([source[axis] for axis in order]), target, dynamic, trivial)
-
-
 def _round_up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple

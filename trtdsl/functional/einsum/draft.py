@@ -40,7 +40,7 @@ class Draft:
         self.constant.append(constant)
         return len(self.axes) - 1
 
-    def _append(self, operation: Operation, price: Price, inputs: Sequence[int], layers: int = 1) -> int:
+    def _append(self, operation: Operation, price: Price, inputs: Sequence[int]) -> int:
         if len(price.axes) > MAX_DIMS:
             where = text(self.costs.labels(price.axes))
             raise UnsupportedError(
@@ -53,7 +53,7 @@ class Draft:
             self.flops += price.flops
             self.moved += price.moved
             self.cost += price.cost
-            self.layers += layers
+            self.layers += 1
             self.largest = max(self.largest, self.costs.elements(self.labels(value)))
         return value
 
@@ -86,7 +86,7 @@ class Draft:
         return f"transposes {text(self.labels(value))} to {after}{f', {why}' if why else ''} ({cost})"
 
     def _shuffle(self, value: int, move: Move) -> int:
-        return self._append(Shuffle(value, move.first, move.axes, move.second), move.price, [value], move.layers)
+        return self._append(Shuffle(value, move.first, move.axes, move.second), move.price, [value])
 
     def diagonal(self, value: int, term: Labels) -> int:
         """The operand's value without repeated labels: ``term`` are the labels of its dimensions."""

@@ -166,7 +166,7 @@ class _Best:
         if value.axes != self.want and not value.constant:
             moves = self.costs.moves(value.axes, target)
             cost += sum(move.price.cost for move in moves)
-            layers += sum(move.layers for move in moves) + (target != self.want)
+            layers += len(moves) + (target != self.want)
         rank = (cost, layers, state.cost, state.layers)  # the last two decide between plans that cost the same
         if cost <= self.most and rank < self._rank:
             self.state, self.target, self.most, self._rank = state, target, cost, rank

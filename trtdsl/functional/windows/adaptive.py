@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..common import L, Network, SizeLike, Tensor, folding, is_static, product, torch
+from ..common import L, Network, SizeLike, Tensor, folding, is_static, torch
 from ..family import family
-from ..operands import as_tensor, binary, combined, per_axis, stretch
+from ..operands import as_tensor, binary, per_axis
 from ..sampling.resize_matrix import area_matrix, resample_by_matrix
 from ..shaping.create import counted
 from .extent import check_rank
 from .pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
+from .slices import greatest
 
 
 def _outputs(ndim: int, x: Tensor, output_size: Any) -> list[SizeLike]:
@@ -93,7 +94,8 @@ def _maximum(ndim: int, input: Tensor, output_size: Any, return_indices: bool = 
             if number != x.shape[axis]:
                 x = L.reduce(L.gather(x, _elements(x, axis, number), axis), "MAX", [axis + 1])
         return x
-    return _with_indices(ndim, x, outputs)
+    elements = [_elements(x, lead + k, number) for k, number in enumerate(outputs)]
+    return greatest(x, elements, elements, x.shape[lead:])
 
 
 adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = family(
@@ -124,32 +126,3 @@ def _elements(x: Tensor, axis: int, number: SizeLike) -> Tensor:
     offsets = L.shuffle(counted(network, longest), reshape=(1, longest))
     rows = [L.shuffle(bound, reshape=(number, 1)) for bound in (start, end)]
     return L.elementwise(L.elementwise(rows[0], offsets, "SUM"), binary(rows[1], 1, "SUB"), "MIN")
-
-
-def _with_indices(ndim: int, x: Tensor, outputs: Sequence[SizeLike]) -> tuple[Tensor, Tensor]:
-    network, lead = x.network, x.ndim - ndim
-    picked = x
-    places: list[Tensor] = []
-    step: SizeLike = 1
-    for index in reversed(range(ndim)):  # the new dimension of each stands behind its own
-        axis = lead + index
-        elements = _elements(x, axis, outputs[index])
-        picked = L.gather(picked, elements, axis)
-        places.insert(0, binary(elements, as_tensor(step, network, torch.int64), "PROD"))
-        step = step * x.shape[axis]
-    windows = [place.shape[1] for place in places]
-    order = [*range(lead), *(lead + 2 * k for k in range(ndim)), *(lead + 2 * k + 1 for k in range(ndim))]
-    kept = (*x.shape[:lead], *outputs)
-    flat = L.shuffle(picked, order, (*kept, product(windows)))
-    parts = []
-    for k, place in enumerate(places):
-        shape: list[SizeLike] = [1] * (2 * ndim)
-        shape[k], shape[ndim + k] = outputs[k], windows[k]
-        parts.append(L.shuffle(place, reshape=shape))
-    flat_index = combined(parts)
-    values, chosen = L.topk(flat, 1, flat.ndim - 1, "MAX", indices_dtype=torch.int64)
-    table = L.shuffle(flat_index, reshape=(*(1,) * lead, *outputs, product(windows)))
-    # IGatherLayer broadcasts nothing: the table is repeated for every channel.
-    stretched = stretch(table, (*kept, product(windows)))
-    indices = L.gather(stretched, chosen, flat.ndim - 1, "ELEMENT")
-    return L.squeeze(values, [flat.ndim - 1]), L.squeeze(indices, [flat.ndim - 1])

@@ -361,9 +361,9 @@ max_pool1d, max_pool2d, max_pool3d = family(
         IPoolingLayer MAX (``lowering="pooling"``). IReduceLayer MAX of a window that is the whole of what does not lie
         channels last in memory, as it does after a convolution (``"reduce"``). An ISliceLayer and an IElementWiseLayer
         MAX for each element along a side of the window (``"slices"``) with ``dilation``, and for windows of up to 9
-        elements without padding over what does not lie channels last or is bfloat16. ``return_indices``
-        takes an ISliceLayer for each element of the window, and ITopKLayer. ``"reduce"`` and ``"slices"`` may leave out
-        NaN, where torch gives NaN.
+        elements without padding over what does not lie channels last or is bfloat16. ``return_indices`` takes an
+        IGatherLayer of the elements along each side of a window, and ITopKLayer. ``"reduce"`` and ``"slices"`` may
+        leave out NaN, where torch gives NaN.
 
         >>> F.max_pool2d(net.input("x", ("N", 3, 8, 8)), 2).shape
         (N, 3, 4, 4)

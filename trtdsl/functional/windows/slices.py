@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
 
-from ..common import L, SizeLike, Tensor, UnsupportedError, is_static, torch
-from ..operands import as_tensor, binary, combined
+from ..common import L, SizeLike, Tensor, UnsupportedError, product, torch
+from ..operands import along, as_tensor, binary, combined, stretch
 from .extent import Windows
 
 
@@ -46,7 +44,7 @@ def by_slices(windows: Windows, op: str, padding: Tensor) -> Tensor:
     for axis in windows.axes:
         if windows.size[axis] == windows.stride[axis] == 1 and not windows.padding[axis]:
             continue
-        x = combined((_offset(x, windows, {axis: k}, padding) for k in range(_static(windows.size[axis]))), op)
+        x = combined((_offset(x, windows, axis, k, padding) for k in range(_static(windows.size[axis]))), op)
     return x
 
 
@@ -61,54 +59,49 @@ def _static(size: SizeLike) -> int:
     return size
 
 
-def _offset(x: Tensor, windows: Windows, offsets: dict[int, int], lowest: Tensor) -> Tensor:
-    """The elements at ``offsets`` (by spatial axis) of all windows; the other dimensions whole."""
-    start, size, stride = [0] * x.ndim, list(x.shape), [1] * x.ndim
-    inside = True
-    for axis, k in offsets.items():
-        start[2 + axis] = k * windows.dilation[axis] - windows.padding[axis]
-        size[2 + axis], stride[2 + axis] = windows.count(axis), windows.stride[axis]
-        inside = inside and not windows.padding[axis] and not windows.ceil_mode
-    return L.slice(x, start, size, stride, "STRICT_BOUNDS" if inside else "FILL", None if inside else lowest)
+def _offset(x: Tensor, windows: Windows, axis: int, k: int, lowest: Tensor) -> Tensor:
+    """Element ``k`` along one side of all windows; the other dimensions whole."""
+    inside = not windows.padding[axis] and not windows.ceil_mode
+    mode, fill = ("STRICT_BOUNDS", None) if inside else ("FILL", lowest)
+    start = k * windows.dilation[axis] - windows.padding[axis]
+    return along(x, 2 + axis, start, windows.count(axis), windows.stride[axis], mode, fill)
 
 
 def with_indices(windows: Windows) -> tuple[Tensor, Tensor]:
-    """Maxima, and where they are in the flattened spatial dimensions.
-
-    The elements of a window along a new dimension.
-    """
+    """Maxima, and where they are in the flattened spatial dimensions; the padding is made of the lowest value."""
     x, network = windows.x, windows.x.network
-    lowest = lowest_of(x)
-    places = list(itertools.product(*(range(_static(size)) for size in windows.size)))
-    parts = [_offset(x, windows, dict(enumerate(place)), lowest) for place in places]
-    stacked = L.concatenation([L.unsqueeze(part, [x.ndim]) for part in parts], x.ndim)
-    values, chosen = L.topk(stacked, 1, x.ndim, "MAX", indices_dtype=torch.int64)
-    values, chosen = L.squeeze(values, [x.ndim]), L.squeeze(chosen, [x.ndim])
-    # The flat index is linear in the window's number and in the element's place within the window.
-    below: list[SizeLike] = [1]
-    for axis in reversed(windows.axes):
-        below.insert(0, below[0] * windows.length(axis))
-    steps = below[1:]
-    counts = tuple(windows.count(axis) for axis in windows.axes)
-    first: SizeLike = 0
+    start, sizes, elements, positions = [0] * x.ndim, list(x.shape), [], []
     for axis in windows.axes:
-        first = first - steps[axis] * windows.padding[axis]
-    deltas = [step * windows.stride[axis] for axis, step in enumerate(steps)]
-    base = L.linspace(
-        network, counts, as_tensor(first, network, torch.int64), _vector(network, deltas), dtype=torch.int64
-    )
-    table: list[SizeLike] = []
-    for place in places:
-        offset: SizeLike = 0
-        for axis, k in enumerate(place):
-            offset = offset + steps[axis] * (k * windows.dilation[axis])
-        table.append(offset)
-    within = L.gather(_vector(network, table), chosen)
-    return values, binary(within, base, "SUM")
+        number, size, step = windows.count(axis), _static(windows.size[axis]), windows.stride[axis]
+        start[2 + axis], sizes[2 + axis] = -windows.padding[axis], (number - 1) * step + windows.extent(axis)
+        for first, found in ((0, elements), (-windows.padding[axis], positions)):
+            found.append(L.linspace(network, (number, size), first, (step, windows.dilation[axis]), torch.int64))
+    whole = not any(start) and tuple(sizes) == x.shape
+    padded = x if whole else L.slice(x, start, sizes, mode="FILL", fill=lowest_of(x))
+    return greatest(padded, elements, positions, x.shape[2:])
 
 
-def _vector(network: Any, sizes: Sequence[SizeLike]) -> Tensor:
-    """Sizes as an int64 vector."""
-    if is_static(sizes):
-        return network.constant(torch.tensor(sizes, dtype=torch.int64))
-    return L.concatenation([L.unsqueeze(as_tensor(size, network, torch.int64), [0]) for size in sizes], 0)
+def greatest(
+    x: Tensor, elements: Sequence[Tensor], positions: Sequence[Tensor], lengths: Sequence[SizeLike]
+) -> tuple[Tensor, Tensor]:
+    """The greatest element of each window, and where it is in flattened dimensions of these ``lengths``.
+
+    ``elements`` (windows, size) are those of each spatial dimension of ``x``, ``positions`` what they are called.
+    IGatherLayers put the elements of a window together, ITopKLayer chooses.
+    """
+    ndim, lead = len(elements), x.ndim - len(elements)
+    picked, places = x, []
+    for k in reversed(range(ndim)):  # the new dimension of each stands behind its own
+        picked = L.gather(picked, elements[k], lead + k)
+        step = as_tensor(product(lengths[k + 1 :]), x.network, torch.int64)
+        others = [axis for axis in range(2 * ndim) if axis not in (k, ndim + k)]
+        places.append(L.unsqueeze(binary(positions[k], step, "PROD"), others))
+    outputs, size = [each.shape[0] for each in elements], product(each.shape[1] for each in elements)
+    order = [*range(lead), *range(lead, picked.ndim, 2), *range(lead + 1, picked.ndim, 2)]
+    kept = (*x.shape[:lead], *outputs)
+    flat = L.shuffle(picked, order, (*kept, size))
+    values, chosen = L.topk(flat, 1, flat.ndim - 1, "MAX", indices_dtype=torch.int64)
+    table = L.shuffle(combined(places), reshape=(*(1,) * lead, *outputs, size))
+    # IGatherLayer broadcasts nothing: the table is repeated for every channel.
+    indices = L.gather(stretch(table, (*kept, size)), chosen, flat.ndim - 1, "ELEMENT")
+    return L.squeeze(values, [flat.ndim - 1]), L.squeeze(indices, [flat.ndim - 1])
