@@ -9,7 +9,8 @@ from ..common import L, ShapeError, SizeLike, Tensor, UnsupportedError, operatio
 from ..operands import binary, choose, combined, per_axis
 from ..pointwise.arithmetic import add, mul
 from ..products.matmul import matmul
-from ..sampling.taps import make_taps, number
+from ..sampling.grid_sample import gather_taps
+from ..sampling.taps import Taps, make_taps, number
 from ..shaping.create import counted, filled
 from ..shaping.join import cat
 
@@ -84,12 +85,6 @@ def _clamped(point: Tensor, size: SizeLike) -> Neighbours:
     return [(place, choose(beyond, 0.0, 1.0 if weight is None else weight, torch.float32)) for place, weight in found]
 
 
-def _bounded(point: Tensor, size: SizeLike) -> Neighbours:
-    """The neighbours of a coordinate; one outside of the image has no weight."""
-    found = make_taps(point, size, "bilinear", "zeros", True).parts
-    return [(place, weight) for place, weight in found if weight is not None]  # each has one where outside is zero
-
-
 def _gathered(input: Tensor, item: Tensor, ys: Neighbours, xs: Neighbours) -> Tensor:
     """Features (K, h, w, C) at the four neighbours of (K, h) rows and (K, w) columns, weighted and summed."""
     n, c, h, w = input.shape
@@ -138,7 +133,7 @@ def deform_conv2d(
         )
     network = input.network
     shifts = L.shuffle(L.cast(offset, torch.float32), reshape=(n, groups, taps, 2, rows, columns))
-    points = []
+    found: list[Taps] = []
     settings = zip((kh, kw), *(per_axis(x, 2, "a size") for x in (stride, padding, dilation)), strict=True)
     for axis, (kernel, step, pad, spread) in enumerate(settings):
         along = torch.arange(kernel, dtype=torch.float32) * spread - pad
@@ -149,34 +144,13 @@ def deform_conv2d(
             network.constant(grid.reshape(1, 1, taps, 1, 1).contiguous()), L.unsqueeze(base, [0, 1, 2]), "SUM"
         )
         shift = L.squeeze(L.slice(shifts, (0, 0, 0, axis, 0, 0), (n, groups, taps, 1, rows, columns)), [3])
-        points.append(L.shuffle(binary(fixed, shift, "SUM"), reshape=(n, groups, taps * rows * columns)))
-    factor = None
+        point = L.shuffle(binary(fixed, shift, "SUM"), reshape=(n * groups, taps * rows * columns, 1))
+        found.append(make_taps(point, input.shape[2 + axis], "bilinear", "zeros", True))
     if mask is not None:
-        factor = L.shuffle(mask, reshape=(n, groups, taps * rows * columns))
-    sampled = _shifted(input, points, groups, factor)  # (N, groups, taps * Ho * Wo, C / groups)
-    per = c // groups
-    read = L.shuffle(sampled, reshape=(n, groups, taps, rows * columns, per))
-    read = L.shuffle(read, [0, 1, 4, 2, 3], (n, c // part, part * taps, rows * columns))
+        factor = L.cast(L.shuffle(mask, reshape=(n * groups, taps * rows * columns, 1)), torch.float32)
+        found[0] = Taps(tuple((place, None if each is None else each * factor) for place, each in found[0].parts))
+    sampled = gather_taps(L.shuffle(input, reshape=(n * groups, c // groups, *input.shape[2:])), found)
+    read = L.shuffle(sampled, reshape=(n, c // part, part * taps, rows * columns))
     matrix = L.shuffle(weight, reshape=(1, c // part, out // (c // part), part * taps))
     result = L.shuffle(matmul(matrix, read), reshape=(n, out, rows, columns))
     return result if bias is None else add(result, L.shuffle(bias, reshape=(1, out, 1, 1)))
-
-
-def _shifted(input: Tensor, points: list[Tensor], groups: int, factor: Tensor | None) -> Tensor:
-    """Each group's channels at the points (N, groups, P) of that group, 0 outside: (N, groups, P, C / groups)."""
-    n, c, h, w = input.shape
-    table = L.shuffle(input, reshape=(n, groups, c // groups, h * w))
-    table = L.shuffle(table, [0, 1, 3, 2], (n * groups * h * w, c // groups))
-    items = L.shuffle(counted(input.network, n * groups, torch.int32), reshape=(n, groups, 1))
-    first = binary(items, h * w, "PROD", torch.int32)
-    ys, xs = (_bounded(point, size) for point, size in zip(points, (h, w), strict=True))
-
-    def term(row: Tensor, row_weight: Tensor, column: Tensor, column_weight: Tensor) -> Tensor:
-        place = binary(binary(row, w, "PROD", torch.int32), column, "SUM")
-        picked = L.gather(table, binary(first, place, "SUM"), 0)
-        weight = binary(row_weight, column_weight, "PROD")
-        if factor is not None:
-            weight = binary(weight, L.cast(factor, torch.float32), "PROD")
-        return mul(picked, L.unsqueeze(L.cast(weight, picked.dtype), [3]))
-
-    return combined(term(*y, *x) for y in ys for x in xs)
