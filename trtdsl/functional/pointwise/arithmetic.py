@@ -149,14 +149,17 @@ floor_divide, remainder, fmod = family(
 # -- extremes ----------------------------------------------------------------------------------------------------------
 
 
-def _extreme(kind: tuple[str, str], input: Any, other: Any) -> Tensor:
-    op, logical = kind
+def _extreme(kind: tuple[str, str, bool], input: Any, other: Any) -> Tensor:
+    """The names of the operation on numbers and on bool; whether NaN is taken before all, or after."""
+    op, logical, nan = kind
     a, b = promote(input, other)
     if a.dtype == torch.bool:
         return L.elementwise(a, b, logical)
-    if a.is_constant:
+    if nan and a.is_constant:
         a, b = b, a
     result = _keeping_nan_of(a, b, op)
+    if not nan:
+        return L.select(L.unary(a, "ISNAN"), b, result) if a.dtype.is_floating_point else result
     if a.dtype.is_floating_point and not (b.is_constant and not bool(b.data.isnan().any())):
         result = L.select(L.unary(b, "ISNAN"), b, result)
     return result
@@ -167,11 +170,11 @@ def _keeping_nan_of(a: Tensor, b: Tensor, op: str) -> Tensor:
     return L.elementwise(*((b, a) if a.dtype in (torch.float16, torch.bfloat16) else (a, b)), op=op)
 
 
-maximum, minimum = family(
+maximum, minimum, fmax, fmin = family(
     _extreme,
     OF_TWO,
     maximum=(
-        ("MAX", "OR"),
+        ("MAX", "OR", True),
         """The greater, NaN where either is NaN: IElementWiseLayer MAX (OR for bool).
 
         TensorRT gives NaN for that of one operand alone (:func:`layers.elementwise`); two tensors take IUnaryLayer
@@ -179,30 +182,15 @@ maximum, minimum = family(
         """,
     ),
     minimum=(
-        ("MIN", "AND"),
+        ("MIN", "AND", True),
         "The lesser, NaN where either is NaN: IElementWiseLayer MIN (AND for bool), as :func:`maximum`.",
     ),
-)
-
-
-def _extreme_but_nan(kind: tuple[str, str], input: Any, other: Any) -> Tensor:
-    op, logical = kind
-    a, b = promote(input, other)
-    if a.dtype == torch.bool:
-        return L.elementwise(a, b, logical)
-    result = _keeping_nan_of(a, b, op)
-    return L.select(L.unary(a, "ISNAN"), b, result) if a.dtype.is_floating_point else result
-
-
-fmax, fmin = family(
-    _extreme_but_nan,
-    OF_TWO,
     fmax=(
-        ("MAX", "OR"),
+        ("MAX", "OR", False),
         "The greater, the other one where one is NaN: IElementWiseLayer MAX, IUnaryLayer ISNAN and ISelectLayer.",
     ),
     fmin=(
-        ("MIN", "AND"),
+        ("MIN", "AND", False),
         "The lesser, the other one where one is NaN: IElementWiseLayer MIN, IUnaryLayer ISNAN and ISelectLayer.",
     ),
 )

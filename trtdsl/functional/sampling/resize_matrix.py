@@ -16,6 +16,11 @@ Values = Any  # a Tensor of the network, or a torch tensor: the formulas are the
 Weights = Taps | Tensor  # static: elements and weights; dynamic: a matrix (result, input)
 
 
+def adaptive_window(i: Values, m: Values, n: Values) -> tuple[Values, Values]:
+    """Where window ``i`` of ``n`` over ``m`` elements begins, and one past its end."""
+    return i * m // n, ((i + 1) * m + n - 1) // n
+
+
 def area_matrix(network: Network, length: SizeLike, target: SizeLike) -> Weights:
     """Averages over adaptive windows: from floor(i * length / target) to ceil((i + 1) * length / target).
 
@@ -23,7 +28,7 @@ def area_matrix(network: Network, length: SizeLike, target: SizeLike) -> Weights
     """
 
     def weights(i: Values, j: Values, m: Values, n: Values) -> Values:
-        start, end = i * m // n, ((i + 1) * m + n - 1) // n
+        start, end = adaptive_window(i, m, n)
         inside = _clamp(_least(j - start + 1, end - j), 0, 1)
         return _float(inside) / _float(end - start)
 

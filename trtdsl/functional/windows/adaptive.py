@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..common import L, Network, SizeLike, Tensor, folding, is_static, torch
+from ..common import L, SizeLike, Tensor, folding, is_static, torch
 from ..family import family
 from ..operands import as_tensor, binary, per_axis
-from ..sampling.resize_matrix import area_matrix, resample_by_matrix
+from ..sampling.resize_matrix import adaptive_window, area_matrix, resample_by_matrix
 from ..shaping.create import counted
 from .extent import check_rank
 from .pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
@@ -73,15 +73,6 @@ adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = family(
 )
 
 
-def _bounds(network: Network, length: SizeLike, number: SizeLike) -> tuple[Tensor, Tensor]:
-    """Where each window starts, and one past its end."""
-    total, many = as_tensor(length, network, torch.int64), as_tensor(number, network, torch.int64)
-    scaled = binary(counted(network, number), total, "PROD")
-    start = binary(scaled, many, "FLOOR_DIV")
-    reach = binary(binary(scaled, total, "SUM"), binary(many, 1, "SUB"), "SUM")
-    return start, binary(reach, many, "FLOOR_DIV")
-
-
 def _maximum(ndim: int, input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     x = input
     outputs = _outputs(ndim, x, output_size)
@@ -121,8 +112,9 @@ adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = family(
 def _elements(x: Tensor, axis: int, number: SizeLike) -> Tensor:
     """The positions of each window's elements (number, longest window); short windows repeat their last."""
     network, length = x.network, x.shape[axis]
-    start, end = _bounds(network, length, number)
+    sizes = (as_tensor(size, network, torch.int64) for size in (length, number))
+    ends = adaptive_window(counted(network, number), *sizes)
     longest = (length + (number - 1)) // number + (0 if length % number == 0 else 1)
     offsets = L.shuffle(counted(network, longest), reshape=(1, longest))
-    rows = [L.shuffle(bound, reshape=(number, 1)) for bound in (start, end)]
+    rows = [L.shuffle(bound, reshape=(number, 1)) for bound in ends]
     return L.elementwise(L.elementwise(rows[0], offsets, "SUM"), binary(rows[1], 1, "SUB"), "MIN")
