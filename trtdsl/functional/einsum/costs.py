@@ -52,11 +52,10 @@ class Matrix(NamedTuple):
 class Costs:
     """The costs of operations on values whose labels have these sizes, those to tune for."""
 
-    def __init__(self, sizes: Mapping[str, int], dynamic: Iterable[str] = (), item: int = ITEM):
+    def __init__(self, sizes: Mapping[str, int], dynamic: Iterable[str] = ()):
         self.sizes = sizes
         self.dynamic = frozenset(dynamic)
         self.trivial = frozenset(label for label, size in sizes.items() if size == 1) - self.dynamic
-        self.item = item
         self._flat: dict[Axes, Labels] = {}
         self._elements: dict[Labels, int] = {}
         self._bytes: dict[Axes, int] = {}
@@ -92,7 +91,7 @@ class Costs:
         """The bytes that a value takes."""
         found = self._bytes.get(axes)
         if found is None:
-            found = self._bytes[axes] = self.elements(self.labels(axes)) * self.item
+            found = self._bytes[axes] = self.elements(self.labels(axes)) * ITEM
         return found
 
     # -- one operand ---------------------------------------------------------------------------------------------------
@@ -142,7 +141,7 @@ class Costs:
         axes = tuple(k for k, axis in enumerate(source) if set(labels).issuperset(axis))
         target = tuple(axis for k, axis in enumerate(source) if k not in axes)
         read, written = self.bytes_of(source), self.bytes_of(target)
-        flops = read // self.item if labels else 0
+        flops = read // ITEM if labels else 0
         moved = written if fused else read + written
         return axes, Price(target, flops, moved, moved + (0 if fused else flops / VECTOR_FLOPS_PER_BYTE))
 
@@ -173,7 +172,7 @@ class Costs:
         results = matrices * m * n
         if one_right:
             m, matrices = m * matrices, 1
-        moved = read + results * self.item
+        moved = read + results * ITEM
         tiles = 2 * matrices * _round_up(m, TILE) * _round_up(n, TILE) * _round_up(k, TILE // 2)
         cost = moved + tiles / MATRIX_FLOPS_PER_BYTE + matrices * TILE_BYTES
         return Price((*[(label,) for label in batch], rows, columns), 2 * results * k, moved, cost)
@@ -201,7 +200,7 @@ class Costs:
     def elementwise_product(self, x: Axes, y: Axes, result: Axes, *, summed: bool) -> Price:
         """The product of elements; ``summed``: a sum follows, which reads it where it is made."""
         elements = self.elements(self.labels(result))
-        moved = self.bytes_of(x) + self.bytes_of(y) + (0 if summed else elements * self.item)
+        moved = self.bytes_of(x) + self.bytes_of(y) + (0 if summed else elements * ITEM)
         cost = moved + (2 if summed else 1) * elements / VECTOR_FLOPS_PER_BYTE
         return Price(result, elements, moved, cost)
 
@@ -214,7 +213,7 @@ class Costs:
     def sum_of_terms(self, result: Axes, *, last: bool) -> Price:
         """The sum of two of these products; the last one writes the result."""
         elements = self.elements(self.labels(result))
-        written = elements * self.item if last else 0
+        written = elements * ITEM if last else 0
         return Price(result, elements, written, written)
 
 

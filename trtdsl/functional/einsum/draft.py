@@ -7,7 +7,7 @@ from functools import partial
 
 from ..common import MAX_DIMS, UnsupportedError
 from .costs import Costs, Move, Price
-from .equation import Labels, text
+from .equation import ITEM, Labels, text
 from .plan import Add, Axes, Diagonal, MatrixMultiply, Multiply, Operation, Reduce, Shuffle, Step, Take
 
 
@@ -98,7 +98,7 @@ class Draft:
         axes: Axes = tuple(() if label in units else (label,) for label in kept)
         moved = 2 * costs.bytes_of(axes)
         if first != tuple(range(len(first))):
-            moved += 2 * costs.count(label for label in term if label not in units) * costs.item
+            moved += 2 * costs.count(label for label in term if label not in units) * ITEM
         return self._append(Diagonal(value, first, counts), Price(axes, 0, moved, moved), [value])
 
     def reduce(self, value: int, labels: Iterable[str], *, fused: bool = False) -> int:
@@ -124,7 +124,8 @@ class Draft:
 
         ``turned`` are the TRANSPOSE flags, which cost ``flags``.
         """
-        result = self._append(MatrixMultiply(*matrices, *turned), price, matrices)
+        (a, b), (turn_a, turn_b) = matrices, turned
+        result = self._append(MatrixMultiply(a, b, turn_a, turn_b), price, matrices)
         self.cost += flags
         return result
 
