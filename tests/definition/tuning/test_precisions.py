@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 
 import pytest
@@ -175,3 +176,49 @@ def test_calls_in_a_loop_keep_what_they_are_given():
     network = loop.define(precision=Precisions({site.key: "float16" for site in sites}))
     feeds = {"x": torch.arange(12.0).reshape(4, 3)}
     assert torch.equal(td.interpret(network, feeds)["y"], td.interpret(loop.define(), feeds)["y"])
+
+
+@pytest.mark.parametrize(
+    ("measured", "words"),
+    [
+        ({"sqnr": {"y": "much"}}, r"measured\.sqnr\.y: expected float \| null, got str"),
+        ({"budget": {"y": float("nan")}}, r"measured\.budget\.y: expected float >= -1000"),
+        ({"data": [1]}, r"measured\.data: expected str, got array"),
+        ({"data": "\x1b[2J"}, r"measured\.data: must be printable text"),
+        ({"calls": {"float32": 4}, "sha256": "0" * 64}, "measured: object contains unknown field (calls|sha256)"),
+        ({"figures": {"found": {"launches": -1}}}, r"measured\.figures\.found\.launches: expected int >= 0"),
+    ],
+)
+def test_what_was_measured_is_read_strictly(files, measured, words):
+    """It goes into the manifest, of which a wrong entry would make the engine one that cannot be loaded."""
+    path = files(net, *["float16"] * 4)
+    facts = json.loads(path.read_text())
+    facts["variants"][0]["measured"] = measured
+    path.write_text(json.dumps(facts))
+    with pytest.raises(td.UsageError, match=rf"net\.precision\.json is no precision: variants\[0\]\.{words}"):
+        net.define(precision=path, dims={"N": 2})
+
+
+def test_names_in_messages_are_cut(files):
+    path = files(net, *["float16"] * 4)
+    facts = json.loads(path.read_text())
+    for key in ("file", "within", "operation", "function"):
+        facts["variants"][0]["calls"][0][key] = key * 10_000
+    facts["variants"][0]["calls"][0]["operands"] = ["x" * 10_000] * 100
+    path.write_text(json.dumps(facts))
+    with pytest.raises(td.UsageError) as caught:
+        net.define(precision=path, dims={"N": 2})
+    assert len(caught.value.message) < 1500
+    facts["variants"][0]["inputs"] = {"x" * 10_000: 3}
+    path.write_text(json.dumps(facts))
+    with pytest.raises(td.UsageError, match=r"variants\[0\]\.inputs\.x{57}\.\.\.: expected"):
+        net.define(precision=path, dims={"N": 2})
+
+
+def test_the_manifest_has_the_hash_of_what_was_read(files):
+    """And not of what the file has become since."""
+    path = files(net, *["float16"] * 4)
+    before = hashlib.sha256(path.read_bytes()).hexdigest()
+    network = net.define(precision=path, dims={"N": 2})
+    path.unlink()
+    assert network.policy.calls.to_json()["sha256"] == before

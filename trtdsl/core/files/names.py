@@ -31,8 +31,7 @@ def file_name(name: str, suffix: str = "", what: str = "the name") -> str:
     elif len((name + suffix).encode("utf-8", "surrogatepass")) > LONGEST:
         reason = "is too long for a file's name"
     if reason is not None:
-        shown = name if len(name) <= 60 else name[:57] + "..."
-        raise UsageError(f"{what} {shown!r} {reason}, and a file would be called after it")
+        raise UsageError(f"{what} {brief(name)!r} {reason}, and a file would be called after it")
     return name + suffix
 
 
@@ -47,6 +46,15 @@ def check_characters(name: str, what: str) -> None:
         raise UsageError(f"{what} has {len(name)} characters; TensorRT takes at most 4096: {name[:60]!a}…")
     if re.search(f"[{UNPRINTED}]", name):
         raise UsageError(f"{what} has control characters, invisible ones or halves of surrogate pairs: {name[:60]!a}")
+
+
+def brief(text: str) -> str:
+    """A name or a text from outside as a message has it, which is one line.
+
+    >>> brief("x" * 100) == "x" * 57 + "..."
+    True
+    """
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def is_file(path: str | os.PathLike[str]) -> bool:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, BinaryIO, TypeVar
 
 import msgspec
 
-from .names import UNPRINTED
+from .names import UNPRINTED, brief
 
 T = TypeVar("T")
 Error = Callable[[str], Exception]
@@ -58,6 +58,15 @@ def read_file(path: str | os.PathLike[str], largest: int | None = None) -> bytes
             return file.read()
         except MemoryError:
             raise OSError(errno.ENOMEM, "it is larger than the memory") from None
+
+
+def read_json(path: str | os.PathLike[str], kind: str, error: Error) -> dict[str, Any]:
+    """The object in a file. ``error`` where it cannot be read, and as :func:`parse_json` says."""
+    try:
+        data = read_file(path, LARGEST)
+    except OSError as found:
+        raise error(f"the {kind} {os.fspath(path)} cannot be read: {found.strerror}") from None
+    return parse_json(data, os.fspath(path), kind, error)
 
 
 def parse_json(data: bytes, label: str, kind: str, error: Error) -> dict[str, Any]:
@@ -127,7 +136,7 @@ def _place(facts: Any, kind: Any, message: str, path: str) -> str:
                 items = items[:half] if _message(whole, kind) == message else items[half:]
             _keep(here, items)
             key = items[0][0]
-        text += f"[{key}]" if isinstance(key, int) else f".{key}" if key.isidentifier() else f"[{key[:60]!r}]"
+        text += f"[{key}]" if isinstance(key, int) else f".{brief(key)}" if key.isidentifier() else f"[{brief(key)!r}]"
         here[key] = here = copy.copy(here[key])
     return text.removeprefix(".")
 

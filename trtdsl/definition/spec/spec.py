@@ -112,7 +112,7 @@ class NetworkSpec:
         asked = open_precision(precision, self.name)
 
         def others() -> list[Network]:
-            given = {"weights": weights, "dims": dims, "profiles": profiles, "precision": precision}
+            given = {"weights": weights, "dims": dims, "profiles": profiles, "precision": asked}
             rank, ranks = self.part
             return [
                 self.of_rank(other).define(**given, backend=backend, allow_nonfinite=allow_nonfinite, exact=exact)
@@ -162,7 +162,7 @@ class NetworkSpec:
         if isinstance(self.tuning, Choices):
             return defined(self.tuning.fresh())
         given = self.tuning if isinstance(self.tuning, Tuning) else self.tuning_file
-        return with_tuning(given, backend, self.name, self.case(dims, precision), defined)
+        return with_tuning(given, backend, self.name, self.case(dims, asked), defined)
 
     def __reduce__(self) -> Any:
         """Another process loads the file again; only a spec of a file has one."""

@@ -3,23 +3,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, to_builtins
 
 from ...core.backend import Backend
 from ...core.dtypes import dtype_name
 from ...core.errors import TrtdslError, TuningWarning, UsageError
-from ...core.files.names import file_name, is_file
-from ...core.files.reading import LARGEST, Int, Text, as_struct, check_schema, parse_json, read_file
+from ...core.files.names import brief, file_name, is_file
+from ...core.files.reading import LARGEST, Count, Int, Text, as_struct, check_schema, parse_json, read_file
 from ...core.files.writing import json_kind
 from ...core.version import __version__
 from ...sizes.dim import Dim
@@ -105,17 +106,17 @@ class Variant:
                 return f"{site.location}: {_words(now)}, where the {before} had {_words(call)}"
             if now.lowering != call.lowering and not (site.given and site.wins):
                 has = f"the author says {now.lowering!r}" if site.given else f"it can have {', '.join(site.ways)}"
-                return f"{site.location}: {_words(now)} has the lowering {call.lowering!r} there, and {has}"
+                return f"{site.location}: {_words(now)} has the lowering {brief(call.lowering)!r} there, and {has}"
         if len(sites) != len(self.calls):
             return f"the network has {len(sites)} calls with a choice of {of}, and had {len(self.calls)}"
         return None
 
 
 def _words(call: Tuned) -> str:
-    key, operands = call.key, ", ".join(call.operands) or "no operands"
-    by = "" if key.operation == key.function else f" by {key.operation}"
-    place = f"{key.within} in {key.file}" if key.file else key.within
-    return f"{key.function}{by} of {operands} (call {key.ordinal} of {place})"
+    key, operands = call.key, ", ".join(map(brief, call.operands[:8])) or "no operands"
+    by = "" if key.operation == key.function else f" by {brief(key.operation)}"
+    place = f"{brief(key.within)} in {brief(key.file)}" if key.file else brief(key.within)
+    return f"{brief(key.function)}{by} of {operands} (call {key.ordinal} of {place})"
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,8 @@ class Tuning:
     trtdsl: str
     variants: tuple[Variant, ...] = ()
     kind: Kind = "tuning"
+    sha256: str | None = field(default=None, compare=False)
+    """Of the file that it was read from."""
 
     def variant(self, case: Case) -> Variant | None:
         """That of a case."""
@@ -141,11 +144,11 @@ class Tuning:
     def stale(self, network: str, backend: str) -> str | None:
         """Why it says nothing about a network and a version; None where it does."""
         if self.network != network:
-            return f"it is of the network {self.network[:60]!r}, and this one is {network!r}"
+            return f"it is of the network {brief(self.network)!r}, and this one is {network!r}"
         if self.backend != backend:
-            return f"it holds for {self.backend}, and this is {backend}"
+            return f"it holds for {brief(self.backend)}, and this is {backend}"
         if self.trtdsl != __version__:
-            return f"it was made by trtdsl {self.trtdsl}, and this is {__version__}"
+            return f"it was made by trtdsl {brief(self.trtdsl)}, and this is {__version__}"
         return None
 
 
@@ -261,12 +264,31 @@ class CallEntry(Struct, forbid_unknown_fields=True):
     operands: tuple[Text, ...]
     lowering: Text = ""
     dtype: Literal["float32", "float16", "bfloat16", "int8", "float8_e4m3fn", "int4", ""] = ""
-    scales: tuple[Annotated[float, Meta(ge=0)], ...] = ()
+    scales: tuple[Annotated[float, Meta(ge=0, le=3.4e38)], ...] = ()
 
     @property
     def key(self) -> SiteKey:
         """What names the call."""
         return SiteKey(self.file, self.within, self.operation, self.function, self.ordinal)
+
+
+Decibels = Annotated[float, Meta(ge=-1000, le=1000)]
+Figure = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]
+
+
+class Measured(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """What a search measured, on what data, and for which GPU."""
+
+    device: Text = ""
+    before: dict[Text, Figure] = {}
+    after: dict[Text, Figure] = {}
+    data: Text = ""
+    samples: Count = 0
+    budget: float | dict[Text, Decibels] = {}
+    """That of a metric, or by output."""
+    sqnr: dict[Text, Decibels | None] = {}
+    """By output; None for an exact one."""
+    figures: dict[Text, dict[Text, Figure]] = {}
 
 
 class VariantEntry(Struct, forbid_unknown_fields=True):
@@ -276,7 +298,7 @@ class VariantEntry(Struct, forbid_unknown_fields=True):
     inputs: dict[Text, Text]
     dims: dict[Text, Annotated[list[Int], Meta(min_length=3, max_length=3)] | None]
     settings: dict[Text, Any]
-    measured: dict[str, Any]
+    measured: Measured
     calls: tuple[CallEntry, ...]
 
     def __post_init__(self) -> None:
@@ -306,7 +328,7 @@ def read_tuning(path: Path, kind: Kind = "tuning") -> Tuning:
         data = read_file(path, LARGEST)
     except OSError as error:
         raise ValueError(f"it cannot be read: {error.strerror}") from None
-    return parse(parse_json(data, "it", kind, ValueError), kind)
+    return replace(parse(parse_json(data, "it", kind, ValueError), kind), sha256=hashlib.sha256(data).hexdigest())
 
 
 def parse(facts: dict[str, Any], kind: Kind = "tuning") -> Tuning:
@@ -322,7 +344,7 @@ def parse(facts: dict[str, Any], kind: Kind = "tuning") -> Tuning:
                 Tuned(call.key, call.line, call.operands, call.lowering or call.dtype, call.scales)
                 for call in each.calls
             ),
-            each.measured,
+            to_builtins(each.measured),
         )
         for each in file.variants
     )

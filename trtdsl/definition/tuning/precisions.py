@@ -10,7 +10,6 @@ from typing import Any
 
 from ...core.errors import UsageError
 from ...core.files.names import is_file
-from ...core.files.reading import read_file
 from .choices import Choices, SiteKey
 from .file import Variant, read_tuning
 
@@ -40,13 +39,14 @@ class Precisions(Choices):
         scales: Mapping[SiteKey, tuple[float, ...]] | None = None,
         file: Path | None = None,
         variant: Variant | None = None,
+        sha256: str | None = None,
     ):
         super().__init__(dtypes)
-        self.scales, self.file, self.variant = scales or {}, file, variant
+        self.scales, self.file, self.variant, self.sha256 = scales or {}, file, variant, sha256
 
     def fresh(self) -> Precisions:
         """What is asked for, without the calls."""
-        return Precisions(self.tuned, self.scales, self.file, self.variant)
+        return Precisions(self.tuned, self.scales, self.file, self.variant, self.sha256)
 
     def __str__(self) -> str:
         text = json.dumps([[*key, dtype, self.scales.get(key)] for key, dtype in self.tuned.items()])
@@ -74,9 +74,8 @@ class Precisions(Choices):
         dtypes = [site.lowering for site in self.sites]
         counts = {name: dtypes.count(name) for name in dict.fromkeys(dtypes)}
         named = None if self.file is None else self.file.name
-        digest = None if self.file is None else hashlib.sha256(read_file(self.file)).hexdigest()
         measured = {} if self.variant is None else dict(self.variant.measured)
-        return {"file": named, "sha256": digest, "calls": counts, **measured}
+        return {"file": named, "sha256": self.sha256, "calls": counts, **measured}
 
 
 def open_precision(given: Any, network: str) -> Any:
@@ -101,4 +100,4 @@ def open_precision(given: Any, network: str) -> Any:
         raise UsageError(f"{path} is no precision: it has {len(found.variants)} variants and not one; {FIND}")
     (variant,) = found.variants
     scales = {call.key: call.scales for call in variant.calls if call.scales}
-    return Precisions(variant.choices(), scales, path, variant)
+    return Precisions(variant.choices(), scales, path, variant, found.sha256)

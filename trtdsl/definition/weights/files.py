@@ -219,7 +219,8 @@ def _opened(path: Path) -> Snapshot:
         hint = nearest(path.name, beside) or f": make it with `trtdsl weights convert CHECKPOINT {path}`"
         raise WeightsError(f"no weights file {path}{hint}") from None
     except (OSError, ValueError, MemoryError) as error:  # ValueError: a name that no file can have
-        raise WeightsError(f"the weights file {path} cannot be read: {getattr(error, 'strerror', error)}") from None
+        reason = getattr(error, "strerror", None) or error
+        raise WeightsError(f"the weights file {path} cannot be read: {reason}") from None
     except SafetensorError as error:
         if head.startswith((b"PK", b"\x80")):
             command = f"trtdsl weights convert {path} {path.with_suffix('.safetensors')}"

@@ -21,7 +21,7 @@ from ...core.caller import option, to_write
 from ...core.cancel import Progress, untold
 from ...core.errors import CorruptFileError, EngineError, TrtdslError, UnsupportedError, UsageError
 from ...core.files.names import is_file
-from ...core.files.reading import LARGEST, parse_json, read_file
+from ...core.files.reading import read_json
 from ...core.files.writing import Reads, write_atomically
 from ...definition.network import Network
 from ...definition.spec.opened import NetworkLike, WrittenSpec, as_spec
@@ -274,12 +274,9 @@ def _report(
 
 
 def _read_report(path: Path) -> CheckReport:
-    try:
-        data = read_file(path, LARGEST)
-    except OSError as error:
-        raise UsageError(f"cannot read the report {path}: {error.strerror}") from None
-    facts = parse_json(data, str(path), "report of `trtdsl check --json`", CorruptFileError)
-    return CheckReport.from_json(facts, str(path))
+    if not is_file(path):
+        raise UsageError(f"cannot read the report {path}: there is no such file")
+    return CheckReport.from_json(read_json(path, "report of `trtdsl check --json`", CorruptFileError), str(path))
 
 
 def _check_model(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import importlib
+import math
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -10,15 +12,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from ...core.errors import CorruptFileError, UsageError
 from ...core.files.names import UNPRINTED, is_file
-from ...core.files.reading import LARGEST, Count, as_struct, parse_json, read_file
+from ...core.files.reading import Count, as_struct, read_file, read_json
 
 TOKENIZER = "tokenizer.json"
 LARGEST_TOKENIZER = 256 << 20
 """Bytes: that of Gemma 3 has 33 MB."""
+LONGEST = 1 << 12
+"""Characters that a tokenizer may make of one: published ones make some ten."""
 CONFIGS = ("generation_config.json", "config.json")
 """Of which the first that names them says with which tokens a text ends."""
 
@@ -27,28 +32,37 @@ class _Ends(Struct, frozen=True):
     eos_token_id: Count | tuple[Count, ...] | None = None
 
 
+class _Steps(Struct, frozen=True):
+    """What a tokenizer's file does to texts: each a step, or several in their order."""
+
+    normalizer: Any = None
+    pre_tokenizer: Any = None
+    post_processor: Any = None
+    decoder: Any = None
+
+
 class Tokenizer:
     """Text as tokens, and back; made by :func:`open_tokenizer`."""
 
-    def __init__(self, tokens: Any, stop: frozenset[int]):
-        self._tokens, self.stop = tokens, stop
+    def __init__(self, tokens: Any, stop: frozenset[int], label: str):
+        self._tokens, self.stop, self._label = tokens, stop, label
 
     def encode(self, text: str) -> list[int]:
         """The tokens of a text, with those that the checkpoint begins one with."""
-        with _refusing("the text cannot be made tokens", UsageError):
+        with _refusing(f"{self._label} cannot make tokens of the text", UsageError):
             return self._tokens.encode(text).ids
 
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of tokens, without special ones."""
-        with _refusing("the tokens cannot be made a text", UsageError):
+        with _refusing(f"{self._label} cannot make a text of the tokens", UsageError):
             return self._tokens.decode(list(tokens))
 
 
 def open_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
     """The ``tokenizer.json`` of a checkpoint's folder, with the tokens that end a text from its configuration.
 
-    Raises UsageError for a folder without one and where the package tokenizers is not installed, CorruptFileError for
-    a file that is none.
+    A text is neither cut nor filled up, whatever the file says. Raises UsageError for a folder without one and where
+    the package tokenizers is not installed, CorruptFileError for a file that is none, or that makes texts much longer.
     """
     path = Path(folder) / TOKENIZER
     if not is_file(path):
@@ -58,8 +72,31 @@ def open_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
     except ImportError:
         raise UsageError("the package tokenizers is not installed: pip install tokenizers") from None
     with _refusing(f"{path} is no tokenizer", CorruptFileError):
-        tokens = library.Tokenizer.from_buffer(read_file(path, LARGEST_TOKENIZER))
-    return Tokenizer(tokens, _ends(path.parent))
+        data = read_file(path, LARGEST_TOKENIZER)
+        steps = msgspec.json.decode(data, type=_Steps)
+        if max(map(_growth, (steps.normalizer, steps.pre_tokenizer, steps.post_processor, steps.decoder))) > LONGEST:
+            raise ValueError(f"it makes more than {LONGEST:,} characters of one")
+        tokens = library.Tokenizer.from_buffer(data)
+    tokens.no_truncation()
+    tokens.no_padding()
+    return Tokenizer(tokens, _ends(path.parent), str(path))
+
+
+def _growth(step: Any) -> int:
+    """How many characters, or tokens, a step may make of one. ValueError for a table that is not what it says."""
+    if not isinstance(step, dict):
+        return 1
+    for key in ("normalizers", "pretokenizers", "processors", "decoders"):
+        if isinstance(step.get(key), list):
+            return math.prod(map(_growth, step[key]))
+    if step.get("type") == "Precompiled":  # the library would make room for as much as it says
+        table = base64.b64decode(str(step.get("precompiled_charsmap")))
+        if not 0 < int.from_bytes(table[:4], "little") <= len(table) - 4:
+            raise ValueError("the table of its normalizer is damaged")
+    made = 2 if step.get("type") == "ByteLevel" else 1
+    beside = step.get("type") == "Prepend" or "Regex" in (step.get("pattern") or ())  # which may match nothing
+    texts = [step[key] for key in ("content", "prepend", "single") if isinstance(step.get(key), (str, list))]
+    return max([made, *(len(text) + beside for text in texts)])
 
 
 @contextmanager
@@ -76,8 +113,9 @@ def _refusing(what: str, kind: type[Exception]) -> Iterator[None]:
 def _ends(folder: Path) -> frozenset[int]:
     for path in (folder / name for name in CONFIGS):
         if is_file(path):
-            facts = parse_json(read_file(path, LARGEST), str(path), "configuration", CorruptFileError)
-            found = as_struct(facts, _Ends, str(path), CorruptFileError).eos_token_id
+            found = as_struct(
+                read_json(path, "configuration", CorruptFileError), _Ends, str(path), CorruptFileError
+            ).eos_token_id
             if found is not None:
                 return frozenset([found] if isinstance(found, int) else found)
     return frozenset()

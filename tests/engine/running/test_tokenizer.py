@@ -1,0 +1,100 @@
+"""Tokenizers from outside: what their files may ask of the library that reads them."""
+
+import base64
+import copy
+import json
+import os
+import stat
+
+import pytest
+import tokenizers
+from tokenizers import models, normalizers
+
+import trtdsl as td
+from trtdsl.engine.running.tokenizer import LONGEST, open_tokenizer
+
+
+@pytest.fixture(scope="module")
+def facts():
+    made = tokenizers.Tokenizer(models.BPE({"a": 0, "b": 1, "ab": 2, "c": 3}, [("a", "b")]))
+    return json.loads(made.to_str())
+
+
+@pytest.fixture
+def opened(facts, tmp_path):
+    """Opens the tokenizer with other entries."""
+
+    def opened(**changed):
+        text = json.dumps({**copy.deepcopy(facts), **changed})
+        (tmp_path / "tokenizer.json").write_text(text)
+        return open_tokenizer(tmp_path)
+
+    return opened
+
+
+def replacing(content, pattern="a"):
+    return {"type": "Replace", "pattern": {"String": pattern}, "content": content}
+
+
+def sequence(*steps):
+    return {"type": "Sequence", "normalizers": list(steps)}
+
+
+def charsmap(size, data):
+    table = base64.b64encode(size.to_bytes(4, "little") + data).decode()
+    return {"type": "Precompiled", "precompiled_charsmap": table}
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"normalizer": replacing("a" * (LONGEST + 1))}, "it makes more than 4,096 characters of one"),
+        ({"normalizer": sequence(*[replacing("aa")] * 40)}, "it makes more than 4,096 characters of one"),
+        ({"normalizer": sequence(*[{"type": "Prepend", "prepend": "a" * 1000}] * 3)}, "it makes more than"),
+        ({"normalizer": sequence(*[{"type": "ByteLevel"}] * 20)}, "it makes more than"),
+        ({"decoder": replacing("a" * 10_000)}, "it makes more than"),
+        ({"normalizer": charsmap(2**32 - 1, bytes(8))}, "the table of its normalizer is damaged"),
+        ({"normalizer": charsmap(0, b"")}, "the table of its normalizer is damaged"),
+        ({"model": {"type": "BPE"}}, "Missing vocab"),
+    ],
+)
+def test_files_that_would_take_the_memory_are_refused(opened, tmp_path, changed, words):
+    with pytest.raises(td.CorruptFileError, match=rf"{tmp_path}/tokenizer\.json is no tokenizer: .*{words}"):
+        opened(**changed)
+
+
+def test_steps_of_published_tokenizers_are_taken(opened):
+    steps = [normalizers.NFKC(), normalizers.Lowercase(), normalizers.Prepend("c"), normalizers.Replace("  ", " ")]
+    made = json.loads(normalizers.Sequence(steps).__getstate__())
+    assert opened(normalizer=made).encode("AB") == [3, 2]
+
+
+def test_a_text_is_neither_cut_nor_filled_up(opened):
+    """As transformers reads such files."""
+    padding = {"strategy": {"Fixed": 10**9}, "direction": "Right", "pad_to_multiple_of": None}
+    padding |= {"pad_id": 0, "pad_type_id": 0, "pad_token": "a"}
+    cutting = {"direction": "Right", "max_length": 1, "strategy": "LongestFirst", "stride": 0}
+    assert opened(padding=padding, truncation=cutting).encode("abab") == [2, 2]
+
+
+def test_what_cannot_be_made_tokens_names_the_file(opened, tmp_path):
+    unknown = {"SpecialToken": {"id": "[X]", "type_id": 0}}
+    step = {"type": "TemplateProcessing", "single": [unknown], "pair": [], "special_tokens": {}}
+    made = opened(post_processor=step)
+    with pytest.raises(td.UsageError, match=rf"{tmp_path}/tokenizer\.json cannot make tokens of the text"):
+        made.encode("ab")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
+def test_a_configuration_that_cannot_be_read(opened, tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "config.json").chmod(stat.S_IWUSR)
+    with pytest.raises(td.CorruptFileError, match="config.json cannot be read"):
+        opened()
+
+
+def test_a_configuration_that_is_too_large(opened, tmp_path):
+    with open(tmp_path / "config.json", "wb") as file:
+        file.truncate(17 << 20)
+    with pytest.raises(td.CorruptFileError, match=r"config\.json cannot be read: it is larger than the 16 MiB"):
+        opened()
