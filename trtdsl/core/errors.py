@@ -106,6 +106,9 @@ class TrtdslError(Exception):
     code: str | None = None
     """A stable name for what can happen to an engine, the same from Python and from C++; None for anything else."""
 
+    def __init_subclass__(cls, exit_code: int | None = None, code: str | None = None):
+        cls.exit_code, cls.code = cls.exit_code if exit_code is None else exit_code, code or cls.code
+
     def __init__(self, message: str, *, location: Location | None = None):
         message = ESCAPES.sub("", message) if "\x1b" in message else message  # torch colours some of its own
         if len(message) > LONGEST:  # a value of the caller's, such as an engine's bytes
@@ -133,127 +136,87 @@ class TrtdslError(Exception):
         return [*lines, f"{type(self).__name__}: {self}"]
 
 
-class MismatchError(TrtdslError):
+class MismatchError(TrtdslError, exit_code=exit_codes.MISMATCH):
     """A network's outputs differ from its reference."""
 
-    exit_code = exit_codes.MISMATCH
 
-
-class UsageError(TrtdslError):
+class UsageError(TrtdslError, exit_code=exit_codes.USAGE, code="usage"):
     """The call itself is wrong: no such file, an unknown option value, an unwritable output."""
 
-    exit_code = exit_codes.USAGE
-    code = "usage"
 
-
-class DefinitionError(TrtdslError):
+class DefinitionError(TrtdslError, exit_code=exit_codes.DEFINITION):
     """The network cannot be defined: the author's code or a call in it is wrong."""
-
-    exit_code = exit_codes.DEFINITION
 
 
 class ShapeError(DefinitionError):
     """Operand shapes do not fit each other or the operation."""
 
 
-class UnsupportedError(DefinitionError):
+class UnsupportedError(DefinitionError, code="unsupported"):
     """Legal in torch, but TensorRT (or trtdsl) cannot express it; says what to write instead."""
 
-    code = "unsupported"
 
-
-class WeightsError(DefinitionError):
+class WeightsError(DefinitionError, code="weights-mismatch"):
     """Weights are missing, unused, misshapen, of the wrong type or not finite."""
 
-    code = "weights-mismatch"
 
-
-class FeedError(TrtdslError):
+class FeedError(TrtdslError, exit_code=exit_codes.USAGE):
     """A feed does not fit the network's input signature."""
 
-    exit_code = exit_codes.USAGE
 
-
-class FeedNameError(FeedError):
+class FeedNameError(FeedError, code="feed-name"):
     """An input is missing, or there is none of that name."""
 
-    code = "feed-name"
 
-
-class FeedDtypeError(FeedError):
+class FeedDtypeError(FeedError, code="feed-dtype"):
     """A feed has another dtype than its input."""
 
-    code = "feed-dtype"
 
-
-class FeedRankError(FeedError):
+class FeedRankError(FeedError, code="feed-rank"):
     """A feed has another number of dimensions than its input."""
 
-    code = "feed-rank"
 
-
-class FeedShapeError(FeedError):
+class FeedShapeError(FeedError, code="feed-shape"):
     """A feed differs from its input in a fixed size."""
 
-    code = "feed-shape"
 
-
-class FeedPlaceError(FeedError):
+class FeedPlaceError(FeedError, code="feed-place"):
     """A feed is on another device than it is read from."""
 
-    code = "feed-place"
 
-
-class FeedProfileError(FeedError):
+class FeedProfileError(FeedError, code="feed-profile"):
     """A feed's size is outside the range that the engine was built for."""
 
-    code = "feed-profile"
 
-
-class BuildError(TrtdslError):
+class BuildError(TrtdslError, exit_code=exit_codes.BUILD):
     """TensorRT defined the network but could not build an engine from it."""
 
-    exit_code = exit_codes.BUILD
 
-
-class EngineError(TrtdslError):
+class EngineError(TrtdslError, exit_code=exit_codes.ENGINE):
     """An engine does not fit this machine: other product, version or compute capability."""
 
-    exit_code = exit_codes.ENGINE
 
-
-class BackendError(TrtdslError):
+class BackendError(TrtdslError, exit_code=exit_codes.NO_DEVICE):
     """What the command needs is not on this machine: TensorRT itself, or a CUDA device."""
 
-    exit_code = exit_codes.NO_DEVICE
 
-
-class CorruptFileError(TrtdslError):
+class CorruptFileError(TrtdslError, exit_code=exit_codes.CORRUPT_FILE):
     """A file is truncated, damaged or of another kind than expected."""
 
-    exit_code = exit_codes.CORRUPT_FILE
 
-
-class CancelledError(TrtdslError):
+class CancelledError(TrtdslError, exit_code=exit_codes.CANCELLED):
     """The user cancelled; nothing was left behind but what the message says."""
-
-    exit_code = exit_codes.CANCELLED
 
     def __init__(self, message: str = "cancelled; nothing was written"):
         super().__init__(message)
 
 
-class ExecutionError(TrtdslError):
+class ExecutionError(TrtdslError, exit_code=exit_codes.RUNTIME, code="execution-failed"):
     """The engine could not be executed, or the GPU reported an error."""
 
-    exit_code = exit_codes.RUNTIME
-    code = "execution-failed"
 
-
-class OutOfMemoryError(ExecutionError):
+class OutOfMemoryError(ExecutionError, code="out-of-memory"):
     """The GPU has less memory free than is needed."""
-
-    code = "out-of-memory"
 
     def __init__(self, needed: int | None, free: int | None, what: str = "this"):
         wanted = "more memory" if needed is None else f"{needed:,} bytes"
@@ -265,58 +228,40 @@ class OutOfMemoryError(ExecutionError):
 # -- why an engine does not load: the file itself ----------------------------------------------------------------------
 
 
-class EngineMissingError(UsageError):
+class EngineMissingError(UsageError, code="engine-missing"):
     """There is no such engine file, or it cannot be read."""
 
-    code = "engine-missing"
 
-
-class ManifestMissingError(UsageError):
+class ManifestMissingError(UsageError, code="manifest-missing"):
     """There is no manifest beside the engine."""
 
-    code = "manifest-missing"
 
-
-class EngineTooShortError(CorruptFileError):
+class EngineTooShortError(CorruptFileError, code="engine-too-short"):
     """The file is empty or shorter than an engine's header."""
 
-    code = "engine-too-short"
 
-
-class NotAnEngineError(CorruptFileError):
+class NotAnEngineError(CorruptFileError, code="not-an-engine"):
     """The file is something else: ONNX, safetensors, a checkpoint, …"""
 
-    code = "not-an-engine"
 
-
-class EnginePrefixError(CorruptFileError):
+class EnginePrefixError(CorruptFileError, code="engine-prefixed"):
     """An engine begins further on in the file, after what another program put before it."""
 
-    code = "engine-prefixed"
 
-
-class EngineTruncatedError(CorruptFileError):
+class EngineTruncatedError(CorruptFileError, code="engine-truncated"):
     """The file ends before the engine does."""
 
-    code = "engine-truncated"
 
-
-class EngineDamagedError(CorruptFileError):
+class EngineDamagedError(CorruptFileError, code="engine-damaged"):
     """The file has not the bytes that were built: flipped bits, or something put in or after it."""
 
-    code = "engine-damaged"
 
-
-class ManifestDamagedError(CorruptFileError):
+class ManifestDamagedError(CorruptFileError, code="manifest-damaged"):
     """The manifest is not one that trtdsl wrote, or belongs to another engine."""
 
-    code = "manifest-damaged"
 
-
-class WeightsDamagedError(CorruptFileError):
+class WeightsDamagedError(CorruptFileError, code="weights-damaged"):
     """A weights file is truncated, or not a safetensors file."""
-
-    code = "weights-damaged"
 
 
 # -- why a program cannot be read from a plan --------------------------------------------------------------------------
@@ -341,64 +286,44 @@ class ProgramFaultError(MismatchError):
 # -- why an engine does not load: what is here -------------------------------------------------------------------------
 
 
-class WrongProductError(EngineError):
+class WrongProductError(EngineError, code="wrong-product"):
     """A TensorRT engine for TensorRT-RTX, or the other way round."""
 
-    code = "wrong-product"
 
-
-class VersionMismatchError(EngineError):
+class VersionMismatchError(EngineError, code="version-mismatch"):
     """The engine was built by another version than is here."""
 
-    code = "version-mismatch"
 
-
-class ComputeCapabilityError(EngineError):
+class ComputeCapabilityError(EngineError, code="compute-capability"):
     """The engine was not built for this GPU."""
 
-    code = "compute-capability"
 
-
-class LibraryMismatchError(EngineError):
+class LibraryMismatchError(EngineError, code="library-mismatch"):
     """TensorRT's library is not the one that its Python bindings, or the headers of a program, are of."""
 
-    code = "library-mismatch"
 
-
-class MissingPluginError(EngineError):
+class MissingPluginError(EngineError, code="missing-plugin"):
     """The engine needs a plugin that is not registered."""
 
-    code = "missing-plugin"
 
-
-class StrippedEngineError(EngineError):
+class StrippedEngineError(EngineError, code="engine-stripped"):
     """The engine was built without its weights and has not got any yet."""
 
-    code = "engine-stripped"
 
-
-class HostCodeError(EngineError):
+class HostCodeError(EngineError, code="host-code"):
     """The engine carries code for the CPU, which is not run unless asked for."""
 
-    code = "host-code"
 
-
-class EngineRefusedError(EngineError):
+class EngineRefusedError(EngineError, code="engine-refused"):
     """TensorRT refuses the engine; the message is TensorRT's."""
 
-    code = "engine-refused"
 
-
-class NoDriverError(BackendError):
+class NoDriverError(BackendError, code="no-driver"):
     """No CUDA device is usable: whether the engine fits one was not judged."""
 
-    code = "no-driver"
 
-
-class OldDriverError(BackendError):
+class OldDriverError(BackendError, code="driver-too-old"):
     """The CUDA driver is older than TensorRT needs: whether the engine is good was not judged."""
-
-    code = "driver-too-old"
 
 
 class UnexaminedVersionWarning(UserWarning):

@@ -41,7 +41,7 @@ def convert_weights(source: str | os.PathLike[str], output: str | os.PathLike[st
     except FileNotFoundError:
         raise UsageError(f"no such file: {source}") from None
     except Exception as error:
-        reason = str(error).split("\n")[0].split(". ")[0]
+        reason = str(getattr(error, "strerror", None) or error).split("\n")[0].split(". ")[0]
         raise WeightsDamagedError(
             f"{source} is not a torch checkpoint that loads without running code: {reason}"
         ) from error

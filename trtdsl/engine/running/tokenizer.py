@@ -107,7 +107,8 @@ def _refusing(what: str, kind: type[Exception]) -> Iterator[None]:
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        raise kind(f"{what}: {re.sub(f'[{UNPRINTED}]', '?', str(error)[:200])}") from None
+        reason = str(getattr(error, "strerror", None) or error)[:200]
+        raise kind(f"{what}: {re.sub(f'[{UNPRINTED}]', '?', reason)}") from None
 
 
 def _ends(folder: Path) -> frozenset[int]:
