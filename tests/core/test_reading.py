@@ -62,10 +62,10 @@ def test_the_entry_that_is_wrong_is_named(facts, words):
 
 def test_an_entry_is_found_quickly_among_many():
     facts = {"parts": {f"p{i}": {} for i in range(30_000)} | {"last": {"sizes": [None]}}}
-    begun = time.monotonic()
+    begun = time.process_time()
     with pytest.raises(CorruptFileError, match=r"parts\.last\.sizes\[0\]: expected int"):
         as_struct(facts, Part, "f", CorruptFileError)
-    assert time.monotonic() - begun < 2
+    assert time.process_time() - begun < 2
 
 
 @pytest.mark.parametrize(
@@ -119,10 +119,10 @@ def test_half_of_a_surrogate_pair_is_no_text():
     ],
 )  # fmt: skip
 def test_sizes_that_would_take_long_are_refused(text):
-    begun = time.monotonic()
+    begun = time.process_time()
     with pytest.raises(CorruptFileError, match="is not made of its dimensions"):
         parse_size(text, {name: td.Dim(name, min=1, max=9) for name in "ABC"})
-    assert time.monotonic() - begun < 2
+    assert time.process_time() - begun < 2
 
 
 def test_checkpoints_that_are_much_more_than_their_file(tmp_path):
@@ -309,7 +309,7 @@ def test_a_name_in_a_checkpoint_that_torch_would_look_at_for_minutes(tmp_path, n
                 parts.writestr(name, data.replace(b"ctorch._utils\n_rebuild_", wrong))
     else:
         source.write_bytes(source.read_bytes().replace(b"ctorch._utils\n_rebuild_", wrong))
-    begun = time.monotonic()
+    begun = time.process_time()
     with pytest.raises(CorruptFileError, match="it names what has a name of 300,0"):
         convert_weights(source, tmp_path / "w.safetensors")
-    assert time.monotonic() - begun < 2
+    assert time.process_time() - begun < 2
