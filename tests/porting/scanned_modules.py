@@ -178,6 +178,51 @@ class Tracker(nn.Module):
         return torch.stack(means, dim=1)
 
 
+class Layers(nn.Module):
+    """Layers, each of which goes along the list of the one before; the last one from its end."""
+
+    def __init__(self):
+        super().__init__()
+        self.cells = nn.ModuleList(nn.GRUCell(3, 3) for _ in range(2))
+
+    def forward(self, x):
+        length = x.size(1)
+        given = [x[:, t] for t in range(length)]
+        for cell in self.cells:
+            h, outs = x.new_zeros(x.size(0), 3), []
+            for t in range(length):
+                h = cell(given[t], h)
+                outs.append(h)
+            given = outs
+        g, back = torch.zeros_like(h), []
+        for t in reversed(range(length)):
+            g = torch.tanh(g + given[t])
+            back.append(g)
+        return torch.stack(back[::-1], 1), h
+
+
+class Sums(nn.Module):
+    """A state in whole numbers, one in truth, and the module's own, which is changed in place."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("start", torch.ones(3))
+
+    def forward(self, x):
+        n = torch.zeros(x.shape[0], dtype=torch.long)
+        seen = torch.zeros(x.shape[0], dtype=torch.bool)
+        total = self.start.expand(x.shape[0], 3).clone()
+        counts, totals = [], []
+        for t in range(x.shape[1]):
+            seen = seen | (x[:, t].sum(-1) > 0)
+            n = n + seen.long()
+            total *= 0.5
+            total += x[:, t] / x.shape[1]
+            counts.append(n)
+            totals.append(total.clone())
+        return torch.stack(counts, 1), seen, torch.stack(totals, 1) + torch.stack(totals, 1).flip(1)
+
+
 # -- loops that are no scan --------------------------------------------------------------------------------------------
 
 
@@ -239,3 +284,14 @@ class Ended(nn.Module):
             if t < x.shape[1] - 1:
                 h = torch.tanh(h)
         return h
+
+
+class Same(nn.Module):
+    """A list that has one tensor as often as there are rounds."""
+
+    def forward(self, x):
+        total, outs = torch.zeros(x.shape[0], 3), []
+        for t in range(x.shape[1]):
+            total += x[:, t]
+            outs.append(total)
+        return torch.stack(outs, 1)

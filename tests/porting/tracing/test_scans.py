@@ -21,6 +21,8 @@ SCANS = {
     "Nested": {"x": "N,T,4,3"},
     "Half": {"x": "N,T,3"},
     "Tracker": {"z": "N,T,1"},
+    "Layers": {"x": "N,T,3"},
+    "Sums": {"x": "N,T,3"},
 }
 LEAST = {"Filter": 3, "Parts": 2, "Half": 2}  # the others' least length is 1: one round
 
@@ -30,6 +32,13 @@ def test_a_loop_over_a_dynamic_dimension_is_a_scan(port, name):
     made = port(f"{MODULES}:{name}", SCANS[name], dims={"N": (1, 2, 3), "T": (LEAST.get(name, 1), 5, 9)}).check()
     assert "td.scan(" in made.text
     assert not any("not proven" in remark for remark in made.result.notes)
+
+
+def test_a_list_of_as_many_tensors_as_there_are_rounds_is_refused_by_their_number(port):
+    with pytest.raises(
+        td.UnsupportedError, match=r"torch\.stack gets 5 tensors at T = 5 and 2 at T = 2, and a network"
+    ):
+        port(f"{MODULES}:Same", {"x": "1,T,3"}, dims={"T": (2, 5, 9)})
 
 
 def test_what_a_scan_looks_like(port):

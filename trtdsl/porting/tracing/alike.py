@@ -47,13 +47,15 @@ class Lines:
             op, its_op = self.ops[index], other.ops[index]
             if (op.qualified, op.path) != (its_op.qualified, its_op.path):
                 break
-            if len(mine[-1]) != len(its[-1]):
-                own, others = (f"{len(line[-1]) - 1} tensors at {at}" for line, at in ((mine, here), (its, there)))
-                raise UnsupportedError(
-                    f"{op.qualified} gives {own} and {others}, and a network has as many at all sizes. Fix that "
-                    "dimension, or compute of the whole tensor what is computed of its parts",
-                    location=op.location,
-                )
+            for does, *trees in (("gets", op.args, its_op.args), ("gives", op.results, its_op.results)):
+                count, number = (sum(isinstance(leaf, Value) for leaf in leaves(tree)) for tree in trees)
+                if count != number:
+                    raise UnsupportedError(
+                        f"{op.qualified} {does} {count} tensors at {here} and {number} at {there}, and a network "
+                        "has as many at all sizes. Fix that dimension, or compute of a whole tensor what is computed "
+                        "of its parts",
+                        location=op.location,
+                    )
             a, b = next(((a, b) for a, b in zip(_flat(mine), _flat(its)) if a != b), ("?", "?"))
             gets = f"{a} at {here} and {b} at {there}"
             if a in self.constants.values():

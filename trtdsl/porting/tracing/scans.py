@@ -187,11 +187,20 @@ def _as_one(loop: Going, root: Call, results: Any, record: Record, place: Any) -
             results = rounds.as_one()
         except Unlike as error:
             unlike = unlike or str(error)
+            if not any(not isinstance(item, Mark) for item in _between(loop)):
+                return results  # a list of the parts, say
         else:
             record.scans.forms.setdefault(place, rounds.form)
             return results
     record.scans.unlike.setdefault(loop.location, unlike)
     return results
+
+
+def _between(loop: Going) -> list[Any]:
+    """What stands between the marks of a loop."""
+    body = loop.marks[0].container.body
+    places = [place for place, item in enumerate(body) if isinstance(item, Mark) and item.loop is loop]
+    return body[places[0] : places[-1]] if places else []
 
 
 def _keep(root: Call, wanted: Callable[[Any], bool]) -> None:
@@ -323,8 +332,11 @@ class _Rounds:
                 return place, back
         if _part_of(first) is not None:
             whole, start = _part_of(first) or (None, 0)
-            if [_part_of(value) for value in values] == [(whole, start + k) for k in range(len(values))]:
+            found = [_part_of(value) for value in values]
+            if found == [(whole, start + k) for k in range(len(values))]:
                 return "part"
+            if found == [(whole, start - k) for k in range(len(values))] and start == len(values) - 1:
+                return "part from the end"
         raise Unlike("a value is neither of before the loop nor of the round before")
 
     def _asked_again(self) -> set[int]:
@@ -354,7 +366,8 @@ class _Rounds:
         for op, (args, kwargs) in self.moved.items():
             op.args, op.kwargs = args, kwargs
         scan = self._call(dim, tensors, gives, results)
-        self.container.body[self.begin : self.end + 1] = [*self.before, scan, *self.after]
+        made = [*self.before, *([scan] if gives else []), *self.after]
+        self.container.body[self.begin : self.end + 1] = made
         uses.change(outside)
         self._ask(">=", self.length, 1)
         guards, begin = self.record.guards, next(iter(self.loop.asked), self.loop.marks[0].asked)
@@ -393,15 +406,17 @@ class _Rounds:
     def _of_any(self, value: Value, place: tuple[int, Any]) -> Value:
         """What any round has in the place of a value of the first."""
         slot, source = place
-        if source == "part":
+        if source in ("part", "part from the end"):
             if value not in self.parts:
                 whole, start = _part_of(value) or (value, 0)
-                axis = _taken_apart(value.producer)
-                if start or whole.shape[axis] != len(self.rounds):
+                axis, backwards = _taken_apart(value.producer), source != "part"
+                if backwards and (start, whole.shape[axis]) != (len(self.rounds) - 1, len(self.rounds)):
+                    raise Unlike("it does not go along all parts of a tensor, the last of which is its first")
+                if not backwards and (start or whole.shape[axis] != len(self.rounds)):
                     self.heads.append(value.producer)
                     whole = self._sliced(whole, axis, start or None, _more(start, self.length))
                 self.parts[value] = Value(value.shape, value.dtype, name=value.name)
-                self.along.append((whole, self.parts[value], axis, False))
+                self.along.append((whole, self.parts[value], axis, backwards))
             return self.parts[value]
         if not isinstance(source, tuple):
             return value
@@ -519,7 +534,7 @@ class _Rounds:
 
     def _sliced(self, whole: Value, axis: int, start: Any, end: Any) -> Value:
         shape = (*whole.shape[:axis], len(self.rounds), *whole.shape[axis + 1 :])
-        return self._op("getitem", (whole, (*[slice(None)] * axis, slice(start, end))), shape)
+        return self._op("getitem", (whole, _along(axis, slice(start, end))), shape)
 
     def _ask(self, symbol: str, left: Any, right: Any) -> None:
         assert self.loop.location is not None
@@ -558,14 +573,24 @@ class _Uses:
         }
         self.stacked: dict[int, Value] = {}
         self.lasts: dict[Any, Value] = {}
+        self.unbound: dict[int, Op] = {}
+        self.whole: dict[Value, Value] = {}
         self.same: dict[Value, Value] = {}
         """What stands for results of calls that are left out."""
         self.results: Any = None
 
     def all_of(self, place: int) -> Value:
         """What all rounds give, along a new first dimension."""
+        value = self.made[0][place]
+        if value in self.whole:
+            return self.whole[value]
+        for tensor, own, axis, backwards in self.rounds.along:
+            if own is value:  # a part of a tensor, as it is
+                tensor = self.rounds._op("flip", (tensor, [axis]), tensor.shape) if backwards else tensor
+                shape = (tensor.shape[axis], *_without(tensor.shape, axis))
+                self.whole[own] = self.rounds._op("movedim", (tensor, axis, 0), shape) if axis else tensor
+                return self.whole[own]
         if place not in self.stacked:
-            value = self.made[0][place]
             self.stacked[place] = Value((self.count, *value.shape), value.dtype, name=value.hint)
         return self.stacked[place]
 
@@ -598,7 +623,7 @@ class _Uses:
         if begin == 0 and target.shape[axis] == self.count and _made_like(target, axis, rounds.length):
             value.name = value.name or op.results.name
             return value
-        places = (*[slice(None)] * axis, slice(begin, _more(begin, rounds.length)))
+        places = _along(axis, slice(begin, _more(begin, rounds.length)))
         write = Op("setitem", "torch.Tensor.__setitem__", "setitem", (target, places, value), {}, None, op.location)
         write.path = op.path
         write.results = Value(target.shape, target.dtype, name=self.made[-1][place].name, producer=write)
@@ -618,6 +643,7 @@ class _Uses:
         found: list[tuple[Any, Any, Any]] = []
         before = {id(op) for op in self.rounds.before}
         rest = {value for op in self.rounds.heads for value in op.results[1:]}
+        self.looped = self._in_other_loops()
         for op in operations(self.rounds.root):
             if id(op) in inside or id(op) in before:
                 continue
@@ -633,7 +659,8 @@ class _Uses:
         given: Any = op.args[0] if op.args else op.kwargs.get("tensors")
         place = self._whole_list(given) if op.name in ("stack", "cat") else None
         if place is None:
-            return self._strictly(op.args), self._strictly(op.kwargs)
+            one = self._part if op in self.looped else self._one
+            return _imaged(op.args, one), _imaged(op.kwargs, one)
         (place, start, backwards), value = place, self.made[0][place[0]]
         dim = op.kwargs.get("dim", op.args[1] if len(op.args) > 1 else 0)
         rank = len(value.shape) + (op.name == "stack")
@@ -675,6 +702,30 @@ class _Uses:
 
     def _strictly(self, tree: Any) -> Any:
         return _imaged(tree, self._one)
+
+    def _in_other_loops(self) -> set[Op]:
+        """The calls in rounds of later loops, which may go along what this one makes."""
+        found: set[Op] = set()
+        own = self.rounds.loop
+        for loop in self.rounds.record.loops:
+            inside = {op for item in _between(loop) for op in _own(item)}
+            if loop is not own and not any(isinstance(op, Mark) and op.loop is own for op in inside):
+                found |= inside
+        return found
+
+    def _part(self, value: Value) -> Value:
+        """A round's value as one of all of them, for the round of another loop."""
+        if value not in self.places:
+            return value
+        number, place = self.places[value]
+        if place not in self.unbound:
+            parts = self.all_of(place)
+            op = Op("unbind", "torch.unbind", "function", (parts, 0), {}, None, self.rounds.loop.location)
+            op.path = self.rounds.container.path
+            op.results = [Value(each[place].shape, each[place].dtype, producer=op) for each in self.made]
+            self.rounds.after.append(op)
+            self.unbound[place] = op
+        return self.unbound[place].results[number]
 
     def _one(self, value: Value) -> Value:
         if value not in self.places:
@@ -719,8 +770,8 @@ class _Uses:
             else:
                 op.args, op.kwargs = args, kwargs
         for op in self.rounds.heads:  # the first part alone is left
-            place = (*[slice(None)] * _taken_apart(op), 0)
-            op.name, op.form, op.kwargs, op.args = "getitem", "method", {}, (op.args[0], place)
+            op.args = (op.args[0], _along(_taken_apart(op), 0))
+            op.name, op.form, op.kwargs = "getitem", "method", {}
             op.qualified, op.results = "torch.Tensor.__getitem__", op.results[0]
         gone = {id(op) for op, args, _ in changes if len(args) == 2 and args[0] == "same"}
         for call in calls(self.rounds.root):
@@ -824,6 +875,11 @@ def _rest(op: Op, item: int) -> tuple[Any, ...]:
     rest = [*index[:item], *([None] if isinstance(one, slice) else []), *index[item + 1 :]]
     whole = all((isinstance(each, slice) and _ends(each) == (None, None, None)) or each is Ellipsis for each in rest)
     return () if whole else tuple(rest)
+
+
+def _along(axis: int, item: Any) -> Any:
+    """The index that has the item in a dimension, and all of the ones before it."""
+    return (*[slice(None)] * axis, item) if axis else item
 
 
 def _without(shape: Sequence[int], axis: int) -> tuple[int, ...]:
