@@ -236,6 +236,49 @@ class OneRound(nn.Module):
         return h
 
 
+class Around(nn.Module):
+    """Each round takes its part, and after five of them those are taken again."""
+
+    def forward(self, x):
+        h = torch.zeros_like(x[:, 0])
+        for t in range(x.shape[1]):
+            h = torch.tanh(h + x[:, t % 5])
+        return h
+
+
+class FarBack(nn.Module):
+    """Each round takes what the one before made, until there are six."""
+
+    def forward(self, x):
+        hs = [torch.zeros_like(x[:, 0])]
+        for t in range(x.shape[1]):
+            hs.append(torch.tanh(hs[-1 if t < 6 else 0] + x[:, t]))
+        return torch.stack(hs[1:], 1)
+
+
+class OwnAtFirst(nn.Module):
+    """The first round takes what it makes itself, where others take what the one before made."""
+
+    def forward(self, x):
+        before, outs = None, []
+        for t in range(x.shape[1]):
+            y = torch.tanh(x[:, t])
+            outs.append(y + 2 * (y if before is None else before))
+            before = y
+        return torch.stack(outs, 1)
+
+
+class Chosen(nn.Module):
+    """Rows that the round itself chooses, and one list forwards and backwards."""
+
+    def forward(self, x, table):
+        h, outs = torch.zeros_like(x[:, 0]), []
+        for t in range(x.shape[1]):
+            h = torch.tanh(h + x[:, t] + table[h.argmax(-1)])
+            outs.append(h)
+        return torch.stack(outs[::-1], 1), torch.stack(outs, 1)
+
+
 class ItsNumber(nn.Module):
     def forward(self, x):
         h = torch.zeros_like(x[:, 0])

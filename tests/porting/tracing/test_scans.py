@@ -23,8 +23,10 @@ SCANS = {
     "Tracker": {"z": "N,T,1"},
     "Layers": {"x": "N,T,3"},
     "Sums": {"x": "N,T,3"},
+    "OwnAtFirst": {"x": "N,T,3"},
+    "Chosen": {"x": "N,T,3", "table": "3,3"},
 }
-LEAST = {"Filter": 3, "Parts": 2, "Half": 2}  # the others' least length is 1: one round
+LEAST = {"Filter": 3, "Parts": 2, "Half": 2, "OwnAtFirst": 2, "Chosen": 2}  # the others' least length is 1: one round
 
 
 @pytest.mark.parametrize("name", SCANS)
@@ -66,6 +68,8 @@ def _made(name):
     ("name", "line", "why"),
     [
         ("OneRound", 1, "round 7 does something else (torch.Tensor.mul, line {})"),
+        ("Around", 1, "an index does not go on by one (torch.Tensor.__getitem__, line {})"),
+        ("FarBack", None, "its rounds take other values than at other sizes"),
         ("ItsNumber", 1, "round 2 does something else (torch.Tensor.mul, line {})"),
         ("Alone", None, "what one of its rounds makes is needed by itself"),
         ("Growing", None, "what a round makes has another shape in the next"),

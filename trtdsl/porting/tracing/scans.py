@@ -256,6 +256,10 @@ class _Rounds:
                 raise Unlike("what a round makes has another shape in the next")
         self.slots = [[value for op in ops for value in _taken(op)] for ops in self.ops]
         self.form = self.known or Form(kinds, self._sources(), self._steps(), self.apart)
+        if self.known is not None and len(self.rounds) > 1:
+            columns = zip(self.known.sources, zip(*self.slots))
+            if self._steps() != self.known.steps or not all(self._holds(*each) for each in columns):
+                raise Unlike("its rounds take other values than at other sizes")
         return self._written(self._asked_again())
 
     # -- what is the same ----------------------------------------------------------------------------------------------
@@ -306,7 +310,7 @@ class _Rounds:
             columns = list(zip(*map(_index, ops)))
             for item, column in enumerate(columns):
                 firsts = [_first_number(each) for each in column]
-                if len({size_key(_ends(each)) for each in column}) == 1:
+                if _place(column[0]) == "value" or len({size_key(_ends(each)) for each in column}) == 1:
                     continue
                 step = firsts[1] - firsts[0] if None not in firsts else 0
                 even = step in (1, -1) and all(b - a == step for a, b in pairwise(firsts))
@@ -319,25 +323,30 @@ class _Rounds:
         return [self._source(values) for values in zip(*self.slots)]
 
     def _source(self, values: tuple[Value, ...]) -> Any:
-        first, made = values[0], self.made
-        if first in made[0]:
-            same = all(made[k].get(value) == made[0][first] for k, value in enumerate(values))
-            if same:
-                return "local"
-        elif all(value is first for value in values):
-            return "outside"
-        for back in range(1, min(EARLIER, len(values) - 1) + 1):
-            place = made[0].get(values[back])
-            if place is not None and all(made[k].get(value) == place for k, value in enumerate(values[back:])):
-                return place, back
-        if _part_of(first) is not None:
-            whole, start = _part_of(first) or (None, 0)
-            found = [_part_of(value) for value in values]
-            if found == [(whole, start + k) for k in range(len(values))]:
-                return "part"
-            if found == [(whole, start - k) for k in range(len(values))] and start == len(values) - 1:
-                return "part from the end"
-        raise Unlike("a value is neither of before the loop nor of the round before")
+        later = [self.made[0].get(value) for value in values[1 : EARLIER + 1]]
+        places = [(place, back) for back, place in enumerate(later, start=1) if place is not None]
+        candidates = ["local", "outside", *places, "part", "part from the end"]
+        found = next((source for source in candidates if self._holds(source, values)), None)
+        if found is None:
+            raise Unlike("a value is neither of before the loop nor of the round before")
+        return found
+
+    def _holds(self, source: Any, values: tuple[Value, ...]) -> bool:
+        """Whether the values that the rounds take in one place are from there."""
+        if source == "local":
+            place = self.made[0].get(values[0])
+            return place is not None and all(made.get(value) == place for made, value in zip(self.made, values))
+        back = source[1] if isinstance(source, tuple) else len(values)
+        if any(value in made for value in values[:back] for made in self.made):
+            return False
+        if isinstance(source, tuple):
+            return all(made.get(value) == source[0] for made, value in zip(self.made, values[back:]))
+        if source == "outside":
+            return all(value is values[0] for value in values)
+        whole, start = _part_of(values[0]) or (None, 0)
+        step = 1 if source == "part" else -1
+        found = [(whole, start + step * k) for k in range(len(values))]
+        return whole is not None and (step > 0 or start == len(values) - 1) and [*map(_part_of, values)] == found
 
     def _asked_again(self) -> set[int]:
         """The guards that are left out, by their places: those of the first round stand for all."""
@@ -697,7 +706,7 @@ class _Uses:
                 place, known_to_be = run[0][1], self.rounds.form.backwards
                 if backwards:
                     known_to_be.add(place)
-                return place, start, place in known_to_be
+                return place, start, backwards if self.count > 1 else place in known_to_be
         return None
 
     def _strictly(self, tree: Any) -> Any:
