@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.kinds import ARRAY, ENGINE, HTML, MANIFEST, STUB, SVG, WEIGHTS
+from support.kinds import ARRAY, ENGINE, HTML, KINDS, MANIFEST, RUNTIME_CACHE, STUB, SVG, TIMING_CACHE, WEIGHTS
 
 import trtdsl as td
 from trtdsl.core.files import writing
@@ -189,3 +189,14 @@ def test_a_file_name_stays_in_its_folder(name):
         return
     assert (Path("/folder") / made).resolve().parent == Path("/folder")
     assert len(os.fsencode(made)) <= 255
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="files with holes")
+def test_a_file_of_another_kind_is_judged_by_its_beginning_alone(tmp_path):
+    """It may be larger than the memory."""
+    with open(tmp_path / "config.pbtxt", "wb") as file:
+        file.truncate(1 << 42)
+    for kind in KINDS:
+        if kind not in (RUNTIME_CACHE, TIMING_CACHE):  # which may have been lost, and are any bytes
+            with pytest.raises(td.UsageError, match="the file that is there is not"):
+                check_kind(tmp_path / "config.pbtxt", kind)

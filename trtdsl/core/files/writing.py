@@ -68,14 +68,11 @@ def check_kind(path: str | os.PathLike[str], kind: Kind) -> None:
     """UsageError where a path has a file of another kind, which writing it would destroy."""
     if not is_file(path):
         return
-    try:
-        with open_regular(path) as file:
-            head = file.read(HEAD)
-            rest = b"" if kind.is_whole is None else file.read()
-    except OSError:  # it may be written, though not read
-        head = rest = b" "
-    is_kind = re.match(kind.head, head.decode("latin-1"), re.DOTALL) is not None
-    was_edited = is_kind and kind.is_whole is not None and not kind.is_whole(head + rest)
+    head, is_kind, was_edited = b" ", False, False
+    with suppress(OSError), open_regular(path) as file:  # it may be written, though not read
+        head = file.read(HEAD)
+        is_kind = re.match(kind.head, head.decode("latin-1"), re.DOTALL) is not None
+        was_edited = is_kind and kind.is_whole is not None and not kind.is_whole(head + file.read())
     if head and (was_edited or not is_kind):
         other = f"is not {kind.label}" if not is_kind else f"is {kind.label} that was edited"
         raise UsageError(
