@@ -300,6 +300,7 @@ Engine::Engine(std::filesystem::path const& path, LoadOptions const& options) tr
     if (!when.empty() && when != "lazy" && when != "eager" && when != "none") throw Error("usage", "specialization is one of lazy, eager, none, not '" + when + "'");
     auto const here = have();
     auto file = open_engine(path, here, options);
+    if (file.manifest) check_world(*file.manifest, options.communicator);
 #ifdef TRT_MAJOR_RTX
     check_kind(options.runtime_cache, kCacheFile);
 #endif

@@ -66,6 +66,9 @@ std::optional<std::int64_t> multiply(std::int64_t a, std::int64_t b);
 // Rounded down, as Python's //.
 std::optional<std::int64_t> divide(std::int64_t a, std::int64_t b);
 
+// A number of float16, by its bits.
+float of_half(std::uint16_t bits);
+
 // Throws out-of-memory where the CPU has not so much, in place of what the standard library throws.
 template <typename Container>
 void resize(Container& container, std::size_t size) {

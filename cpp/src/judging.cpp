@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -109,6 +110,21 @@ void check_compute_capability(Manifest const& manifest, Header const& header, st
     for (auto const& text : list) names += (names.empty() ? "" : ", ") + text;
     throw Error("compute-capability", "the engine was built for compute capability " + names + ", and this GPU has " + device +
                                           ": build it again with --compute-capability " + device);
+} catch (...) {
+    rethrow();
+}
+
+void check_world(Manifest const& manifest, void const* communicator) try {
+    if (manifest.ranks < 2) return;
+    constexpr char const* kLaunchers[][2]{{"RANK", "WORLD_SIZE"}, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMI_RANK", "PMI_SIZE"}};
+    auto const own = std::to_string(manifest.rank), all = std::to_string(manifest.ranks);
+    auto const engine = "the engine is rank " + own + " of " + all;
+    for (auto const& [rank, size] : kLaunchers) {
+        char const *const here = std::getenv(rank), *const of = std::getenv(size);
+        if (here && of && (own != here || all != of))
+            throw Error("usage", engine + ", and this process is " + here + " of " + of + ", by " + rank + " and " + size + ": each process loads the engine of its own rank");
+    }
+    if (!communicator) throw Error("usage", engine + ", which exchange values by NCCL: give LoadOptions::communicator, this rank's ncclComm_t");
 } catch (...) {
     rethrow();
 }

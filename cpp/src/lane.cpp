@@ -20,6 +20,16 @@ bool share(View const& view, void const* data, std::size_t size) {
 
 bool share(View const& a, View const& b) { return share(a, b.data, bytes_of(b.shape, b.dtype)); }
 
+// Whether TensorRT takes NCCL's communicator, which it does from 10.16 on.
+template <typename Api>
+auto takes(Api& context, void* communicator, int) -> decltype(context.setCommunicator(communicator)) {
+    return context.setCommunicator(communicator);
+}
+template <typename Api>
+bool takes(Api&, void*, long) {
+    return false;
+}
+
 bool is_known(Shape const& shape) { return std::find(shape.begin(), shape.end(), -1) == shape.end(); }
 
 }  // namespace
@@ -54,6 +64,8 @@ void Lane::make_context() {
     context_.reset(state_.engine->createExecutionContext());
 #endif
     if (!context_) throw state_.failed("TensorRT makes no execution context");
+    auto* const communicator = state_.options.communicator;
+    if (communicator && !takes(*context_, communicator, 0)) throw state_.failed("TensorRT does not take the communicator for an execution context");
 }
 
 Lane::~Lane() { release(); }

@@ -239,6 +239,16 @@ Manifest parse_manifest(std::string const& text, std::string const& label) try {
         manifest.version_compatible = config.flag("version_compatible");
         manifest.stripped = config.flag("strip_weights");
     }
+    if (reader.find("settings")) {
+        auto const settings = reader.at("settings");
+        auto const whole = [&](char const* name) {
+            auto const* const value = settings.find(name);
+            auto const* const number = value ? std::get_if<std::int64_t>(&value->value) : nullptr;
+            return number ? std::optional(*number) : std::nullopt;
+        };
+        auto const rank = whole("rank"), ranks = whole("ranks");
+        if (rank && ranks) manifest.rank = *rank, manifest.ranks = *ranks;
+    }
     if (reader.find("refit")) {
         auto const refit = reader.at("refit");
         if (refit.find("weights")) manifest.weights = refit.strings("weights");

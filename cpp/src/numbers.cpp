@@ -1,3 +1,4 @@
+#include <cmath>
 #include <limits>
 
 #include "internal.hpp"
@@ -39,6 +40,14 @@ std::int64_t byte_count(Shape const& shape, std::string const& dtype) {
         if (bytes && size > 0) bytes = multiply(*bytes, size);
     }
     return empty ? 0 : bytes.value_or(-1);
+}
+
+float of_half(std::uint16_t bits) {
+    int const exponent = bits >> 10 & 31;
+    auto const digits = static_cast<float>(bits & 1023);
+    float size = exponent ? std::ldexp(digits + 1024, exponent - 25) : std::ldexp(digits, -24);
+    if (exponent == 31) size = digits > 0 ? std::numeric_limits<float>::quiet_NaN() : std::numeric_limits<float>::infinity();
+    return bits >> 15 ? -size : size;
 }
 
 std::string text_of(Shape const& shape) {

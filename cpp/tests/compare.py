@@ -25,6 +25,7 @@ AS = "template <typename T> using as = T;"  # a cast would take a function that 
 NOT_NEEDED = (  # engine.cpp does without them
     "nvinfer1::ICudaEngine::getProfileTensorValuesV2",
     "nvinfer1::ICudaEngine::getAliasedInputTensor",
+    "nvinfer1::IExecutionContext::setCommunicator",
 )
 
 

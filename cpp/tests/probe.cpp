@@ -7,7 +7,7 @@
 #include <new>
 #include <sstream>
 
-#include "trtdsl/engine.hpp"
+#include "../src/internal.hpp"
 
 namespace {
 
@@ -129,6 +129,10 @@ int main(int count, char** values) {
             trtdsl::Manifest manifest;
             manifest.compute_capabilities = {"8.6", "8.9"};
             trtdsl::check_compute_capability(manifest, {}, values[2]);
+        } else if (what == "halves") {  // every number of float16, as float32
+            for (std::uint32_t bits = 0; bits < 1 << 16; ++bits) {
+                std::cout << std::hexfloat << trtdsl::of_half(static_cast<std::uint16_t>(bits)) << "\n";
+            }
         } else if (what == "dtype") {
             std::cout << trtdsl::item_size(values[2]) << "\n";
         } else if (what == "name") {

@@ -1,6 +1,7 @@
 // What a service does with an engine, on the doubles of this folder: running ENGINE CASE [FILE].
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <cstring>
 #include <iostream>
@@ -16,7 +17,10 @@ using trtdsl::Array;
 using trtdsl::Captured;
 using trtdsl::Context;
 using trtdsl::Engine;
+using trtdsl::Generator;
+using trtdsl::Sampling;
 using trtdsl::Session;
+using trtdsl::Tokens;
 using trtdsl::View;
 
 #define CHECK(what) \
@@ -472,6 +476,79 @@ void states(Engine const& engine, bool in_place) {
     CHECK(taken + refused == 120 && (now(session, "total") == Floating(4, static_cast<float>(taken))));
 }
 
+// Each execution context is given the communicator of an engine of several ranks.
+void communicates(std::filesystem::path const& path) {
+    trtdsl::LoadOptions options;
+    options.communicator = &options;
+    Engine const engine(path, options);
+    check(engine.run(feeds(1)), 1);
+    check(Context(engine).run(feeds(2)), 2);
+    CHECK(device::counted("setCommunicator") == 2 && device::counted("createExecutionContext") == 2);
+}
+
+// The next token is the sum of all that were before, modulo 11; a cache has 7 slots, and a step 3 tokens at most. The same
+// prompts and tokens as in tests/device/test_generating.py.
+void generates(Engine const& engine) {
+    using Texts = std::vector<Tokens>;
+    Generator const generator(engine);
+    CHECK(generator.capacity() == 7);
+    auto const with = [](auto const& change) {
+        Sampling how;
+        change(how);
+        return how;
+    };
+    auto const three = with([](Sampling& how) { how.max_tokens = 3; });
+    Texts const prompts{{1, 2}, {3, 1, 4, 1, 5}, {10}};
+    CHECK((generator.generate(prompts, three) == Texts{{3, 6, 1}, {3, 6, 1}, {10, 9, 7}}));
+    Texts steps;
+    auto how = three;
+    how.stop = {6}, how.each = [&](Tokens const& step) { return steps.push_back(step), true; };
+    CHECK((generator.generate(prompts, how) == Texts{{3, 6}, {3, 6}, {10, 9, 7}}));
+    CHECK((steps == Texts{{3, 3, 10}, {6, 6, 9}, {-1, -1, 7}}));
+    how.each = [&](Tokens const&) { return false; };
+    CHECK((generator.generate({{1, 2}}, how) == Texts{{3}}));
+    how.max_tokens = 6, how.each = nullptr;
+    CHECK((generator.generate({{1, 2}}, how) == Texts{{3, 6}}));  // and runs no further
+
+    auto const drawn = [&](auto const& change) {  // of 1000 draws how often which token follows
+        std::vector<int> found(11);
+        for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+            auto const one = with([&](Sampling& each) { each.max_tokens = 1, each.temperature = 1, each.seed = seed, change(each); });
+            auto const text = generator.generate({{1, 2}}, one);
+            CHECK(text == generator.generate({{1, 2}}, one));
+            ++found[static_cast<std::size_t>(text[0][0])];
+        }
+        return found;
+    };
+    auto const is_near = [](int count, double share) { return std::abs(count - 1000 * share) < 4 * std::sqrt(1000 * share * (1 - share)); };
+    double const e = std::exp(1.0);
+    auto const all = drawn([](Sampling&) {});
+    for (std::size_t i = 0; i < all.size(); ++i) CHECK(is_near(all[i], (i == 3 ? e : 1) / (e + 10)));
+    auto const hot = drawn([](Sampling& each) { each.temperature = 0.5; });
+    CHECK(is_near(hot[3], e * e / (e * e + 10)));
+    for (auto const& two : {drawn([](Sampling& each) { each.top_k = 2; }), drawn([](Sampling& each) { each.top_p = 0.22; })})
+        CHECK(is_near(two[3], e / (e + 1)) && two[0] + two[3] == 1000);
+    for (auto const& one : {drawn([](Sampling& each) { each.top_k = 1; }), drawn([](Sampling& each) { each.top_p = 0.2; })}) CHECK(one[3] == 1000);
+
+    auto const refused = [&](Texts const& given, auto const& change) { return ends("usage", [&] { generator.generate(given, with(change)); }); };
+    auto const nothing = [](Sampling& each) { each.max_tokens = 1; };
+    for (auto const& given : {Texts{}, Texts{{}}, Texts{{1}, {}}, Texts{{11}}, Texts{{-1}}, Texts{Tokens(8, 1)}}) CHECK(refused(given, nothing));
+    CHECK(refused({{1, 2}}, [](Sampling& each) { each.max_tokens = 7; }) && refused({{1}}, [](Sampling& each) { each.max_tokens = ~std::size_t{0}; }));
+    CHECK(refused({{1}}, [](Sampling& each) { each.max_tokens = 0; }));
+    for (double temperature : {-1.0, double{NAN}, double{INFINITY}}) CHECK(refused({{1}}, [&](Sampling& each) { each.max_tokens = 1, each.temperature = temperature; }));
+    for (double top_p : {0.0, 1.5, double{NAN}}) CHECK(refused({{1}}, [&](Sampling& each) { each.max_tokens = 1, each.top_p = top_p; }));
+    CHECK(ends("feed-profile", [&] { generator.generate(Texts(4, {1}), three); }));
+
+    std::vector<std::thread> threads;  // each call has caches of its own
+    std::vector<int> good(4);
+    for (std::size_t i = 0; i < 4; ++i)
+        threads.emplace_back([&, i] {
+            for (int round = 0; round < 10; ++round) good[i] += generator.generate({{static_cast<std::int64_t>(i)}}, with([](Sampling& each) { each.max_tokens = 2; }))[0][1] == static_cast<std::int64_t>(2 * i);
+        });
+    for (auto& each : threads) each.join();
+    CHECK((good == std::vector<int>(4, 10)));
+}
+
 // No more contexts than there may be, however many threads run; feeds that do not fit cost none.
 void pool(std::filesystem::path const& path) {
     trtdsl::LoadOptions options;
@@ -658,6 +735,7 @@ void run(std::filesystem::path const& path, std::string const& what, std::filesy
     if (what == "overlapping") return overlapping(path, file);
     if (what == "turns") return turns(path, file);
     if (what == "pool") return pool(path);
+    if (what == "communicates") return communicates(path);
     if (what == "async") return asynchronous(path);
     trtdsl::LoadOptions options;
     if (what == "weights") options.weights = file;
@@ -675,6 +753,11 @@ void run(std::filesystem::path const& path, std::string const& what, std::filesy
     else if (what == "captured") captured(engine);
     else if (what == "replaced") replaced(engine, file == "in place");
     else if (what == "states") states(engine, file == "in place");
+    else if (what == "generates") generates(engine);
+    else if (what == "generator") {
+        auto const texts = Generator(engine).generate({{1, 2}}, file.empty() ? Sampling{3} : Sampling{3, 0.01});
+        for (auto token : texts[0]) std::cout << token << " ";
+    }
     else if (what == "session") Session(engine, {{"total", {2, 2}}, {"cache", {2, 2}}}).fork({1, 0}).run(feeds(1));
     else if (what == "weights") std::cout << values(engine.run(feeds(1)).at("y"))[0] << "\n";
     else if (what == "unsupported") Captured(engine, feeds(1));

@@ -55,6 +55,11 @@ def test_error_codes_are_python_s(probe):
     assert {code: int(number) for code, number in theirs.items()} == ours
 
 
+def test_numbers_of_float16(probe):
+    wanted = np.arange(2**16, dtype=np.uint16).view(np.float16).astype(np.float32)
+    assert np.array_equal(np.float32([float.fromhex(line) for line in probe("halves").split()]), wanted, equal_nan=True)
+
+
 def test_sha256(probe):
     rng = random.Random(1)
     for size in (0, 1, 55, 56, 63, 64, 65, 119, 120, 1000, 100_003):

@@ -55,6 +55,48 @@ STATES_FACTS = {
     "states": {"cache": "next_cache", "total": "next_total"},
 }
 
+# A cache of seven slots with the tokens themselves; their sum is the token that follows.
+GENERATING = """in tokens -1 -1
+type tokens 8
+in starts -1
+type starts 3
+in lengths -1
+type lengths 3
+in cache -1 1 7 1
+profile 0 tokens 2 1 1 2 1 3 1
+profile 0 starts 1 1 2 3
+profile 0 lengths 1 1 2 3
+profile 0 cache 4 1 1 7 1 2 1 7 1 3 1 7 1
+profile 1 tokens 2 1 1 2 2 3 3
+profile 1 starts 1 1 2 3
+profile 1 lengths 1 1 2 3
+profile 1 cache 4 1 1 7 1 2 1 7 1 3 1 7 1
+out next_cache write cache,tokens,starts -1 1 7 1
+alias next_cache cache
+out logits follow next_cache,starts,lengths -1 11
+"""
+SLOTS = {"dtype": "float32", "shape": ["N", 1, 7, 1]}
+COUNTS, COUNTED = {"dtype": "int32", "shape": ["N"]}, {"min": [1], "opt": [2], "max": [3]}
+GENERATING_FACTS = {
+    "inputs": {
+        "tokens": {"dtype": "int64", "shape": ["N", "S"]},
+        **dict.fromkeys(("starts", "lengths"), COUNTS),
+        "cache": SLOTS,
+    },
+    "outputs": {"next_cache": SLOTS, "logits": {"dtype": "float32", "shape": ["N", 11]}},
+    "profiles": [
+        {
+            "inputs": {
+                "tokens": {"min": [1, least], "opt": [2, least], "max": [3, most]},
+                **dict.fromkeys(("starts", "lengths"), COUNTED),
+                "cache": {"min": [1, 1, 7, 1], "opt": [2, 1, 7, 1], "max": [3, 1, 7, 1]},
+            }
+        }
+        for least, most in ((1, 1), (2, 3))
+    ],
+    "states": {"cache": "next_cache"},
+}
+
 REFITTED = PROGRAM + "weight other 4 0\nweight scale 0 2\n"
 REFIT = {
     "structure_sha256": "5" * 64,
@@ -145,6 +187,54 @@ def test_states_and_outputs_that_replace_inputs(running, tmp_path, product, prog
     assert "no states" in running(tmp_path / "a.engine", "session", code=2, program=program)
     other = write(tmp_path / "a.engine", STATES.replace("total", "other"), product=product, **STATES_FACTS)
     assert "none that the engine has" in running(other, "session", code=7, program=program)
+
+
+@pytest.mark.parametrize(("product", "program"), [("tensorrt-rtx", "running"), ("tensorrt", "running_standard")])
+def test_tokens_that_an_engine_generates(running, tmp_path, product, program):
+    facts = {"product": product, **GENERATING_FACTS}
+    running(write(tmp_path / "a.engine", GENERATING, **facts), "generates", program=program)
+    for number in (1, 7):  # logits in float16 and bfloat16
+        narrow = write(tmp_path / "b.engine", f"{GENERATING}type logits {number}\n", **facts)
+        assert running(narrow, "generator", program=program) == "3 6 1 "
+    lost = write(tmp_path / "c.engine", GENERATING.replace("follow", "lost"), **facts)
+    for drawn in ([], ["drawn"]):
+        assert "are no finite numbers" in running(lost, "generator", *drawn, code=8, program=program)
+
+
+@pytest.mark.parametrize(("product", "program"), [("tensorrt-rtx", "running"), ("tensorrt", "running_standard")])
+def test_engines_of_several_ranks(running, tmp_path, product, program):
+    """As tests/device/test_communicator.py: each in the process of its rank, with a communicator."""
+    engine = write(tmp_path / "a.engine", product=product, settings={"rank": 1, "ranks": 2, "folder": {"file": "a"}})
+    for started in ({}, {"RANK": "1", "WORLD_SIZE": "2"}, {"RANK": "0"}):
+        running(engine, "communicates", program=program, **started)
+    assert "give LoadOptions::communicator" in running(engine, "run", code=2, program=program)
+    failing = {"DOUBLE_FAIL": "setCommunicator:2", "code": 8, "program": program}
+    assert "does not take the communicator" in running(engine, "communicates", **failing)
+    for names in (("RANK", "WORLD_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE")):
+        for world in (("0", "2"), ("1", "4")):
+            started = dict(zip(names, world, strict=True))
+            said = running(engine, "communicates", code=2, program=program, **started)
+            assert f"rank 1 of 2, and this process is {world[0]} of {world[1]}, by {' and '.join(names)}" in said
+    running(write(tmp_path / "b.engine", product=product, settings={"ranks": 2}), "run", program=program)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("lengths", "sizes", "'double' generates nothing: it lacks lengths. See networks/llama.py"),
+        ("out logits", "out scores", "it lacks logits"),
+        ("in cache", "in more 2\nin cache", "it has an input more that is no td.State"),
+        ("type starts 3\n", "", "are no whole numbers"),
+        ("out logits follow next_cache,starts,lengths -1 11", "out logits twice starts -1", "no floats"),
+        ("in cache -1 1 7 1", "in cache -1 1 -1 1", "has dynamic sizes besides its batch, (?, 1, ?, 1): fix them"),
+        ("in tokens -1 -1", "in tokens 2 -1", "takes 2 prompts at a time, not 1"),
+    ],
+)  # fmt: skip
+def test_engines_that_generate_nothing(running, tmp_path, old, new, said):
+    engine = write(tmp_path / "a.engine", GENERATING.replace(old, new), **GENERATING_FACTS)
+    assert said in running(engine, "generator", code=2)
+    other = write(tmp_path / "b.engine", GENERATING, **{**GENERATING_FACTS, "states": {}})
+    assert "it lacks a td.State" in running(other, "generator", code=2)
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,7 @@ struct Manifest {
     std::optional<Precisions> precisions;
     bool version_compatible = false, stripped = false;
     std::optional<Refit> refit;
+    std::int64_t rank = 0, ranks = 1;  // which of several engines that exchange values
 };
 
 // The TensorRT that is to load an engine.
@@ -138,7 +139,7 @@ struct Have {
     std::string product, version;
 };
 
-// As the arguments of trtdsl.load_engine. The last five matter to an Engine; TensorRT itself has only CUDA graphs of
+// As the arguments of trtdsl.load_engine. The last six matter to an Engine; TensorRT itself has only CUDA graphs of
 // its caller's (see Captured), and ignores runtime_cache, cuda_graphs and specialization as it does in Python.
 struct LoadOptions {
     bool manifest = true;           // false for an engine that has none
@@ -150,6 +151,7 @@ struct LoadOptions {
     std::string specialization;           // when it compiles for a shape: lazy (its default), eager, none
     std::size_t contexts = 8;             // of the pool, each with memory of its own: so many runs at once, 0 for any number
     std::function<void(std::string const& code, std::string const& message)> warn;  // std::clog without one
+    void* communicator = nullptr;  // this rank's ncclComm_t, for an engine of several ranks; all ranks make each context together
 };
 
 struct EngineFile {
@@ -191,6 +193,9 @@ EngineFile open_engine(std::filesystem::path const& path, Have const& have, Load
 
 void check_version(std::string const& built, Have const& have, bool version_compatible, std::string const& network);
 void check_compute_capability(Manifest const& manifest, Header const& header, std::string const& device);
+// Throws usage for an engine of several ranks without a communicator, or in a process of another rank or number by the
+// variables that torchrun and MPI set.
+void check_world(Manifest const& manifest, void const* communicator);
 void check_library(std::string const& headers, std::string const& library);
 
 // The index of the profile that holds these feeds: the one that is asked for, or the first. Throws feed-name, -dtype,
@@ -378,6 +383,41 @@ private:
     struct State;
     explicit Session(std::unique_ptr<State> state);
     std::unique_ptr<State> state_;
+};
+
+using Tokens = std::vector<std::int64_t>;
+
+// How tokens are taken of their logits.
+struct Sampling {
+    std::size_t max_tokens = 64;  // that follow each prompt, at most
+    double temperature = 0;       // 0 takes the likeliest token; otherwise one is drawn
+    std::size_t top_k = 0;        // of so many likeliest, 0 for all
+    double top_p = 1;             // and of the fewest likeliest whose probabilities sum to this
+    Tokens stop{};                // each ends its sequence, and is its last token
+    std::uint64_t seed = 0;       // the same draws for the same seed, on every machine; others than Python's
+    // Called with the next token of each prompt, -1 for one that has ended, as soon as they are known; false ends all.
+    std::function<bool(Tokens const&)> each{};
+};
+
+// Generates tokens by an engine as networks/llama.py makes them, whose caches stay on the GPU: trtdsl.Generator without a
+// tokenizer. For all threads; the caches are those of one call.
+class Generator {
+public:
+    // Throws usage for an engine of another kind, or without its manifest.
+    explicit Generator(Engine const& engine);
+
+    // What follows each prompt, without the prompt. Prompts of several lengths are one batch, and one that is longer than a
+    // step is fed in parts. Throws usage for no prompt, an empty one, one that the caches do not hold with max_tokens, a token
+    // that there is not, and arguments out of their ranges; what a Session and its runs throw.
+    std::vector<Tokens> generate(std::vector<Tokens> const& prompts, Sampling const& how = {}) const;
+
+    std::int64_t capacity() const { return capacity_; }  // tokens that the caches hold
+
+private:
+    void check(std::vector<Tokens> const& prompts, Sampling const& how) const;
+
+    Engine engine_;
+    std::int64_t longest_ = 1, capacity_, words_;  // the most tokens of a step; how many tokens there are
 };
 
 #endif

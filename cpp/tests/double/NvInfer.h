@@ -71,6 +71,7 @@ public:
     virtual std::int32_t inferShapes(std::int32_t count, char const** names) noexcept = 0;
     virtual Dims getTensorShape(char const* name) const noexcept = 0;
     virtual bool enqueueV3(cudaStream_t stream) noexcept = 0;
+    virtual bool setCommunicator(void* communicator) noexcept = 0;
 };
 
 #ifdef TRT_MAJOR_RTX

@@ -1,6 +1,7 @@
 // TensorRT's runtime on the simulated device. Its engines have a sound header of 64 bytes and then lines of text:
 //   in NAME SIZES…                an input of float32, -1 for a dynamic size
 //   host NAME SIZE                an input of int64 that is read on the CPU
+//   type NAME NUMBER              of a tensor before it: its DataType, by number
 //   profile INDEX NAME RANK MIN… OPT… MAX…
 //   values INDEX NAME COUNT MIN… OPT… MAX…    of an input that is read on the CPU
 //   alias OUT NAME                OUT is written where the input NAME lies; TensorRT before 10.15, as the other double is,
@@ -9,7 +10,11 @@
 //   invalid BITS                  what TensorRT-RTX says of the engine
 //   out NAME RULE SOURCE SIZES…   twice: SOURCE * 2, or times the last weight · shape: SOURCE's shape, on the CPU ·
 //                                 positive: SOURCE's values above 0, whose number only the run knows · fill: ones, in the
-//                                 shape that SOURCE holds · sum: SOURCE + OTHER, where SOURCE is written SOURCE,OTHER
+//                                 shape that SOURCE holds · sum: SOURCE + OTHER, where SOURCE is written SOURCE,OTHER ·
+//                                 write: CACHE,TOKENS,STARTS, a cache of one number a slot with each sequence's tokens from
+//                                 its start on · follow: CACHE,STARTS,LENGTHS, logits that are 1 for the sum of all that is in
+//                                 a sequence's cache then, modulo the tokens that there are, else 0 · lost: the same, not
+//                                 a number in place of 1
 // A context keeps the weights that it was made with, as a captured graph does. Of TensorRT-RTX it counts "compile eager",
 // "compile lazy" for each new shape, and "capture", "replay" where graphs are on.
 #include "NvInfer.h"
@@ -38,7 +43,8 @@ struct Tensor {
     TensorLocation location = TensorLocation::kDEVICE;
     DataType type = DataType::kFLOAT;
     Dims dims{};
-    std::string rule, source, other;
+    std::string rule, source;
+    std::vector<std::string> sources;  // `source` is the first
 };
 
 #ifdef TRT_MAJOR_RTX
@@ -77,6 +83,10 @@ bool parse(std::string const& text, Program& program) {
             float value = 0;
             words >> name >> role >> value;
             program.weights.push_back({{name, static_cast<WeightsRole>(role)}, value});
+        } else if (what == "type") {
+            int number = 0;
+            words >> name >> number;
+            program.tensors.at(name).type = static_cast<DataType>(number);
         } else if (what == "alias") {
             words >> name >> program.aliases[name];
         } else if (what == "invalid") {
@@ -85,7 +95,9 @@ bool parse(std::string const& text, Program& program) {
             Tensor tensor;
             tensor.input = what != "out";
             if (what == "out") words >> tensor.rule >> tensor.source;
-            if (tensor.rule == "sum") tensor.other = tensor.source.substr(tensor.source.find(',') + 1), tensor.source.resize(tensor.source.find(','));
+            std::istringstream sources(tensor.source);
+            while (std::getline(sources, tensor.source, ',')) tensor.sources.push_back(tensor.source);
+            if (!tensor.sources.empty()) tensor.source = tensor.sources[0];
             if (what == "host" || tensor.rule == "shape") tensor.location = TensorLocation::kHOST, tensor.type = DataType::kINT64;
             tensor.dims = sizes(words, -1);
             program.order.push_back(name), program.tensors[name] = tensor;
@@ -94,6 +106,14 @@ bool parse(std::string const& text, Program& program) {
         }
     }
     return true;
+}
+
+// What lies in so many bytes of the device.
+template <typename Number>
+std::vector<Number> numbers(void const* address, std::size_t bytes) {
+    std::vector<Number> result(bytes / sizeof(Number));
+    if (bytes) std::memcpy(result.data(), device::access(address, bytes), bytes);
+    return result;
 }
 
 std::int64_t volume(Dims const& dims) {
@@ -197,7 +217,10 @@ public:
     Dims getTensorShape(char const* name) const noexcept override {
         auto const& tensor = program_.tensors.at(name);
         if (tensor.input) return shapes_.at(name);
-        return tensor.rule == "twice" || tensor.rule == "sum" ? shapes_.at(tensor.source) : tensor.rule == "fill" ? held(tensor.source) : tensor.dims;
+        if (tensor.rule == "twice" || tensor.rule == "sum" || tensor.rule == "write") return shapes_.at(tensor.source);
+        if (tensor.rule != "follow" && tensor.rule != "lost") return tensor.rule == "fill" ? held(tensor.source) : tensor.dims;
+        Dims dims = tensor.dims;
+        return dims.d[0] = shapes_.at(tensor.sources[1]).d[0], dims;
     }
 
     bool enqueueV3(cudaStream_t stream) noexcept override {
@@ -208,6 +231,8 @@ public:
         running_ = false;
         return fine;
     }
+
+    bool setCommunicator(void* communicator) noexcept override { return device::count("setCommunicator"), communicator && !device::fails("setCommunicator"); }
 
 private:
     bool inside(Dims const& dims, std::vector<Dims> const& ranges) {
@@ -256,22 +281,27 @@ private:
                 });
                 continue;
             }
+            if (tensor.rule == "follow" || tensor.rule == "lost") {
+                follow(name, stream);
+                continue;
+            }
             auto const& shape = shapes_.at(tensor.source);
             auto const bytes = static_cast<std::size_t>(volume(shape)) * sizeof(float);
             void const* const source = addresses_.at(tensor.source);
             if (tensor.location == TensorLocation::kDEVICE && tensor.rule != "positive") check_memory(name, bytes);
             if (tensor.rule == "sum") {
-                device::enqueue(stream, [bytes, source, other = addresses_.at(tensor.other), target = addresses_.at(name)] {
-                    std::vector<float> a(bytes / sizeof(float)), b(a.size());
-                    std::memcpy(a.data(), device::access(source, bytes), bytes), std::memcpy(b.data(), device::access(other, bytes), bytes);
+                device::enqueue(stream, [bytes, source, other = addresses_.at(tensor.sources[1]), target = addresses_.at(name)] {
+                    auto a = numbers<float>(source, bytes);
+                    auto const b = numbers<float>(other, bytes);
                     for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];
                     std::memcpy(device::access(target, bytes), a.data(), bytes);
                 });
+            } else if (tensor.rule == "write") {
+                write(tensor, bytes, addresses_.at(name), stream);
             } else if (tensor.rule == "twice") {
                 void* const target = addresses_.at(name);
                 device::enqueue(stream, [=, factor = factor_] {
-                    std::vector<float> values(bytes / sizeof(float));
-                    std::memcpy(values.data(), device::access(source, bytes), bytes);
+                    auto values = numbers<float>(source, bytes);
                     for (auto& value : values) value *= factor;
                     std::memcpy(device::access(target, bytes), values.data(), bytes);
                 });
@@ -282,6 +312,40 @@ private:
             }
         }
         return true;
+    }
+
+    void write(Tensor const& tensor, std::size_t bytes, void* target, cudaStream_t stream) const {
+        auto const slots = static_cast<std::size_t>(shapes_.at(tensor.source).d[2]);
+        auto const rows = static_cast<std::size_t>(shapes_.at(tensor.sources[1]).d[0]), columns = static_cast<std::size_t>(shapes_.at(tensor.sources[1]).d[1]);
+        device::enqueue(stream, [=, source = addresses_.at(tensor.source), given = addresses_.at(tensor.sources[1]), from = addresses_.at(tensor.sources[2])] {
+            auto cache = numbers<float>(source, bytes);
+            auto const tokens = numbers<std::int64_t>(given, rows * columns * sizeof(std::int64_t));
+            auto const starts = numbers<std::int32_t>(from, rows * sizeof(std::int32_t));
+            for (std::size_t i = 0; i < tokens.size(); ++i) {
+                auto const slot = static_cast<std::size_t>(starts[i / columns]) + i % columns;
+                if (slot >= slots) wrong("a token behind the end of a cache");
+                cache[i / columns * slots + slot] = static_cast<float>(tokens[i]);
+            }
+            std::memcpy(device::access(target, bytes), cache.data(), bytes);
+        });
+    }
+
+    void follow(std::string const& name, cudaStream_t stream) const {
+        auto const& tensor = program_.tensors.at(name);
+        auto const words = static_cast<std::size_t>(tensor.dims.d[1]), rows = static_cast<std::size_t>(shapes_.at(tensor.sources[1]).d[0]);
+        auto const slots = static_cast<std::size_t>(program_.tensors.at(tensor.source).dims.d[2]), wide = tensor.type == DataType::kFLOAT ? sizeof(float) : sizeof(std::uint16_t);
+        std::uint32_t const bits = tensor.rule == "lost" ? 0x7fc00000 : tensor.type == DataType::kHALF ? 0x3c000000 : 0x3f800000;  // in front, of 32
+        device::enqueue(stream, [=, source = addresses_.at(tensor.source), from = addresses_.at(tensor.sources[1]), given = addresses_.at(tensor.sources[2]), target = addresses_.at(name)] {
+            auto const cache = numbers<float>(source, rows * slots * sizeof(float));
+            auto const starts = numbers<std::int32_t>(from, rows * sizeof(std::int32_t)), lengths = numbers<std::int32_t>(given, rows * sizeof(std::int32_t));
+            std::vector<char> logits(rows * words * wide);
+            for (std::size_t row = 0; row < rows; ++row) {
+                std::size_t sum = 0;
+                for (std::size_t slot = 0; slot < static_cast<std::size_t>(starts[row] + lengths[row]); ++slot) sum += static_cast<std::size_t>(cache[row * slots + slot]);
+                std::memcpy(&logits[(row * words + sum % words) * wide], reinterpret_cast<char const*>(&bits) + sizeof(bits) - wide, wide);
+            }
+            std::memcpy(device::access(target, logits.size()), logits.data(), logits.size());
+        });
     }
 
     // An output lies apart from all inputs, or exactly where the one lies that it replaces.
@@ -302,8 +366,8 @@ private:
     // As TensorRT does it: the shape is known, and said, before enqueueV3 returns.
     bool positive(std::string const& name, void const* source, std::size_t bytes, cudaStream_t stream) {
         if (cudaStreamSynchronize(stream) != cudaSuccess) return false;
-        std::vector<float> values(bytes / sizeof(float)), found;
-        std::memcpy(values.data(), device::access(source, bytes), bytes);
+        auto const values = numbers<float>(source, bytes);
+        std::vector<float> found;
         std::copy_if(values.begin(), values.end(), std::back_inserter(found), [](float value) { return value > 0; });
         auto const allocator = allocators_.find(name);
         if (allocator == allocators_.end() || !allocator->second) wrong("an output of unknown shape without an allocator");
