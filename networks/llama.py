@@ -25,6 +25,7 @@ import trtdsl.layers as L
 
 GROUP = 128  # numbers of a row of weights that share a scale in int4
 FAMILIES = ("llama", "qwen2", "qwen3", "mistral")
+NUMBERS = ("hidden_size", "num_hidden_layers", "num_attention_heads", "rms_norm_eps", "vocab_size")
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -33,11 +34,24 @@ def read_config(folder: Path) -> dict[str, Any]:
         raise td.UsageError(
             f"{folder} has no config.json: name the folder of a checkpoint, with its config and weights"
         )
-    config: dict[str, Any] = json.loads(path.read_text())
+    try:
+        config: dict[str, Any] = dict(json.loads(path.read_text()))
+    except (ValueError, TypeError) as error:
+        raise td.UsageError(f"{path} is not the JSON of a config: {error}") from None
     if config.get("model_type") not in FAMILIES:
         raise td.UnsupportedError(f"{path} is of model_type {config.get('model_type')!r}, not of {', '.join(FAMILIES)}")
+    if lacking := [name for name in NUMBERS if not isinstance(config.get(name), (int, float))]:
+        raise td.UsageError(f"{path} has no number for {', '.join(lacking)}")
     config["head_dim"] = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
     return config
+
+
+def biased(config: dict[str, Any]) -> set[str]:
+    """The products that add a bias."""
+    if config["model_type"] == "qwen2":
+        return {"q_proj", "k_proj", "v_proj"}
+    of_attention = ("q_proj", "k_proj", "v_proj", "o_proj") if config.get("attention_bias") else ()
+    return {*of_attention, *(("gate_proj", "up_proj", "down_proj") if config.get("mlp_bias") else ())}
 
 
 def windows(config: dict[str, Any]) -> list[int | None]:
@@ -54,7 +68,7 @@ def windows(config: dict[str, Any]) -> list[int | None]:
 def frequencies(config: dict[str, Any]) -> torch.Tensor:
     """The angle that each pair of a head turns by from one token to the next."""
     rope: dict[str, Any] = config.get("rope_parameters") or dict(config.get("rope_scaling") or {})
-    base: float = rope.get("rope_theta") or config["rope_theta"]
+    base: float = rope.get("rope_theta") or config.get("rope_theta", 10000.0)
     kind = rope.get("rope_type", rope.get("type", "default"))
     width: int = config["head_dim"]
     plain: torch.Tensor = base ** -(torch.arange(0, width, 2) / width)
@@ -80,8 +94,8 @@ def ones(shape: tuple[int, ...], _: torch.Generator) -> torch.Tensor:
 class Part:
     """What one of several ranks computes: some heads, a part of each feed-forward layer and of the vocabulary."""
 
-    def __init__(self, rank: int, ranks: int, int4: bool = False):
-        self.rank, self.ranks, self.int4 = rank, ranks, int4
+    def __init__(self, rank: int, ranks: int, int4: bool, biased: set[str]):
+        self.rank, self.ranks, self.int4, self.biased = rank, ranks, int4, biased
 
     def of(self, w: td.Tensor, dim: int) -> td.Tensor:
         return w if self.ranks == 1 else td.shard(w, dim, self.rank, self.ranks)
@@ -98,16 +112,16 @@ class Part:
         y = (x.to(torch.float32).unsqueeze(-2) * narrow).sum(-1).to(x.dtype)
         return y if bias is None else y + bias
 
-    def columns(self, x: td.Tensor, w: td.Scope) -> td.Tensor:
+    def columns(self, x: td.Tensor, w: td.Scope, name: str) -> td.Tensor:
         """The rank's part of the features, of all of ``x``."""
-        return self.product(x, self.of(w.weight, 0), self.of(w.bias, 0) if "bias" in w else None)
+        return self.product(x, self.of(w[name].weight, 0), self.of(w[name].bias, 0) if name in self.biased else None)
 
-    def rows(self, x: td.Tensor, w: td.Scope) -> td.Tensor:
+    def rows(self, x: td.Tensor, w: td.Scope, name: str) -> td.Tensor:
         """All features, of the ranks' parts of ``x``."""
         if self.ranks == 1:
-            return self.columns(x, w)
-        y = L.all_reduce(self.product(x, self.of(w.weight, 1)), self.ranks)
-        return y + w.bias if "bias" in w else y
+            return self.columns(x, w, name)
+        y = L.all_reduce(self.product(x, self.of(w[name].weight, 1)), self.ranks)
+        return y + w[name].bias if name in self.biased else y
 
     def embedding(self, tokens: td.Tensor, w: td.Tensor) -> td.Tensor:
         if self.ranks == 1:
@@ -119,7 +133,7 @@ class Part:
         return L.all_reduce(F.where(here.unsqueeze(-1), found, 0), self.ranks)
 
     def logits(self, x: td.Tensor, w: td.Scope) -> td.Tensor:
-        y = self.columns(x, w)
+        y = self.columns(x, w, "lm_head")
         return y if self.ranks == 1 else L.all_gather(y.t(), self.ranks).t()
 
 
@@ -144,13 +158,13 @@ def llama(
     config = read_config(folder)
     layers, width, eps = config["num_hidden_layers"], config["head_dim"], config["rms_norm_eps"]
     heads, groups = config["num_attention_heads"], config.get("num_key_value_heads") or config["num_attention_heads"]
-    views, scale, part = windows(config), width**-0.5, Part(rank, ranks, int4)
-    if groups % ranks or heads % ranks:
+    views, scale, part = windows(config), width**-0.5, Part(rank, ranks, int4, biased(config))
+    if ranks < 1 or groups % ranks or heads % ranks:
         raise td.UsageError(f"{ranks} ranks do not share out {heads} heads and {groups} of keys and values")
     heads, groups = heads // ranks, groups // ranks
     reference = importlib.import_module("reference.llama")
     if not 1 < prompt <= capacity:
-        raise td.UsageError(f"a prompt of {prompt} tokens needs a capacity of at least as many, not {capacity}")
+        raise td.UsageError(f"prompt is 2 or more tokens, and no more than the capacity of {capacity}, not {prompt}")
 
     # A batch of one alone would be laid out otherwise in decode than in prefill, and each store weights of its own.
     N, S = td.Dim("N", min=1, opt=1, max=max(batch, 2)), td.Dim("S", min=1, opt=prompt, max=prompt)
@@ -172,10 +186,10 @@ def llama(
         n, s, hidden = x.shape
         w, normed = block.self_attn, norm(x, block.input_layernorm, eps)
         q, k, v = (
-            part.columns(normed, w).view(n, s, count, width)
-            for w, count in ((w.q_proj, heads), (w.k_proj, groups), (w.v_proj, groups))
+            part.columns(normed, w, name).view(n, s, count, width)
+            for name, count in (("q_proj", heads), ("k_proj", groups), ("v_proj", groups))
         )
-        if "q_norm" in w:
+        if config["model_type"] == "qwen3":
             squares = F.cat([q, k], 2).to(torch.float32).square().mean(-1, keepdim=True)  # of both in one launch
             scales = (squares + eps).rsqrt().split([heads, groups], 2)
             q, k = (
@@ -191,11 +205,11 @@ def llama(
             q, x, s = q.reshape(n, heads, 1, width), row.to(x.dtype), 1
             mask = row_of(mask, last, 2).unsqueeze(2)
         y = L.attention(q * scale, keys, values, mask)  # no row of the mask is hidden wholly: F's would look for one
-        return x + part.rows(y.transpose(1, 2).reshape(n, s, heads * width), w.o_proj), keys, values
+        return x + part.rows(y.transpose(1, 2).reshape(n, s, heads * width), w, "o_proj"), keys, values
 
     def mlp(x: td.Tensor, block: td.Scope) -> td.Tensor:
         x, w = norm(x, block.post_attention_layernorm, eps), block.mlp
-        return part.rows(F.silu(part.columns(x, w.gate_proj)) * part.columns(x, w.up_proj), w.down_proj)
+        return part.rows(F.silu(part.columns(x, w, "gate_proj")) * part.columns(x, w, "up_proj"), w, "down_proj")
 
     @td.network(
         inputs={
@@ -229,13 +243,14 @@ def llama(
 
         x = part.embedding(tokens, w.model.embed_tokens.weight)
         outputs: dict[str, td.Tensor] = {}
-        for layer, (block, view) in enumerate(zip(w.model.layers, views, strict=True)):
+        for layer, view in enumerate(views):
+            block = w.model.layers[layer]
             of_last = lengths - 1 if layer == layers - 1 else None  # what follows the last caches is for them alone
             x, keys, values = attention(
                 x, block, rotate, masks[view], starts, of_last, *caches[2 * layer : 2 * layer + 2]
             )
             x = x + mlp(x, block)
             outputs |= {f"next_keys_{layer}": keys, f"next_values_{layer}": values}
-        return {"logits": part.logits(norm(x.squeeze(1), w.model.norm, eps), w.lm_head), **outputs}
+        return {"logits": part.logits(norm(x.squeeze(1), w.model.norm, eps), w), **outputs}
 
     return decoder

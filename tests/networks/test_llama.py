@@ -3,6 +3,7 @@
 import json
 import resource
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,8 @@ def test_ranks_share_out_whole_heads_and_read_their_part_alone(tmp_path):
     save_checkpoint("llama", tmp_path)
     with pytest.raises(td.UsageError, match="4 ranks do not share out 4 heads and 2 of keys and values"):
         td.load_spec(str(FILE), {"folder": tmp_path, "ranks": 4})
+    with pytest.raises(td.UsageError, match="0 ranks do not share out"):
+        td.load_spec(str(FILE), {"folder": tmp_path, "ranks": 0})
     settings = {"folder": tmp_path, "capacity": CAPACITY, "prompt": PROMPT, "ranks": 2, "rank": 1}
     network = td.load_spec(str(FILE), settings).define()
     assert network.inputs["keys_0"].shape[1] == 1
@@ -141,8 +144,36 @@ def test_what_is_no_checkpoint_is_refused(tmp_path):
     with pytest.raises(td.WeightsError, match="has no weights"):
         spec_of(tmp_path)
     save_file({"a": torch.ones(1)}, tmp_path / "model.safetensors")
-    with pytest.raises(td.UsageError, match="a prompt of 8 tokens needs a capacity"):
-        td.load_spec(str(FILE), {"folder": tmp_path, "capacity": 4, "prompt": 8})
+    for capacity, prompt in ((4, 8), (4, 1)):
+        with pytest.raises(td.UsageError, match=f"no more than the capacity of 4, not {prompt}"):
+            td.load_spec(str(FILE), {"folder": tmp_path, "capacity": capacity, "prompt": prompt})
+    for text, message in (
+        ("{", "is not the JSON of a config"),
+        ("[1]", "is not the JSON of a config"),
+        ('{"model_type": "llama", "vocab_size": 9}', "has no number for hidden_size, num_hidden_layers"),
+    ):
+        (tmp_path / "config.json").write_text(text)
+        with pytest.raises(td.UsageError, match=message):
+            spec_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("family", "lost"),
+    [
+        ("qwen2", "model.layers.1.self_attn.k_proj.bias"),
+        ("qwen3", "model.layers.0.self_attn.q_norm.weight"),
+        ("llama", "model.layers.1.mlp.up_proj.weight"),
+    ],
+)
+def test_a_tensor_that_no_file_has_is_missed(family, lost, tmp_path):
+    """Also without transformers, by what the config says: no bias and no norm is left out silently."""
+    save_checkpoint(family, tmp_path)
+    index = tmp_path / "model.safetensors.index.json"
+    facts = json.loads(index.read_text())
+    del facts["weight_map"][lost]
+    index.write_text(json.dumps(facts))
+    with pytest.raises(td.WeightsError, match=f"no weight '{lost.removesuffix('.weight')}'"):
+        replace(spec_of(tmp_path), reference=None).define()
 
 
 def test_a_step_of_decoding_is_nine_launches_a_layer(tmp_path):

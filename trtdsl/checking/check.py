@@ -20,7 +20,7 @@ from ..definition.network import Network
 from ..definition.spec.opened import NetworkLike, Reference, as_spec
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights.source import Source, Weights
-from ..interpreter.feeds import DRAWS, NONFINITE, ORDINARY, RANGING, has_draw, make_feeds
+from ..interpreter.feeds import DRAWS, NONFINITE, ORDINARY, RANGING, check_seed, has_draw, make_feeds
 from ..interpreter.interpret import Interpreter
 from ..sizes.profile import Profile, Range
 from . import saved
@@ -94,8 +94,7 @@ def check(
     """
     if on not in ("interpreter", "program", "engine"):
         raise UsageError(f"on is 'interpreter', 'program' or 'engine', not {on!r}")
-    if not 0 <= seed < 2**63:
-        raise UsageError(f"a seed is a number from 0 to 2**63 - 1, not {str(seed)[:30]}")
+    check_seed(seed)
     if sum(given is not None for given in (sizes, feeds, against)) > 1:
         raise UsageError("sizes, feeds and against exclude each other: feeds have their own sizes")
     spec = as_spec(source, reference)

@@ -16,6 +16,7 @@ from ..definition.spec.opened import NetworkLike, as_spec
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights.source import Source
 from ..engine.running.generate import Generator
+from ..interpreter.feeds import check_seed
 from ..sizes.profile import Range
 from ..sizes.proof import extent
 
@@ -109,6 +110,7 @@ def check_generation(
 
     Raises UsageError where there is no reference, and what :class:`~trtdsl.Generator` raises.
     """
+    check_seed(seed)
     spec = as_spec(source)
     model = reference if reference is not None else _of_folder(spec, weights)
     network = spec.define(weights=weights, dims=dims, precision=precision, backend=backend)

@@ -6,6 +6,7 @@ import torch
 import trtdsl as td
 import trtdsl.functional as F
 import trtdsl.layers as L
+from trtdsl.core.errors import ExecutionError
 
 SHARES = torch.tensor([0.1, 0.5, 0.3, 0.06, 0.04])
 
@@ -44,6 +45,7 @@ def test_greedy_tokens_of_ragged_prompts(generator):
     assert generator([[1, 2], [4]], max_tokens=3) == [[4, 3, 1], [0, 0, 0]]
     assert generator([[1, 2]], max_tokens=3, temperature=0.5, top_k=1) == [[4, 3, 1]]
     assert generator([[1, 2]], max_tokens=3, temperature=2.0, top_p=0.1) == [[4, 3, 1]]
+    assert generator([[1, 2]], max_tokens=3, temperature=1e-320) == [[4, 3, 1]]
     assert generator([[1, 2], [4]], max_tokens=3, stop=[3]) == [[4, 3], [0, 0, 0]]
     assert list(generator.stream([[1, 2], [4]], max_tokens=3, stop=[3]))[-1] == [None, 0]
 
@@ -88,11 +90,36 @@ def test_texts_by_a_tokenizer(generator):
         ([[]], {"max_tokens": 1}, "prompts are lists of one token or more"),
         (["12"], {"max_tokens": 1}, "where the Generator has a tokenizer"),
         ([[1]], {"max_tokens": 1, "top_p": 0.0}, "top_p above 0"),
+        ([[1]], {"max_tokens": 1, "temperature": float("nan")}, "temperature 0 or more"),
+        ([[1]], {"max_tokens": 1, "temperature": float("inf")}, "temperature 0 or more"),
+        ([[1]], {"max_tokens": 1, "seed": 2**64}, "a seed is a number from 0 to 2"),
     ],
 )
 def test_what_cannot_be_generated_is_said_before_anything_runs(generator, prompts, how, message):
     with pytest.raises(td.UsageError, match=message):
         generator(prompts, **how)
+
+
+def test_logits_that_are_no_numbers():
+    """Of token 0 they are NaN, of 1 minus infinity."""
+
+    @td.network(
+        inputs={
+            "tokens": td.Input((1, "S"), "int64", sample=(0, 5)),
+            **dict.fromkeys(("starts", "lengths"), td.Input((1,), "int32", sample=(0, 5))),
+            "cache": td.State((1, 1, 9, 1)),
+        }
+    )
+    def broken(tokens, starts, lengths, cache):
+        logits = (tokens[:, :1].to(torch.float32) - 1).log()
+        held = cache + (starts + lengths).to(torch.float32).reshape(1, 1, 1, 1)
+        return {"logits": F.cat([logits] * 5, 1), "next_cache": held}
+
+    generator = td.Generator(broken.define(dims={"S": (1, 2, 4)}))
+    assert generator([[2]], max_tokens=1) == generator([[1]], max_tokens=1) == [[0]]
+    for token, temperature in ((0, 0.0), (0, 1.0), (1, 1.0)):
+        with pytest.raises(ExecutionError, match="the logits are no finite numbers"):
+            generator([[token]], max_tokens=1, temperature=temperature)
 
 
 def test_a_network_without_a_cache_generates_nothing():

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...core.dtypes import dtype_name
-from ...core.errors import UsageError
+from ...core.errors import ExecutionError, UsageError
 from ...core.lazy import torch
 from ...definition.network import Network
+from ...interpreter.feeds import check_seed
 from ...interpreter.interpret import Interpreter
 from ...sizes.proof import extent
 from ..engine import Engine
@@ -111,8 +112,9 @@ class Generator:
         unknown = [token for text in texts for token in text if not 0 <= token < most]
         if unknown:
             raise UsageError(f"there is no token {unknown[0]}: the network knows {most}")
-        if max_tokens < 1 or temperature < 0 or not 0 < top_p <= 1 or (top_k is not None and top_k < 1):
+        if max_tokens < 1 or not 0 <= temperature < math.inf or not 0 < top_p <= 1 or (top_k is not None and top_k < 1):
             raise UsageError("max_tokens and top_k are 1 or more, temperature 0 or more, top_p above 0 and at most 1")
+        check_seed(seed)
         ends = getattr(self.tokenizer, "stop", ()) if stop is None else stop
         return self._steps(texts, max_tokens, (temperature, top_k, top_p), frozenset(ends), seed)
 
@@ -241,9 +243,13 @@ def _chosen(
     logits: torch.Tensor, temperature: float, top_k: int | None, top_p: float, generator: torch.Generator
 ) -> torch.Tensor:
     """A token for each row (N, V)."""
+    most = logits.amax(-1, keepdim=True)
+    if most.isnan().any() or (temperature > 0 and most.isinf().any()):
+        raise ExecutionError("the logits are no finite numbers: nothing can be generated from them")
     if temperature == 0:
         return logits.argmax(-1)
-    values, places = (logits / temperature).sort(stable=True, dim=-1, descending=True)
+    # What lies below the greatest, which the smallest temperature leaves finite.
+    values, places = (logits - most).double().div(temperature).sort(stable=True, dim=-1, descending=True)
     if top_k is not None:
         values[:, top_k:] = -math.inf
     weights = values.softmax(-1)
