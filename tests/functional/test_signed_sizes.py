@@ -133,6 +133,16 @@ def test_one_size(name, size, ends):
     against_torch(WITH_ONE[name], *ends, _size(size), lenient=name in LENIENT)
 
 
+@pytest.mark.parametrize("size", [lambda t: 0, lambda t: t, lambda t: 2 * t])
+def test_what_may_be_empty_is_expanded(size):
+    """One row, or none, as many times."""
+    against_torch(WITH_ONE["expand"], 0, 5, size)
+
+
+def test_what_is_empty_expands_to_nothing_alone():
+    against_torch(WITH_ONE["expand"], 0, 5, lambda t: t + 1)
+
+
 @pytest.mark.parametrize("name", WITH_TWO)
 @settings(max_examples=6, deadline=None)
 @given(a=SIZES, b=SIZES, ends=RANGES)

@@ -149,10 +149,17 @@ def stretch(x: Tensor, shape: Sequence[SizeLike]) -> Tensor:
     wanted = tuple(shape)
     if wanted == x.shape:
         return x
-    stride = [0 if have == 1 and want != 1 else 1 for have, want in zip(x.shape, wanted, strict=True)]
-    for have, want, step in zip(x.shape, wanted, stride, strict=True):
-        if step:
-            x.network.constraints.equal(have, want, "the sizes of what is stretched", x.network.current_operation)
+    constraints, call = x.network.constraints, x.network.current_operation
+    stride = [1] * x.ndim
+    for axis, (have, want) in enumerate(zip(x.shape, wanted, strict=True)):
+        most = bounds(want)[1]
+        if have == 1 and want != 1:
+            stride[axis] = 0
+        elif have != want and bounds(have)[1] <= 1 and most < INFINITY:  # where it is 0, so must be what it becomes
+            stride[axis] = 0
+            constraints.not_negative(have * most - want, call)
+        else:
+            constraints.equal(have, want, "the sizes of what is stretched", call)
     return L.slice(x, (0,) * x.ndim, wanted, stride)
 
 
