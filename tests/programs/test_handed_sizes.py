@@ -61,6 +61,7 @@ CASES = {
     "lengths that become different": (lambda net: scaled(image(net, H, H), 2, 4), (3, 8, 10, 20)),
     "a scaled batch": (lambda net: L.resize(image(net), "NEAREST", scales=(2, 1, 1, 1)), (6, 8, 5, 7)),
     "a fraction": (lambda net: scaled(image(net), 1.5, 1.5), (3, 8, 7, 10)),
+    "a fraction that no float is": (lambda net: scaled(image(net), 1.3, 1.3), (3, 8, 6, 9)),
     "a fraction in torch's way": (
         lambda net: F.interpolate(image(net), scale_factor=1.5, mode="bilinear"),
         (3, 8, 7, 10),

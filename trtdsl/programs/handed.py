@@ -26,6 +26,8 @@ from .plan import SHAPE_INPUT, ProgramText, plain
 # with each.
 MOST_TERMS, MOST_FACTORS, MOST_WORK = 1000, 64, 1 << 13
 
+MOST_LENGTH, MOST_DENOMINATOR = 1 << 20, 1000  # of a length that is resized by a scale, and of that scale as a ratio
+
 
 def _less(a: SizeLike, b: SizeLike) -> SizeLike:
     return size_min(1, size_max(0, b - a))
@@ -125,10 +127,17 @@ def _changed(node: Node, before: Sequence[SizeLike], after: Sequence[SizeLike]) 
 
 
 def _scaled(size: SizeLike, scale: float) -> SizeLike | None:
-    """``size * scale`` rounded down, where TensorRT's product, in float32, is exact; otherwise None."""
-    ratio = Fraction(scale)
-    exact = _is_named(size) and bounds(size)[1] * ratio.numerator < 1 << 24
-    return floor_divide(size * ratio.numerator, ratio.denominator) if exact else None
+    """``size * scale`` rounded down, where a ratio gives TensorRT's product, in float32, at every size; else None."""
+    if not _is_named(size) or bounds(size)[1] > MOST_LENGTH:
+        return None
+    lengths = torch.arange(bounds(size)[0], bounds(size)[1] + 1)
+    products = (lengths.float() * torch.tensor(scale)).floor().long()
+    for ratio in (Fraction(scale), Fraction(scale).limit_denominator(MOST_DENOMINATOR)):
+        if ratio.numerator * bounds(size)[1] < 1 << 62 and torch.equal(
+            products, lengths * ratio.numerator // ratio.denominator
+        ):
+            return floor_divide(size * ratio.numerator, ratio.denominator)
+    return None
 
 
 def _is_named(size: SizeLike) -> bool:

@@ -564,6 +564,17 @@ def computed_otherwise(before, after, which):
     return change
 
 
+def everywhere(before, after):
+    """Changes every kernel that has this text."""
+
+    def change(data):
+        assert before in data
+        assert len(before) == len(after)
+        return data.replace(before, after)
+
+    return change
+
+
 def negated(place):
     """Changes the sign of a number among the constants, by its distance from the end."""
 
@@ -597,7 +608,36 @@ DAMAGES = {
         "the weights of another convolution": replaced(r'("layers.2.layers.2.layers.add.1_37" "__mye37)1', r"\g<1>4"),
         "a rounded root in a kernel": computed_otherwise("sqrt", "ceil", -1),
     },
+    "crnn": {
+        "a loop in steps of another length": replaced(r'src="8i32"', 'src="7i32"'),
+        "a view that moves the other way": replaced(r'\n  add=(\{ name="adv_off)', r"\n  sub=\1"),
+        "a window that is moved": replaced(r"(maxpool=[^\n]*lpadding=\{) 0 1 ", r"\1 1 0 "),
+        "a sum for a product in every kernel": everywhere(
+            b"= __myln_mul___myln_float___myln_float(", b"= __myln_add___myln_float___myln_float("
+        ),
+        "a branch that goes the other way": replaced("op=gt", "op=le"),
+    },
+    "ddrnet": {
+        "less padding in front": replaced(r"(corrltn=[^\n]*lpadding=\{) 1 1 ", r"\1 0 1 ", 5),
+        "an activation that ends at 1": replaced(r"(relu=true[^\n]*relu_high=)7F800000", r"\g<1>3F800000", 3),
+        "an activation that is missing": replaced("relu=true", "relu=false", 7),
+        "an index that wraps earlier": everywhere(b") % 128;", b") % 127;"),
+        "a difference for a sum in a kernel": computed_otherwise("add", "sub", -1),
+    },
+    "vit": {
+        "sums for means": everywhere(b",true>(__v", b",   0>(__v"),
+        "a half of vectors in the other's place": everywhere(b".values[1]);", b".values[0]);"),
+        "half the scale of the scores": everywhere(b" 0, 0x1p+0f, 0x1p+0f,", b" 0, 0x1p-1f, 0x1p+0f,"),
+        "another block's weights": replaced(
+            r'(?s)("__mye\d+_dconst")([^\n]*binary=3 .*?)("__mye\d+_dconst")([^\n]*binary=4 )', r"\3\2\3\4"
+        ),
+        "differences for sums of halves": everywhere(b"= __myln_add___myln_half___", b"= __myln_sub___myln_half___"),
+    },
 }
+DAMAGED_AT = {
+    "stn": {"N": 8}, "mamba": {"N": 1, "T": 8}, "mobilefacenet": {"N": 1}, "crnn": {"N": 1, "W": 128},
+    "ddrnet": {"N": 1, "H": 64, "W": 64}, "vit": {"N": 1},
+}  # fmt: skip
 
 
 def test_the_bytes_that_launches_touch_are_counted_once():
@@ -633,21 +673,27 @@ def test_a_library_s_operation_touches_its_operands():
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", DAMAGES)
-def test_damages_of_engines_of_the_gallery_are_caught(name):
-    spec = td.load_spec(str(NETWORKS / f"{name}.py"))
-    net = spec.define()
+def test_damages_of_engines_of_the_gallery_are_caught(name, made_weights):
+    spec, half = td.load_spec(str(NETWORKS / f"{name}.py")), name == "vit"
+    made = {} if spec.weights.exists() else {"weights": made_weights(name)}
+    net = spec.define(**made, precision="fp16" if half else None)
     data = compile_engine(net, BuildConfig(tf32=False)).data
-    sizes = {"stn": {"N": 8}, "mamba": {"N": 1, "T": 8}, "mobilefacenet": {"N": 1}}[name]
-    feeds = td.sample_feeds(spec, sizes, torch.Generator().manual_seed(0))
+    feeds = td.sample_feeds(spec, DAMAGED_AT[name], torch.Generator().manual_seed(0))
     expected = td.interpret(net, feeds)
-    torch.testing.assert_close(evaluator_of_plan(data, net)(feeds), expected, rtol=1e-3, atol=1e-4)
+
+    def apart(data):
+        got = evaluator_of_plan(data, net)(feeds)
+        return any(
+            not torch.allclose(got[key], value, rtol=0, atol=(5e-3 if half else 1e-3) * float(value.abs().max()))
+            for key, value in expected.items()
+        )
+
+    assert not apart(data)
     for damage, change in DAMAGES[name].items():
         try:
-            got = evaluator_of_plan(change(data), net)(feeds)
+            assert apart(change(data)), damage
         except (ProgramFaultError, ProgramDamagedError):
             continue
-        same = all(torch.allclose(got[key], value, rtol=1e-3, atol=1e-4) for key, value in expected.items())
-        assert not same, damage
 
 
 def test_a_kernel_that_writes_outside_of_its_tensors_is_named(victim):
