@@ -73,6 +73,18 @@ def test_parts_of_a_concatenation_read_their_part(program_of):
     assert [operand.bytes for operand in (*launch.reads, *launch.writes)] == [2 * 8 * 32 * FLOAT] * 2
 
 
+def test_a_kernel_that_writes_a_tensor_of_nothing_too_is_no_damage(program_of):
+    """At one size of many a part of the sequence has no elements."""
+    time = td.Dim("T", min=4, opt=4, max=8)
+
+    def net_of(net):
+        x = net.input("x", (2, time, 16))
+        return F.relu(x[:, 4:]), x.exp()
+
+    program = program_of(net_of, T=4)
+    assert sum(operand.bytes for launch in program.launches for operand in launch.writes) == 2 * 4 * 16 * FLOAT
+
+
 def test_a_scatter_touches_what_it_updates(program_of):
     def update(net):
         cache, places = net.input("c", (1000, 64)), net.input("i", (3, 1), "int64")

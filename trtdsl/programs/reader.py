@@ -30,6 +30,7 @@ from .program import ALIGNMENT, Program, Region
 from .touching import most_touched
 
 T = TypeVar("T")
+WRITES = 1  # which of the two that a launch touches
 PLACES = {"accelerator": "device", "host": "host", "hostpinned": "host"}
 
 
@@ -304,6 +305,8 @@ class _Reader:
                 Operand(tensor.name, int(min(tensor.bytes, most * BITS[self.text.tensors[tensor.name].dtype] / 8)))
                 for tensor, names in self._tensors(names)
                 if (most := sum(touched.get(name, (math.inf, math.inf))[which] for name in names))
+                or which == WRITES
+                or not tensor.bytes
             ]
             for which, names in enumerate((_inputs(record), _outputs(record)))
         )

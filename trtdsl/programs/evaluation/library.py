@@ -19,8 +19,8 @@ from ..grammar import Record
 from ..host_sizes import literal
 
 SILENT = frozenset(
-    {"name", "layers", "stream", "kernel", "source", "scratchspace", "runtime_tactic", "deterministic", "input"}
-    | {"output", "speculate"}
+    {"name", "layers", "stream", "kernel", "source", "workspace", "scratchspace", "runtime_tactic", "input"}
+    | {"output", "deterministic", "speculate"}
 )
 """Settings that say how a result is computed, not what it is."""
 UNSET = ("false", "0", "0f32")
