@@ -194,13 +194,20 @@ def test_what_an_engine_without_a_manifest_lacks(tmp_path):
         td.program(engine, shapes={**shapes, "o": (3, 8, 12, 14)}, values={first: 10, second: 14})
 
 
-def test_a_product_that_tensorrt_rounds_stays_unknown():
+def test_a_product_that_tensorrt_rounds_is_a_ratio():
     """In float32, 10 * 0.7 is 7, and the exact product of 10 and the number nearest to 0.7 is less."""
     height = td.Dim("H", min=10, opt=20, max=40)
-    net = network_of(lambda net: scaled(image(net, height, 4), 0.7, 1))
+    program = td.program(network_of(lambda net: scaled(image(net, height, 4), 0.7, 1)), dims={"N": 3, "H": 10})
+    assert written(program)[1].shape == (3, 8, 7, 4)
+
+
+def test_a_product_that_no_ratio_gives_stays_unknown():
+    """430 * 1.3 is 559 in float32, and 330 * 1.3 less than 429."""
+    height = td.Dim("H", min=10, opt=20, max=440)
+    net = network_of(lambda net: scaled(image(net, height, 4), 1.3, 1))
     with pytest.raises(td.UsageError, match="TensorRT computes for the layer 'resize' outside of the program's text"):
         td.program(net)
-    assert written(td.program(net, dims={"N": 3, "H": 10}, shapes={"o": (3, 8, 7, 4)}))[1].shape == (3, 8, 7, 4)
+    assert written(td.program(net, dims={"N": 3, "H": 10}, shapes={"o": (3, 8, 13, 4)}))[1].shape == (3, 8, 13, 4)
 
 
 def test_a_manifest_with_other_sizes(tmp_path):
