@@ -223,6 +223,21 @@ class Sums(nn.Module):
         return torch.stack(counts, 1), seen, torch.stack(totals, 1) + torch.stack(totals, 1).flip(1)
 
 
+class InVain(nn.Module):
+    """Parts of a weight and of an input that nothing depends on."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(16, 3))
+
+    def forward(self, x, y):
+        h = torch.zeros_like(x[:, 0])
+        for t in range(x.shape[1]):
+            unused = x[:, t] * self.weight[t] + y[:, t]  # noqa: F841
+            h = torch.tanh(h + x[:, t])
+        return h + y.mean(1)
+
+
 # -- loops that are no scan --------------------------------------------------------------------------------------------
 
 

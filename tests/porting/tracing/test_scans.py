@@ -25,6 +25,7 @@ SCANS = {
     "Sums": {"x": "N,T,3"},
     "OwnAtFirst": {"x": "N,T,3"},
     "Chosen": {"x": "N,T,3", "table": "3,3"},
+    "InVain": {"x": "N,T,3", "y": "N,T,3"},
 }
 LEAST = {"Filter": 3, "Parts": 2, "Half": 2, "OwnAtFirst": 2, "Chosen": 2}  # the others' least length is 1: one round
 

@@ -1,11 +1,12 @@
-"""Calls that leave a tensor as it is, which only traces at several sizes show: a pad by sizes that are always 0."""
+"""What does nothing, which only all traces show: a pad by sizes that are always 0, and what a loop takes in vain."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..calls import Op, SizeOp, Value, change_trees, leaves, operations, with_values
-from ..tracing.trace import Trace
+from ..calls import Op, Scan, SizeOp, Value, change_trees, leaves, operations, values_in, with_values
+from ..tracing.trace import Trace, live_operations
+from ..translating.lowering import STARTS
 
 
 def without_idle_pads(trace: Trace) -> None:
@@ -22,6 +23,19 @@ def without_idle_pads(trace: Trace) -> None:
     if same:
         change_trees(trace.root, changed)
         trace.results = changed(trace.results)
+
+
+def without_idle_parts(trace: Trace) -> None:
+    """Takes from loops what they go along and do not need, but for one tensor, which has their length."""
+    live = live_operations(trace)
+    for scan in [op for op in live if isinstance(op, Scan)]:
+        length, carried, along, taken, gives = scan.args
+        inside = (op for op in operations(scan.round) if op in live and op.name not in STARTS)
+        needed = {value for op in inside for value in values_in((op.args, op.kwargs))} | {*gives}
+        pairs = list(zip(along, taken[len(carried) :]))
+        kept = [pair for pair in pairs if pair[1] in needed] or pairs[:1]
+        taken = [*taken[: len(carried)], *(value for _, value in kept)]
+        scan.args = (length, carried, [tensor for tensor, _ in kept], taken, gives)
 
 
 def _is_idle(op: Op) -> bool:

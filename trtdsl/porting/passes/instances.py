@@ -25,7 +25,7 @@ from ..calls import (
 from ..statements import Argument, Expression, Literal, Statement, flat, parts, size_key
 from ..tracing.trace import Trace, live_operations
 from ..translating.lowering import STARTS, statements
-from .idle import without_idle_pads
+from .idle import without_idle_pads, without_idle_parts
 
 
 @dataclass(eq=False)
@@ -51,6 +51,7 @@ class Builder:
 
     def __init__(self, trace: Trace):
         without_idle_pads(trace)
+        without_idle_parts(trace)
         self.trace = trace
         self.live = live_operations(trace)
         self.instances: list[Instance] = []
@@ -134,13 +135,10 @@ class Builder:
         inner = self.instance(scan.round, above)
         self._close(inner, given)
         assert inner.statement is not None
-        step, used = inner.statement.expression, set(inner.inputs)
-        pairs = [pair for pair in zip(along, taken[len(carried) :]) if pair[1] in used or len(along) == 1]
-        own = [*taken[: len(carried)], *(value for _, value in pairs)]
-        inner.inputs = own + [item for item in inner.inputs if item not in taken]
+        step = inner.statement.expression
+        inner.inputs = taken + [item for item in inner.inputs if item not in taken]
         step.arguments = [argument for argument in step.arguments if argument.tree not in taken]
-        trees = (step, tuple(carried), tuple(value for value, _ in pairs))
-        arguments = [Argument(None, tree) for tree in trees]
+        arguments = [Argument(None, tree) for tree in (step, tuple(carried), tuple(along))]
         arguments.append(Argument("dim", Literal(scan.kwargs["dim"], "dim"), 0))
         statement = Statement(scan.results, Expression("scan", "scan", arguments), list(scan.results))
         self.deep[statement] = self.deep.pop(inner.statement) + Counter(values_in(scan.args))
