@@ -259,3 +259,16 @@ def described(
         own_part=float(noise.norm()) / size if size else 0.0,
         truth=source,
     )
+
+
+def compare(
+    name: str, got: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance | None = None
+) -> OutputComparison:
+    """Compares two results where the exact one is not known: :func:`judge` with a floor of 1e-5.
+
+    >>> compare("y", torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.1])).wrong
+    2
+    """
+    if tolerance is None:
+        tolerance = Tolerance(floor=max(1e-5, FLOORS.get(dtype_name(got.dtype), 0.0) / 2))
+    return judge(name, got, expected, tolerance=tolerance)
