@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import inf, prod
 
+from ..core.errors import ManifestDamagedError
+from .handed import parse_size
 from .plan import KERNEL
 
 VARIANT = re.compile(r'(?=^extern "C" __global__ void\b)', re.MULTILINE)
@@ -210,11 +212,11 @@ class _Kernel:
     def _number(self, text: str) -> int | None:
         """The value of an expression of numbers alone."""
         text = CAST.sub("", VARIABLE.sub(lambda name: str(self.numbers.get(name[0], name[0])), text))
-        if ARITHMETIC.fullmatch(text) is None or "**" in text:
+        if ARITHMETIC.fullmatch(text) is None:
             return None
         try:
-            return int(eval(text.replace("/", "//")))
-        except (SyntaxError, ArithmeticError, TypeError):
+            return int(parse_size(text.replace("/", "//"), {}))
+        except ManifestDamagedError:
             return None
 
     def _guard(self, condition: str) -> Guard:
