@@ -94,6 +94,8 @@ class Source(ast.NodeVisitor):
                 made = named.get(part.args[0].id) if isinstance(part.args[0], ast.Name) else part.args[0]
                 if is_call(made, "adds"):
                     self.added(made, part.args[1:])
+            if is_call(part, "add_region_layer"):
+                self.added_to_region(part)
         self.generic_visit(node)
 
     def added(self, call, operands):
@@ -104,10 +106,21 @@ class Source(ast.NodeVisitor):
         for name in (*given, *(key.value for key in (numbers.keys if numbers else ()))):
             if name in self.members:
                 self.attributes.setdefault(name, place)
-        count = len(operands) if takes is None else takes.value
         starred = [each for each in (*call.args, *(operands if takes is None else ())) if isinstance(each, ast.Starred)]
         if isinstance(call.args[0], ast.Constant) and not starred:
+            count = len(operands) if takes is None else takes.value
             self.calls.append((call.args[0].value, count + len(call.args) - 1, [], place))
+
+    def added_to_region(self, call):
+        """A layer of a loop or a conditional: its operands, or the first of them and a list of arguments."""
+        (method, *operands), named = call.args[2:], {keyword.arg: keyword.value for keyword in call.keywords}
+        arguments = named.get("arguments")
+        known = (
+            isinstance(arguments, ast.List) if None in named else arguments is None or isinstance(arguments, ast.List)
+        )
+        if isinstance(method, ast.Constant) and known:
+            count = len(operands) if arguments is None else 1 + len(arguments.elts)
+            self.calls.append((method.value, count, [], f"{self.file}:{call.lineno}"))
 
     def visit_Constant(self, node):  # getattr(definition, "add_quantize")
         if isinstance(node.value, str) and node.value.startswith("add_") and node.value in self.members:
@@ -138,6 +151,7 @@ COMMON = {
     "metadata",
     "mask",
     "op",
+    "query",
 }
 COMMON |= {*dir(list), *dir(dict), *dir(str), *dir(torch), *dir(torch.Tensor), *dir(math)}
 
