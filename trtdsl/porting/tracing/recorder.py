@@ -24,7 +24,7 @@ from .memory import Memory, check_writes, layout, refuse_set, target_of, writes_
 from .modes import free, hooks_of, modes, storage_of, tensors_of
 from .names import FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value, narrowed
 from .scalars import READ, Compared, SizesBehind, measured, number_of
-from .scans import parted
+from .scans.marks import parted
 from .traced_sizes import TracedFloat, TracedInt, expression_of, traced
 
 

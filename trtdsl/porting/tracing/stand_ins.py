@@ -23,7 +23,7 @@ from ..operators import MATH
 from ..translating.named_axes import operations_of
 from .frames import asking, is_inside
 from .guards import GUARDS, note
-from .scans import counted
+from .scans.marks import counted
 from .traced_sizes import (
     TracedFloat,
     TracedInt,

@@ -27,7 +27,7 @@ from .guards import GUARDS, SCANS, Guard, Record, Shortcut
 from .modes import modes, modes_below, numbers_of, tensors_of
 from .names import RANDOM, drawn, narrowed
 from .recorder import Recorder
-from .scans import with_scans
+from .scans.as_one import with_scans
 from .stand_ins import named_for_a_type, package_of, packages_of, pythons_functions, source_of, without_sizes
 
 

@@ -1,0 +1,112 @@
+"""Marks between the rounds of a loop, in the calls of a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ....core.errors import Location
+from ...calls import (
+    Call,
+    Op,
+    SizeOf,
+)
+from ..guards import GUARDS, Record
+from ..traced_sizes import expression_of, plain_number
+from . import taking
+
+
+class Mark(Op):
+    """Where a round of a loop begins, or the loop ends, in the calls of a module."""
+
+    def __init__(self, loop: Going, container: Call, asked: int):
+        super().__init__("mark", "", "mark", (), {}, None, loop.location)
+        self.loop, self.container, self.asked = loop, container, asked
+
+
+@dataclass(eq=False)
+class Going:
+    """A loop that runs: its length, the places of the guards that say it has this one, and its line."""
+
+    length: Any
+    asked: range
+    location: Location | None
+    marks: list[Mark] = field(default_factory=list)
+
+    def over(self, items: Iterable[Any]) -> Iterator[Any]:
+        """The items, with a mark before each and after the last."""
+        record, loop = GUARDS.get(), replace(self, marks=[])
+        for item in items:
+            loop._mark(record)
+            yield item
+        loop._mark(record)
+        if record is not None:
+            record.loops.append(loop)
+
+    def _mark(self, record: Record | None) -> None:
+        if record is not None and record.container is not None:
+            container = record.container()
+            self.marks.append(Mark(self, container, len(record.guards)))
+            container.body.append(self.marks[-1])
+
+
+class Counted(Sequence[int]):
+    """``range`` of sizes, which marks the rounds of a loop over it."""
+
+    def __init__(self, numbers: range, going: Going):
+        self._numbers, self._going = numbers, going
+
+    def __iter__(self) -> Iterator[int]:
+        return self._going.over(self._numbers)
+
+    def __reversed__(self) -> Iterator[int]:
+        return self._going.over(reversed(self._numbers))
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._numbers[place]
+
+
+class Parts(tuple[Any, ...]):
+    """The tensors that ``unbind`` gives, which mark the rounds of a loop over them."""
+
+    going: Going
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.going.over(super().__iter__())
+
+
+def counted(given: Sequence[Any], asked: range) -> Any:
+    """``range`` of these numbers, some of them sizes, which are what the guards in these places say."""
+    numbers = range(*map(plain_number, given))
+    record = GUARDS.get()
+    start, stop = (0, given[0]) if len(given) == 1 else given[:2]
+    if not scanning(record) or numbers.step not in (1, -1) or not asked:
+        return numbers
+    assert record is not None
+    length = expression_of(stop - start if numbers.step == 1 else start - stop)
+    return Counted(numbers, Going(length, asked, record.guards[asked[0]].location))
+
+
+def scanning(record: Record | None) -> bool:
+    return record is not None and record.scans is not None and record.scans.on
+
+
+def parted(result: Any, op: Op, location: Location | None) -> Any:
+    """What ``unbind`` gives."""
+    record = GUARDS.get()
+    if not scanning(record) or not isinstance(result, tuple):
+        return result
+    found = Parts(result)
+    found.going = Going(SizeOf(op.args[0], taking.taken_apart(op), len(result)), range(0), location)
+    return found
+
+
+def between(loop: Going) -> list[Any]:
+    """What stands between the marks of a loop."""
+    body = loop.marks[0].container.body
+    places = [place for place, item in enumerate(body) if isinstance(item, Mark) and item.loop is loop]
+    return body[places[0] : places[-1]] if places else []
