@@ -242,6 +242,10 @@ WAYS = {
     "eval": (plain, "import pathlib; run = eval; TWO = run(pathlib.Path('FOLDER/kept.txt').read_text()[6:])"),
     "import as": (module, "from importlib import import_module as load; TWO = load('ke' + 'pt').TWO"),
     "name": (module, "import importlib; TWO = importlib.import_module('ke' + 'pt').TWO"),
+    "located": (module, "import pydoc; TWO = pydoc.locate('kept.TWO')"),
+    "resolved": (module, "import pkgutil; TWO = pkgutil.resolve_name('kept:TWO')"),
+    "unpickled": (module, "import pickle; TWO = pickle.loads(b'ckept\\nTWO\\n.')"),
+    "entry point": (module, "from importlib.metadata import EntryPoint as E; TWO = E('x', 'kept:TWO', 'y').load()"),
 }
 
 

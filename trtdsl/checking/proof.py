@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -12,7 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ..core.author import READ
+from ..core.author import LOADED, READ
 from ..core.errors import DefinitionError, UsageError
 from ..core.files.names import is_file
 from ..core.files.reading import read_file
@@ -46,7 +47,15 @@ class Sources:
 
     def import_alike(self) -> bool:
         """Whether they import the same still: running them may make Python find what was not to be seen before."""
-        return self._imports() == self.proving
+        return self._imports() == self.proving and self.are_all
+
+    @property
+    def are_all(self) -> bool:
+        """False where their folders' code loaded, or may load, a module of the author's that no import names."""
+        files = (self._spec.file, None if self.reference is None else self.reference[1])
+        folders = {os.path.realpath(file.parent) for file in files if file is not None}
+        loaded = set[str]().union(*(LOADED.get(folder, ()) for folder in folders))
+        return self.proving.are_all and loaded <= {os.path.realpath(path) for path in self.hashes}
 
     def changed(self) -> Path | None:
         """The first file that has another hash now, or is not there any more."""
@@ -69,7 +78,7 @@ def proof_of(spec: NetworkSpec, weights: Source | None, sources: Sources | None 
     if any(sample is None for sample in samples.values()):
         return None
     hashes = {path: sources.hashes[path] for path in found.files}
-    if not found.are_all or any(READ.get(str(path), now) != now for path, now in hashes.items()):
+    if not sources.are_all or any(READ.get(str(path), now) != now for path, now in hashes.items()):
         return None
     opened = spec.open_weights(weights)
     facts = {

@@ -47,7 +47,7 @@ def import_path(folder: Path | None) -> Iterator[None]:
     if folder is None:
         yield
         return
-    finder = _Finder()
+    finder = _Finder(LOADED.setdefault(os.path.realpath(folder), set()))
     sys.path.insert(0, str(folder))
     sys.meta_path.insert(0, finder)
     try:
@@ -83,13 +83,21 @@ READ: dict[str, str] = {}
 """The SHA-256 of each of the author's files as it was when it was loaded last."""
 
 
+LOADED: dict[str, set[str]] = {}
+"""The author's modules that were loaded while a folder was importable, whoever asked for them."""
+
+
 class _Finder:
     """Finds what Python would, and has the author's files loaded as they are now."""
+
+    def __init__(self, loaded: set[str]):
+        self.loaded = loaded
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         spec = PathFinder.find_spec(name, path, target)
         if spec is None or type(spec.loader) is not SourceFileLoader or not _is_authors(spec.loader.path):
             return None
+        self.loaded.add(os.path.realpath(spec.loader.path))
         spec.loader = _Source(spec.name, spec.loader.path)
         return spec
 
