@@ -252,10 +252,43 @@ def test_the_tuning_of_another_network_is_not_replaced(gated, tmp_path):
     with pytest.raises(td.UsageError, match="a tuning of the network 'gated', and this one is 'other'"):
         tune(other, seconds=120, output=file)
     assert file.read_bytes() == before
-    damaged = tmp_path / "damaged.tuning.json"
-    damaged.write_text('{"schema": 1, "kind": "tuning", "netw')
-    assert tune(gated, seconds=120, output=damaged).file == damaged
-    assert ways(gated.tuned(damaged)) == ["exp"]
+
+
+UNREAD = {
+    '{"schema": 1, "kind": "tuning", "netw': "it is not JSON: it is damaged",
+    '{"schema":99,"kind":"tuning","network":"gated"}': "it has schema 99, and this trtdsl reads 1",
+    '{"schema":1,"kind":"tuning","mine":1}': "object contains unknown field mine",
+}
+
+
+@pytest.mark.parametrize("text", UNREAD)
+def test_a_tuning_that_cannot_be_read_is_neither_replaced_nor_removed(gated, tmp_path, monkeypatch, text):
+    monkeypatch.setattr("trtdsl.building.tune.Search", None)  # nothing is tuned
+    file = tmp_path / "gated.tuning.json"
+    file.write_text(text)
+    for output in (None, file):
+        with pytest.raises(td.UsageError) as error:
+            tune(gated, seconds=120, output=output)
+        assert f"{file}: the file that is there is a tuning that cannot be read ({UNREAD[text]}" in str(error.value)
+        assert file.read_text() == text
+
+
+def test_a_tuning_that_became_another_meanwhile_is_not_removed(gated, tmp_path):
+    file = tmp_path / "gated.tuning.json"
+    text = '{"schema":99,"kind":"tuning"}'
+    with pytest.raises(td.UsageError, match="it has schema 99"):
+        tune(gated, seconds=1e-9, progress=lambda *_: file.write_text(text) and None)
+    assert file.read_text() == text
+
+
+def test_a_tuning_of_another_version_is_replaced(gated, tmp_path):
+    file = tmp_path / "gated.tuning.json"
+    tune(gated, seconds=120)
+    written = file.read_bytes()
+    facts = json.loads(written)
+    file.write_text(json.dumps({**facts, "trtdsl": "0.0.1"}))
+    tune(gated, seconds=120)
+    assert json.loads(file.read_text())["trtdsl"] == facts["trtdsl"]
 
 
 def test_a_network_that_cannot_be_built_here_is_named_by_its_line(gated, tmp_path, monkeypatch):

@@ -82,7 +82,11 @@ def test_a_damaged_tuning_is_a_warning_in_one_line(trtdsl, tmp_path):
     done = trtdsl("build", "gated.py", "--no-check")
     (warning,) = [line for line in done.stderr.splitlines() if line.startswith("warning:")]
     assert "gated.tuning.json is not used: it is not JSON: it is damaged" in warning
-    assert "trtdsl build --tune" in warning
+    assert "; remove it, and `trtdsl build --tune` tunes anew" in warning
+    (tmp_path / "gated.tuning.json").write_text('{"schema":99,"kind":"tuning"}')
+    refused = trtdsl("build", "gated.py", "--no-check", "--tune-seconds", "2", code=2).stderr
+    assert "gated.tuning.json: the file that is there is a tuning that cannot be read (it has schema 99" in refused
+    assert (tmp_path / "gated.tuning.json").read_text() == '{"schema":99,"kind":"tuning"}'
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from trtdsl.building.manifest import MANIFEST
 from trtdsl.checking.saved import SAVED_CHECK
-from trtdsl.definition.tuning.file import PRECISION, TUNING
+from trtdsl.definition.tuning.file import file_kind
 from trtdsl.definition.weights.checkpoint import WEIGHTS
 from trtdsl.display.stubs import STUB
 from trtdsl.display.view.files import KINDS as VIEWS
@@ -15,6 +15,7 @@ from trtdsl.engine.run import ARRAY
 from trtdsl.engine.triton import TRITON_CONFIG
 
 HTML, SVG = VIEWS["html"], VIEWS["svg"]
+TUNING, PRECISION = file_kind("small"), file_kind("small", "precision")
 KINDS = (
     *(ENGINE, MANIFEST, TUNING, PRECISION, SAVED_CHECK, DERIVED_WEIGHTS, WEIGHTS, ARRAY, STUB, *VIEWS.values()),
     *(RUNTIME_CACHE, TIMING_CACHE, TRITON_CONFIG, PROJECT),

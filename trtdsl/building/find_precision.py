@@ -27,7 +27,7 @@ from ..definition.precision import as_precision
 from ..definition.spec.opened import NetworkLike
 from ..definition.spec.spec import NetworkSpec
 from ..definition.tuning.choices import SiteKey
-from ..definition.tuning.file import PRECISION, Tuned, Tuning, Variant, default_file, dump
+from ..definition.tuning.file import Tuned, Tuning, Variant, default_file, dump, file_kind
 from ..definition.tuning.precisions import NARROW, SUFFIX, Precisions
 from ..definition.weights.source import Source
 from ..engine.compiling.compiler import Progress, compile_engine
@@ -151,7 +151,7 @@ def find_precision(
     spec, tell = searched(source, seconds, "give"), progress or untold
     device, low = find_device(device).name, _allowed(allow)
     file = Path(output) if output is not None else default_file(spec.name, spec.weights, spec.file, suffix=SUFFIX)
-    target = check_writable(file, PRECISION, spec.reads(weights))
+    target = check_writable(file, file_kind(spec.name, "precision"), spec.reads(weights))
     backend = backend if isinstance(backend, Backend) else get_backend(backend)
     how: dict[str, Any] = {"weights": weights, "dims": dims, "backend": backend}
 

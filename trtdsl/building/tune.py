@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from ..core.errors import CancelledError, UsageError
 from ..core.files.writing import Output, check_writable, remove, write_atomically
 from ..core.version import __version__
 from ..definition.spec.opened import NetworkLike
-from ..definition.tuning.file import TUNING, Case, Tuned, Tuning, Variant, default_file, dump, read_tuning
+from ..definition.tuning.file import Case, Tuned, Tuning, Variant, default_file, dump, file_kind, read_tuning
 from ..definition.weights.source import Source
 from ..engine.compiling.config import BuildConfig
 from ..functional.lowerings import LOWERINGS
@@ -91,16 +90,15 @@ def tune(
     of :func:`build`.
 
     Raises what ``spec.define`` and the builder raise for the network as it is, and UsageError for a :class:`Network`,
-    which is written already, and for an ``output`` that cannot be written or that is another file than a tuning.
+    which is written already, and for an ``output`` that cannot be written or that is another file than a tuning of
+    this network that can be read.
     """
     began = time.perf_counter()
     spec = searched(source, seconds, "tune")
     begin = _start(start or {})
     file = Path(output) if output is not None else default_file(spec.name, spec.weights, spec.file)
     reads = [(what, path) for what, path in spec.reads(weights) if what != "tuning"]
-    target = check_writable(file, TUNING, reads)
-    if output is not None:
-        _check_owner(file, spec.name)
+    target = check_writable(file, file_kind(spec.name), reads)
     backend, case = get_backend(backend) if isinstance(backend, str | None) else backend, spec.case(dims, precision)
     how = {"weights": weights, "dims": dims, "profiles": profiles, "precision": precision, "backend": backend}
     search = Search(
@@ -122,16 +120,6 @@ def tune(
             raise CancelledError("cancelled before the search began; nothing was written") from None
         cancelled = True
     return _report(search, case, target, time.perf_counter() - began, cancelled)
-
-
-def _check_owner(file: Path, network: str) -> None:
-    """UsageError where a file that the author names is a tuning of another network."""
-    with suppress(ValueError):  # there is none, or one that is damaged or of another version
-        owner = read_tuning(file).network
-        if owner != network:
-            raise UsageError(
-                f"{file} would be replaced: it is a tuning of the network {owner[:60]!r}, and this one is {network!r}"
-            )
 
 
 def _start(given: Mapping[str, str]) -> dict[str, str]:
@@ -178,7 +166,7 @@ def tune_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _earlier(file: Path, network: str, backend: Backend) -> Tuning:
-    """The tuning of this network that a file holds already; an empty one where it says nothing."""
+    """The tuning of this network that a file holds already; an empty one where there is none, or of other versions."""
     label = f"{backend.name} {backend.version}"
     try:
         tuning = read_tuning(file)

@@ -38,11 +38,11 @@ def _marked(text: str) -> bytes:
     return f"{MARK}{hashlib.sha256(text.encode()).hexdigest()}\n{text}".encode()
 
 
-def _is_whole(data: bytes) -> bool:
-    return data == _marked(data.partition(b"\n")[2].decode(errors="replace"))
+def _objection(data: bytes) -> str | None:
+    return None if data == _marked(data.partition(b"\n")[2].decode(errors="replace")) else "that was edited"
 
 
-TRITON_CONFIG = Kind("a configuration of trtdsl export triton", MARK, _is_whole)
+TRITON_CONFIG = Kind("a configuration of trtdsl export triton", MARK, _objection)
 MOST = 2**31 - 1  # of a batch
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ..errors import UsageError
 from .names import is_file
-from .reading import open_regular
+from .reading import LARGEST, open_regular
 
 
 class Kind(NamedTuple):
@@ -27,13 +27,13 @@ class Kind(NamedTuple):
     label: str
     head: str
     """A regular expression, which begins no other kind; ``(?!)`` where there is none to know it by."""
-    is_whole: Callable[[bytes], bool] | None = None
-    """Whether content is as it was written; None where an edited file may be replaced, too."""
+    objection: Callable[[bytes], str | None] = lambda content: None
+    """Why content of this kind is not replaced either, in words that follow the label; None where it is."""
 
 
-def json_kind(label: str, kind: str) -> Kind:
+def json_kind(label: str, kind: str, objection: Callable[[bytes], str | None] = lambda content: None) -> Kind:
     """One of JSON that says its kind."""
-    return Kind(label, rf'\s*\{{\s*"schema":\s*\d+,\s*"kind":\s*"{kind}"')
+    return Kind(label, rf'\s*\{{\s*"schema":\s*\d+,\s*"kind":\s*"{kind}"', objection)
 
 
 JSON_TEXT = r'"(\\.|[^"\\])*"'
@@ -65,18 +65,18 @@ class Output:
 
 
 def check_kind(path: str | os.PathLike[str], kind: Kind) -> None:
-    """UsageError where a path has a file of another kind, which writing it would destroy."""
+    """UsageError where a path has a file of another kind, or one of this kind that it objects to losing."""
     if not is_file(path):
         return
-    head, is_kind, was_edited = b" ", False, False
+    head, found = b" ", f"is not {kind.label}"
     with suppress(OSError), open_regular(path) as file:  # it may be written, though not read
         head = file.read(HEAD)
-        is_kind = re.match(kind.head, head.decode("latin-1"), re.DOTALL) is not None
-        was_edited = is_kind and kind.is_whole is not None and not kind.is_whole(head + file.read())
-    if head and (was_edited or not is_kind):
-        other = f"is not {kind.label}" if not is_kind else f"is {kind.label} that was edited"
+        if re.match(kind.head, head.decode("latin-1"), re.DOTALL) is not None:
+            reason = kind.objection(head + file.read(LARGEST))
+            found = "" if reason is None else f"is {kind.label} {reason}"
+    if head and found:
         raise UsageError(
-            f"cannot write {path}: the file that is there {other}, and would be replaced by one: give another name, or "
+            f"cannot write {path}: the file that is there {found}, and would be replaced by one: give another name, or "
             "remove it"
         )
 

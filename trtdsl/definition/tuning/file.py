@@ -21,6 +21,7 @@ from ...core.dtypes import dtype_name
 from ...core.errors import TrtdslError, TuningWarning, UsageError
 from ...core.files.names import brief, file_name, is_file
 from ...core.files.reading import LARGEST, Count, Int, Text, as_struct, check_schema, parse_json, read_file
+from ...core.files.writing import Kind as FileKind
 from ...core.files.writing import json_kind
 from ...core.version import __version__
 from ...sizes.dim import Dim
@@ -158,11 +159,11 @@ def find_variant(given: Path | Tuning, network: str, backend: str, case: Case) -
     try:
         tuning = read_tuning(given) if isinstance(given, Path) else given
     except ValueError as error:
-        warn(f"{label} is not used: {error}")
+        warn(f"{label} is not used: {error}", f"remove it, and {ANEW}")
         return None
     reason = tuning.stale(network, backend)
     if reason is not None:
-        warn(f"{label} is not used: {reason}")
+        warn(f"{label} is not used: {reason}", ANEW if tuning.network == network else f"remove it, and {ANEW}")
         return None
     return tuning.variant(case) or f"{label} has nothing for {case}"
 
@@ -189,9 +190,12 @@ def chosen_file(tuning: object, name: str, *beside: Any) -> Path | None:
     return None
 
 
-def warn(text: str) -> None:
+ANEW = "`trtdsl build --tune` tunes anew"
+
+
+def warn(text: str, advice: str = ANEW) -> None:
     """A TuningWarning in one line."""
-    warnings.warn(f"{text}; `trtdsl build --tune` tunes anew", TuningWarning, stacklevel=2)
+    warnings.warn(f"{text}; {advice}", TuningWarning, stacklevel=2)
 
 
 def with_tuning(
@@ -247,7 +251,6 @@ def _call(call: Tuned, chosen: str) -> dict[str, Any]:
     return {**call.key._asdict(), "line": call.line, "operands": list(call.operands), chosen: call.lowering, **scales}
 
 
-TUNING, PRECISION = json_kind("a tuning", "tuning"), json_kind("a precision", "precision")
 CHOSEN = {"tuning": "lowering", "precision": "dtype"}
 """What a file says of each call."""
 
@@ -328,7 +331,24 @@ def read_tuning(path: Path, kind: Kind = "tuning") -> Tuning:
         data = read_file(path, LARGEST)
     except OSError as error:
         raise ValueError(f"it cannot be read: {error.strerror}") from None
+    return _loads(data, kind)
+
+
+def _loads(data: bytes, kind: Kind) -> Tuning:
     return replace(parse(parse_json(data, "it", kind, ValueError), kind), sha256=hashlib.sha256(data).hexdigest())
+
+
+def file_kind(network: str, kind: Kind = "tuning") -> FileKind:
+    """The files that what is found for a network may replace: those of the same network that this trtdsl can read."""
+
+    def objection(content: bytes) -> str | None:
+        try:
+            owner = _loads(content, kind).network
+        except ValueError as error:
+            return f"that cannot be read ({error})"
+        return None if owner == network else f"of the network {brief(owner)!r}, and this one is {network!r}"
+
+    return json_kind(f"a {kind}", kind, objection)
 
 
 def parse(facts: dict[str, Any], kind: Kind = "tuning") -> Tuning:
