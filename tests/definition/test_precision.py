@@ -9,6 +9,7 @@ from support import layer_types
 import trtdsl as td
 import trtdsl.functional as F
 from trtdsl.definition.precision import FLOAT32, LOW, WIDEST
+from trtdsl.definition.tuning.precisions import Precisions
 from trtdsl.engine.compiling.compiler import compile_engine
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
@@ -140,3 +141,33 @@ def test_attention_under_autocast(precision):
     tolerance = 5e-3 if precision == "fp16" else 4e-2
     assert (got["y"] - expected.float()).abs().max() < tolerance * expected.abs().max()
     assert (got["weights"] - expected_weights.float()).abs().max() < tolerance
+
+
+def test_a_loop_has_one_precision_for_all_calls_inside():
+    """They follow autocast's lists in it, and what is carried is as it is there."""
+    weight = torch.randn(16, 16, generator=torch.Generator().manual_seed(0)) / 4
+
+    class Steps(torch.nn.Module):
+        def forward(self, x):
+            h = torch.tanh(x[:, 0])
+            for t in range(1, 5):
+                h = torch.sigmoid(torch.nn.functional.linear(h, weight)) + x[:, t]
+            return torch.relu(h)
+
+    @td.network(inputs={"x": td.Input((2, 5, 16))}, reference=Steps)
+    def steps(x):
+        def step(h, part):
+            return F.sigmoid(F.linear(h, weight)) + part, ()
+
+        h, _ = td.scan(step, F.tanh(x[:, 0]), x[:, 1:].transpose(0, 1))
+        return {"y": F.relu(h)}
+
+    sites = steps.define(precision=Precisions({})).policy.calls.sites
+    assert [site.key.function for site in sites] == ["tanh", "scan", "relu"]
+    products = []
+    for dtype in ("float32", "float16"):
+        precision = Precisions({sites[1].key: dtype})
+        launches = td.program(steps.define(precision=precision)).launches
+        products += {each.dtype for each in launches if each.kind == "product"}
+        assert td.check(steps, precision=precision).passed
+    assert products == ["float32", "float16"]

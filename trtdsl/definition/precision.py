@@ -125,13 +125,15 @@ class Cast(Site):
 class Policy:
     """What says in which dtype a call computes: a block of :func:`precision`, else ``calls``, else autocast's lists."""
 
-    __slots__ = ("autocast", "blocks", "calls", "sources")
+    __slots__ = ("autocast", "blocks", "calls", "inside", "sources")
 
     def __init__(self, autocast: torch.dtype | None = None, calls: Precisions | None = None):
         self.autocast, self.calls = autocast, calls
         self.blocks: list[torch.dtype] = []
         self.sources: dict[SiteKey, set[SiteKey | None]] = {}
         """The calls whose results each one takes, where they have a precision each; None for the network's inputs."""
+        self.inside: tuple[SiteKey, torch.dtype] | None = None
+        """The loop or conditional whose function runs, and what calls inside follow of autocast's lists."""
 
     def cast(self, call: Operation, function: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """The arguments of an author's call in the dtype that it computes in; what it calls takes dtypes as they are.
@@ -145,18 +147,28 @@ class Policy:
             call.precision = None
             return followed
         call.precision = None
+        if call.network.bodies and self.inside is not None and not self.blocks:
+            call.site, low = self.inside
+            if low != torch.float32:
+                return follow(function.__name__, low, args, kwargs) or (args, kwargs)
         computed = [x for x in _tensors((args, kwargs)) if not x.is_constant]
         if not computed:
             return args, kwargs
         wanted, scales, dtype = None, (), ""
-        if not function.__module__.startswith(FOLLOWING):
+        control = function.__module__ == CONTROL
+        if control or not function.__module__.startswith(FOLLOWING):
             wanted = self.blocks[-1] if self.blocks else None
             if self.calls is not None and call.location is not None and not call.network.bodies:
                 wanted, scales, dtype = self._of_call(self.calls, call, call.location, wanted, args, kwargs)
+                if control and call.site is not None:
+                    self.inside = call.site, wanted
+                    if wanted != torch.float32:  # what is carried is as autocast has it
+                        return args, kwargs
+        if control and self.calls is not None:
+            wanted = torch.float32  # what is carried keeps its dtype
         if wanted is None:
             dtypes = {x.dtype for x in computed}
-            in_loop = self.calls is not None and function.__module__ == CONTROL  # what is carried keeps its dtype
-            wanted = torch.float32 if in_loop or len(dtypes) > 1 else dtypes.pop()
+            wanted = torch.float32 if len(dtypes) > 1 else dtypes.pop()
         narrow = {id(x): _quantized(x, scale, dtype) for x, scale in zip(computed, scales, strict=False) if scale}
         return _cast(args, wanted, narrow), _cast(kwargs, wanted, narrow)
 
