@@ -146,6 +146,17 @@ def test_checkpoints_that_are_much_more_than_their_file(tmp_path):
 KMSG = "/proc/kmsg"  # a regular file, by its mode, whose reader waits for the kernel's next message
 
 
+@pytest.fixture
+def forgotten():
+    """Modules that a test loaded are gone after it: hypothesis reads the files of all that are there."""
+    before = {*sys.modules}
+    yield
+    for name in {*sys.modules} - before:
+        if name.startswith("trtdsl_file_"):
+            del sys.modules[name]
+
+
+@pytest.mark.usefixtures("forgotten")
 @pytest.mark.parametrize(
     "make",
     [
