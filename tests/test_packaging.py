@@ -54,7 +54,7 @@ def test_each_platform_gets_what_there_is_for_it(system, machine, rtx, cuda):
         return marker is None or marker.evaluate({"sys_platform": system, "platform_machine": machine})
 
     assert (wanted("tensorrt-rtx-cu13"), wanted("cuda-python")) == (rtx, cuda)
-    assert all(requirement.marker is None for requirement in REQUIRED.values())
+    assert not [each for each in REQUIRED.values() if "platform" in str(each.marker)]  # tomli's is of Python's version
 
 
 def test_extras_have_the_packages_that_they_name():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -125,12 +126,78 @@ def test_pyproject_has_defaults_of_options(file):
         project.write_text(text)
         done = CliRunner().invoke(app, ["doctor"])
         assert done.exception is not None and message in str(done.exception)
-    for text in ("[tool.other]\nx = 1", "tool = 5", "tool = [1]", f"a = {'[' * 100_000}", f"a = {'9' * 20_000}"):
-        project.write_text(text)  # what no other tool reads either is not ours to judge
+    for text in ("", "[tool.other]\nx = 1", "tool = 5", "tool = [1]", "[tool.trtdsl]"):
+        project.write_text(text)
         trtdsl("inspect", "net.engine")
     project.write_text('[tool.trtdsl]\nprecision = "fp16"\nweights = "none.safetensors"')  # options, and commands
     assert json.loads(trtdsl("doctor", "--json"))
     trtdsl("inspect", "net.engine")
+
+
+def refused(*arguments):
+    """What a command line that is wrong is told, before a command runs or in one."""
+    done = CliRunner().invoke(app, arguments)
+    early = isinstance(done.exception, td.TrtdslError)
+    assert (done.exception.exit_code if early else done.exit_code) == 2, done.output
+    return str(done.exception) if early else done.output
+
+
+UNREAD = {
+    "it is not TOML: Invalid value": b'[tool.trtdsl.check]\nsizes = "N=4"\nseed = ',
+    "it is not UTF-8": b'[tool.trtdsl.check]\nsizes = "\xff"',
+    "it is nested too deeply": b"a = " + b"[" * 100_000,
+    "it is not TOML: Exceeds the limit": b"a = " + b"9" * 20_000,
+    "it is larger than the 16 MiB": b"#" + bytes(16 << 20),
+}
+
+
+@pytest.mark.parametrize("reason", [*UNREAD, "it is not a regular file", "No such file"])
+def test_a_project_that_cannot_be_read_is_refused(monkeypatch, tmp_path, reason):
+    project = tmp_path / "pyproject.toml"
+    if reason == "No such file":
+        project.symlink_to("elsewhere")
+    elif reason in UNREAD:
+        project.write_bytes(UNREAD[reason])
+    else:
+        os.mkfifo(project)
+    (tmp_path / "inner").mkdir()
+    for folder in (tmp_path, tmp_path / "inner"):
+        monkeypatch.chdir(folder)
+        said = refused("doctor")
+        assert said.startswith(f"{project} cannot be read: {reason}") and len(said) < 500
+    if reason == "it is not a regular file":
+        project.unlink()
+        project.mkdir()
+        assert refused("doctor").startswith(f"{project} cannot be read: {reason}")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("tolerance = nan", "[tool.trtdsl.check]: tolerance is a text or a finite number, not nan"),
+        ("tolerance = 'nan'", "says tolerance = ['nan']"),
+        ("seed = -1", "says seed = -1"),
+        ("seed = 'x'", "says seed = 'x'"),
+        ("limit = 0", "says limit = 0"),
+        ("sizes = {a=1}", "[tool.trtdsl.check]: sizes is a text or a finite number, not {'a': 1}"),
+        ("sizes = 2020-01-01", "[tool.trtdsl.check]: sizes is a text or a finite number, not datetime"),
+        ("sizes = 'Q=4'", "says sizes = ['Q=4']"),
+        ("quiet = 'yes'", "[tool.trtdsl.check]: quiet is true or false, not 'yes'"),
+        ("seed = true", "[tool.trtdsl.check]: seed is a text or a finite number, not True"),
+    ],
+)
+def test_a_bad_default_names_its_file(file, text, message):
+    project = file / "pyproject.toml"
+    project.write_text(f"[tool.trtdsl.check]\n{text}\n")
+    said = refused("check", "net.py:net")
+    assert str(project) in said and message in said
+
+
+def test_what_the_command_line_says_is_no_fault_of_the_project(file):
+    (file / "pyproject.toml").write_text("[tool.trtdsl.check]\nseed = -1\nsizes = 'quick'\n")
+    assert "pyproject.toml" not in refused("check", "net.py:net", "--seed", "x")
+    assert refused("check", "net.py:net").splitlines()[-1].endswith("says sizes = ['quick'], seed = -1")
+    trtdsl("check", "net.py:net", "--seed", "1")
 
 
 def test_the_code_of_a_line_stands_beside_it(file, monkeypatch):

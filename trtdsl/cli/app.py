@@ -11,10 +11,11 @@ import typer
 
 from ..core.version import __version__
 from . import commands
-from .defaults import default_map
+from .defaults import Group, set_defaults
 
 app = typer.Typer(
     name="trtdsl",
+    cls=Group,
     help="TensorRT networks in Python with torch's vocabulary, without ONNX, proven equal to torch without a GPU.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -45,4 +46,4 @@ def _options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    context.default_map = default_map(context.command)
+    set_defaults(context)

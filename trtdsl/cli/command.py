@@ -30,8 +30,9 @@ import typer
 from ..core import exit_codes
 from ..core.caller import at_shell
 from ..core.cancel import NOTICED, PRESSED, cancellable
-from ..core.errors import CancelledError, TrtdslError, TuningWarning
+from ..core.errors import CancelledError, TrtdslError, TuningWarning, UsageError
 from ..display.terminal import Progress, print_error, print_note
+from .defaults import said_by_file
 
 PANELS = ("Network", "Check", "Build", "TensorRT")
 """Panels of the help, in the order in which an author meets them."""
@@ -66,14 +67,15 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     _, *own = inspect.signature(function, eval_str=True).parameters.values()
     groups = {parameter.name: group for parameter in own if (group := _group_of(parameter.annotation)) is not None}
     members = {name: [*inspect.signature(group, eval_str=True).parameters.values()] for name, group in groups.items()}
-    options = [member for parameter in own for member in members.get(parameter.name, [parameter])]
+    options = [inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
+    options += [member for parameter in own for member in members.get(parameter.name, [parameter])]
     options.sort(key=_panel)
     for name, annotation in (("json_", Json), ("quiet", Quiet), ("verbose", Verbose)):
         options.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation))
 
     def call(**given: Any) -> None:
         out = Output(given.pop("json_"), given.pop("quiet"), given.pop("verbose"))
-        with warnings.catch_warnings(), errors(out), at_shell():
+        with warnings.catch_warnings(), errors(out, given.pop("context")), at_shell():
             warnings.simplefilter("default", TuningWarning)
             warnings.filterwarnings("ignore", "Mismatch dtype between input and weight")  # torch's, of its own speed
             warnings.showwarning = _show_warning
@@ -122,8 +124,10 @@ def _finite(value: Any) -> Any:
 
 
 @contextmanager
-def errors(out: Output) -> Iterator[None]:
+def errors(out: Output, context: typer.Context) -> Iterator[None]:
     """Prints an error as one message and exits with its code; the traceback only with -v.
+
+    One of the call says what the project's file has to do with it.
 
     An unforeseen error exits with 8, since Python's own exit code, 1, means that a network differs.
     """
@@ -136,6 +140,8 @@ def errors(out: Output) -> Iterator[None]:
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):  # at the very beginning or end
             error = CancelledError()
+        if isinstance(error, UsageError) and (defaults := said_by_file(context)) is not None:
+            error.context.append(defaults)
         said = isinstance(error, (BrokenPipeError, CancelledError)) or not isinstance(error, Exception)
         _failed(out, error if said or not PRESSED.is_set() else CancelledError())
 

@@ -2,35 +2,84 @@
 
 from __future__ import annotations
 
+import math
+import os
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import typer
+from typer.core import TyperGroup
 
 from ..core.errors import UsageError, nearest
+from ..core.files.names import brief
 from ..core.files.reading import LARGEST, read_file
 
 FILE = "pyproject.toml"
 
 
-def default_map(group: Any) -> dict[str, Any]:
-    """The defaults of all commands of a group, as click takes them.
+def set_defaults(context: typer.Context) -> None:
+    """Gives all commands of a context's group the defaults of the nearest pyproject.toml, where there is one.
 
     An entry of ``[tool.trtdsl]`` is for every command that has the option, one of ``[tool.trtdsl.COMMAND]`` for one
-    command; names are the options' without their dashes. Raises UsageError for a name that no command has.
+    command; names are the options' without their dashes. Raises UsageError for a file that cannot be read, a name that
+    no command has, and a value that the option does not take.
     """
-    file = next((each / FILE for each in (Path.cwd(), *Path.cwd().parents) if (each / FILE).is_file()), None)
+    folder = Path.cwd()
+    file = next((each / FILE for each in (folder, *folder.parents) if os.path.lexists(each / FILE)), None)
     if file is None:
-        return {}
-    try:
-        tool = msgspec.toml.decode(read_file(file, LARGEST)).get("tool")
-    except (OSError, ImportError, ValueError, RecursionError):  # which is not ours to judge
-        return {}
+        return
+    tool = _read(file).get("tool")
     given = tool.get("trtdsl", {}) if isinstance(tool, dict) else {}
-    place = f"{file}: [tool.trtdsl"
+    place, group = f"{file}: [tool.trtdsl", context.command
     shared = {name: value for name, value in _table(given, place).items() if not isinstance(value, dict)}
+    own = {name: value for name, value in given.items() if name not in shared}
     _refuse_unknown(shared, _every_option(group), place, "option")
-    return _defaults(group, {k: v for k, v in given.items() if k not in shared}, shared, place)
+    context.default_map = _defaults(group, own, shared, place)
+    context.meta[FILE] = file
+
+
+def said_by_file(context: Any) -> str | None:
+    """The options of a command that its project says, for an error of its call; None without any."""
+    said = [
+        f"{name} = {brief(repr(context.default_map[option.name]))}"
+        for name, option in _options(context.command).items()
+        if _is_said(context, option.name)
+    ]
+    return f"{context.meta[FILE]} says {', '.join(said)}" if said else None
+
+
+def _is_said(context: Any, name: str | None) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "DEFAULT_MAP"  # of click's, or of the one in typer
+
+
+class Group(TyperGroup):
+    """The commands; an error of what a project's file says of an option names the file."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command that the arguments name."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            inner, option = error.ctx, error.param
+            if inner is None or option is None or not _is_said(inner, option.name):
+                raise
+            raise UsageError(f"{error.format_message()}\n  {said_by_file(inner)}") from None
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return msgspec.toml.decode(read_file(file, LARGEST))
+    except OSError as error:
+        reason = error.strerror
+    except UnicodeDecodeError:
+        reason = "it is not UTF-8"
+    except RecursionError:
+        reason = "it is nested too deeply"
+    except ValueError as error:
+        reason = f"it is not TOML: {brief(str(error))}"
+    raise UsageError(f"{file} cannot be read: {reason}")
 
 
 def _defaults(group: Any, given: dict[str, Any], shared: dict[str, Any], place: str) -> dict[str, Any]:
@@ -44,12 +93,26 @@ def _defaults(group: Any, given: dict[str, Any], shared: dict[str, Any], place: 
             continue
         options = _options(command)
         _refuse_unknown(own, set(options), inner, "option")
-        known = {options[key]: value for key, value in {**shared, **own}.items() if key in options}
         found[name] = {
-            option.name: [value] if option.multiple and not isinstance(value, list) else value
-            for option, value in known.items()
+            options[key].name: _value(options[key], value, f"{inner if key in own else place}]: {key}")
+            for key, value in {**shared, **own}.items()
+            if key in options
         }
     return found
+
+
+def _value(option: Any, given: Any, label: str) -> Any:
+    """What a file says of an option, as click takes it. UsageError for what no command line can say."""
+    if option.is_flag:
+        if not isinstance(given, bool):
+            raise UsageError(f"{label} is true or false, not {brief(repr(given))}")
+        return given
+    several = given if option.multiple and isinstance(given, list) else [given]
+    for each in several:
+        number = type(each) in (int, float) and math.isfinite(each)
+        if not number and not isinstance(each, str):
+            raise UsageError(f"{label} is a text or a finite number, not {brief(repr(each))}")
+    return several if option.multiple else given
 
 
 def _table(given: Any, place: str) -> dict[str, Any]:
