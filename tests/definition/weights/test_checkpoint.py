@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import time
 import zipfile
 
 import pytest
@@ -61,7 +62,7 @@ def test_convert_names_what_a_file_of_weights_cannot_hold(good, tmp_path):
     with pytest.raises(td.WeightsError) as caught:
         convert_weights(tmp_path / "odd.pt", tmp_path / "out.safetensors")
     assert str(caught.value).split("\n") == [
-        "a safetensors file does not hold these tensors:",
+        f"{tmp_path / 'odd.pt'} cannot be converted: a safetensors file does not hold these tensors:",
         "  coo: float32, torch.sparse_coo on cpu",
         "  eight: qint8, torch.strided on cpu",
         "  half: complex32, torch.strided on cpu",
@@ -86,3 +87,24 @@ def test_a_pickle_that_makes_bytes_is_refused_before_it_is_run(tmp_path):
             bomb.writestr(part, code if part.endswith("data.pkl") else whole.read(part))
     with pytest.raises(td.CorruptFileError, match="it makes bytes, of which a checkpoint has none"):
         convert_weights(tmp_path / "bomb.pt", tmp_path / "x.safetensors")
+
+
+@pytest.mark.parametrize("archive", [True, False])
+def test_a_pickle_of_many_steps_is_refused_early(tmp_path, archive):
+    """A few KB, unpacked to what no checkpoint has: many Nones; and the same in parts, each of them small."""
+    torch.save({"a": torch.zeros(2)}, tmp_path / "t.pt", _use_new_zipfile_serialization=archive)
+    bomb = tmp_path / "bomb.pt"
+    many = b"\x80\x02" + b"N0" * 700_000 + b"."
+    if archive:
+        with zipfile.ZipFile(tmp_path / "t.pt") as whole, zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as made:
+            for part in whole.namelist():
+                made.writestr(part, whole.read(part))
+            for index in range(3):
+                made.writestr(f"archive/{index}/data.pkl", many)
+    else:
+        bomb.write_bytes(many * 3)
+    began = time.process_time()
+    with pytest.raises(td.CorruptFileError, match=r"bomb\.pt is not a torch checkpoint.*more than 3,000,000 steps"):
+        convert_weights(bomb, tmp_path / "x.safetensors")
+    assert time.process_time() - began < 20  # the whole takes minutes where it is 100 MB
+    assert not (tmp_path / "x.safetensors").exists()

@@ -19,6 +19,7 @@ from ...core.lazy import torch
 BEYOND = 1 << 30
 TOO_MUCH = f"it is more than {BEYOND >> 30} GiB beyond the file"
 LONGEST_NAME = 1024
+MOST_STEPS = 3_000_000  # of pickles: torch writes 30 for a tensor and 40 for a parameter, and takes 1 µs for each
 PICKLES = 5  # of torch's first format: a mark, its version, the machine's sizes, the state, its storages' keys
 
 # Saved checks and derived values are safetensors, too, of other kinds.
@@ -58,44 +59,53 @@ def convert_weights(source: str | os.PathLike[str], output: str | os.PathLike[st
             raise WeightsDamagedError(f"{source} has a tensor {name[:60]!a}, a name that no safetensors file can have")
     if sum(tensor.nbytes for tensor in state.values() if tensor.layout == torch.strided) > limit:
         raise WeightsDamagedError(f"{source} repeats elements: written out, {TOO_MUCH}")
-    write_atomically(target, as_safetensors(state))
+    write_atomically(target, as_safetensors(state, f"{source} cannot be converted: "))
     return list(state)
 
 
 def _unpacked_limit(file: BinaryIO) -> int:
     """Bytes that what a torch checkpoint holds may take. ValueError where the parts of an archive are more: torch packs
-    none; and for names of Python's that are so long that torch takes minutes to refuse them.
+    none; and for pickles that torch takes minutes to read or to refuse.
     """
     limit = os.fstat(file.fileno()).st_size + BEYOND
     if zipfile.is_zipfile(file):
         with zipfile.ZipFile(file) as parts:
             if sum(part.file_size for part in parts.infolist()) > limit:
                 raise ValueError(f"unpacked, {TOO_MUCH}")
+            left = MOST_STEPS
             for name in parts.namelist():
                 if name.endswith("data.pkl"):
                     with parts.open(name) as pickled:
-                        _check_names(pickled)
+                        left -= _checked_steps(pickled, left)
     else:
         file.seek(0, os.SEEK_SET)
+        left = MOST_STEPS
         for _ in range(PICKLES):
-            _check_names(file)
+            left -= _checked_steps(file, left)
     file.seek(0, os.SEEK_SET)
     return limit
 
 
-def _check_names(pickled: IO[bytes]) -> None:
-    """ValueError for what is no pickle, and for one with a name that is too long, or that makes bytes of any number."""
-    for opcode, argument, _ in pickletools.genops(pickled):
+def _checked_steps(pickled: IO[bytes], most: int) -> int:
+    """How many steps a pickle has. ValueError for what is no pickle, for more steps than ``most``, and for one with a
+    name that is too long, or that makes bytes of any number.
+    """
+    steps = 0
+    for steps, (opcode, argument, _) in enumerate(pickletools.genops(pickled), 1):
+        if steps > most:
+            raise ValueError(f"its pickle has more than {MOST_STEPS:,} steps, of which a tensor takes some 30")
         if opcode.name == "GLOBAL" and str(argument).endswith(" bytearray"):
             raise ValueError("it makes bytes, of which a checkpoint has none")
         if opcode.name == "GLOBAL" and len(str(argument)) > LONGEST_NAME:
             raise ValueError(f"it names what has a name of {len(str(argument)):,} characters")
+    return steps
 
 
-def as_safetensors(state: Mapping[str, torch.Tensor]) -> bytes:
+def as_safetensors(state: Mapping[str, torch.Tensor], label: str = "") -> bytes:
     """A state_dict as a file's bytes: tensors that share memory apart, and views as what they show.
 
-    Raises WeightsError naming the tensors that a file cannot hold: sparse, quantized and meta ones, among others.
+    Raises WeightsError, which begins with ``label``, naming the tensors that a file cannot hold: sparse, quantized and
+    meta ones, among others.
     """
     from safetensors.torch import save
 
@@ -115,4 +125,4 @@ def as_safetensors(state: Mapping[str, torch.Tensor]) -> bytes:
                 problems.append(f"  {name}: {dtype_name(tensor.dtype)}, {tensor.layout} on {tensor.device}")
         if not problems:
             raise
-        raise WeightsError("a safetensors file does not hold these tensors:\n" + "\n".join(problems)) from None
+        raise WeightsError(f"{label}a safetensors file does not hold these tensors:\n" + "\n".join(problems)) from None
