@@ -1,5 +1,7 @@
 """Checks: what counts as equal, what is fed, and that they can fail."""
 
+import sys
+
 import pytest
 import torch
 from torch.nn import functional as TF
@@ -153,6 +155,51 @@ def test_a_reference_that_fails_is_named_with_its_line_and_sizes(small):
     reference.write_text(reference.read_text().replace("mean((2, 3))", "mean((2, 3)).view(2, 4)"))
     with pytest.raises(td.DefinitionError, match=r"reference.py:13: the reference fails at N = 1: RuntimeError: shape"):
         td.check(load_spec(str(small / "small.py")))
+
+
+LATE = """\
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        from made_beside import SLOPE
+        self.slope = SLOPE
+
+    def forward(self, x):
+        from run_beside import times
+        return times(x, self.slope)
+"""
+NET = """\
+import trtdsl as td
+from models.late import Model
+
+@td.network(inputs={{"x": td.Input((3,), sample=lambda *shape: __import__("drawn_beside").draw(*shape))}}, reference={})
+def net(x):
+    return x * 2
+"""
+
+
+@pytest.mark.parametrize(("reference", "beside"), [("Model", "."), ("'models/late.py:Model'", "models")])
+def test_a_reference_imports_what_lies_beside_its_file_when_it_is_made_and_run(tmp_path, reference, beside):
+    """Beside the network's file where that imports the class, as its own imports do."""
+    files = {
+        "models/late.py": LATE,
+        "net.py": NET.format(reference),
+        f"{beside}/made_beside.py": "SLOPE = 2\n",
+        f"{beside}/run_beside.py": "def times(x, k):\n    return x * k\n",
+        "drawn_beside.py": "import torch\n\ndef draw(shape, generator):\n    return torch.randn(shape)\n",
+    }
+    (tmp_path / "models").mkdir()
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    path = list(sys.path)
+    try:
+        assert td.check(str(tmp_path / "net.py")).passed
+    finally:
+        for name in ("models", "models.late", "made_beside", "run_beside", "drawn_beside"):
+            sys.modules.pop(name, None)
+    assert sys.path == path
 
 
 def test_without_a_reference_there_is_nothing_to_check():

@@ -177,28 +177,49 @@ def test_sizes_above_tensorrts_limits(mistake, dim, command, code, words):
     mistake(network(), code, words, command, *more, "--dim", dim)
 
 
-@pytest.mark.parametrize("leaving", ["exit(0)", "sys.exit()", "raise SystemExit(5)"])
+ODD = """\
+class Odd(BaseException): pass
+class Mute(Exception):
+    def __str__(self): raise ValueError
+class Number(Exception):
+    def __str__(self): return 5
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("leaving", "words"),
+    [
+        ("exit(0)", "SystemExit: 0"),
+        ("sys.exit()", "SystemExit"),
+        ("raise SystemExit(5)", "SystemExit: 5"),
+        ("raise GeneratorExit", "GeneratorExit"),
+        ("raise Odd('on purpose')", "Odd: on purpose"),
+        ("raise Mute", "Mute"),
+        ("raise Number", "Number"),
+    ],
+)
 @pytest.mark.parametrize(
     "text",
     ["{}  # here\n", network(body="{}  # here"), with_reference("def forward(self, x):\n        {}  # here")],
     ids=["file", "network", "reference"],
 )
-def test_of_leaving_the_program(mistake, text, leaving):
-    """Exit code 0 would say that an engine was built."""
-    mistake(text.replace("{}", leaving), 3, "SystemExit")
+def test_of_leaving_the_program(mistake, text, leaving, words):
+    """Exit code 0 would say that an engine was built, 8 that it is no fault of the file's."""
+    mistake(ODD + text.replace("{}", leaving), 3, words)
 
 
-def test_of_leaving_the_program_while_a_module_is_ported(command_line, tmp_path):
-    (tmp_path / "part.py").write_text(
-        "import torch\n\nclass Part(torch.nn.Module):\n    def forward(self, x): exit(0)\n"
-    )
+def test_of_nothing_but_ctrl_c(mistake):
+    mistake("raise KeyboardInterrupt", 130, "cancelled")
+
+
+@pytest.mark.parametrize(
+    ("leaving", "words"),
+    [("exit(0)", "SystemExit: 0"), ("raise GeneratorExit", "GeneratorExit"), ("raise Mute", "Mute")],
+)
+def test_of_leaving_the_program_while_a_module_is_ported(command_line, tmp_path, leaving, words):
+    text = f"import torch\n\n{ODD}\nclass Part(torch.nn.Module):\n    def forward(self, x): {leaving}\n"
+    (tmp_path / "part.py").write_text(text)
     done = command_line(tmp_path)("port", "part.py:Part", "--input", "x=2", "-o", "net.py", code=3)
-    assert "part.py:4: forward fails: SystemExit: 0" in done.stderr
+    assert f"part.py:{text.count(chr(10))}: forward fails: {words}\n" in done.stderr
     assert not (tmp_path / "net.py").exists()
-
-
-def test_an_unexpected_exception_exits_with_8(mistake, command_line, tmp_path):
-    """Python's own exit code 1 would say that the network differs from its reference."""
-    text = "class Odd(BaseException): pass\n\nraise Odd('on purpose')\n"
-    mistake(text, 8, "Odd: on purpose")
-    assert command_line(tmp_path)("build", "net.py", code=8).stderr == "error: Odd: on purpose\n"

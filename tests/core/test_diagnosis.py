@@ -3,7 +3,7 @@
 import pytest
 
 from trtdsl.core import diagnosis
-from trtdsl.core.author import authors_errors
+from trtdsl.core.author import authors_code
 from trtdsl.core.errors import DefinitionError
 
 
@@ -35,6 +35,6 @@ def test_an_import_that_fails_for_it_says_so(monkeypatch):
     installed(monkeypatch, versions, {"torchvision": ["torch==2.13.0"]})
     with (
         pytest.raises(DefinitionError, match="nms does not exist; torchvision 0.28.0 is built for CUDA"),
-        authors_errors(),
+        authors_code(),
     ):
         raise RuntimeError("operator torchvision::nms does not exist")

@@ -1,5 +1,7 @@
 """What port takes: modules, exported programs, methods that make one; and what the outputs are called."""
 
+import sys
+
 import pytest
 import torch
 
@@ -41,7 +43,7 @@ def modules(tmp_path, monkeypatch):
     import encoders
 
     yield encoders
-    __import__("sys").modules.pop("encoders")
+    sys.modules.pop("encoders")
 
 
 def checked(target, tmp_path, **more):
@@ -107,6 +109,18 @@ def test_an_exported_program_and_its_file(modules, tmp_path):
     result, spec = checked("encoder.pt2", tmp_path)
     assert result.verdict.passed and 'torch.export.load(Path(__file__).parent / "encoder.pt2")' in result.text
     assert td.check(spec).passed
+
+
+def test_what_lies_beside_a_modules_file_is_imported_when_it_runs(tmp_path, monkeypatch):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "late.py").write_text(
+        "from torch import nn\n\nclass Late(nn.Module):\n    def forward(self, x):\n"
+        "        from late_helper import twice\n        return twice(x)\n"
+    )
+    (tmp_path / "sub" / "late_helper.py").write_text("def twice(x):\n    return x * 2\n")
+    monkeypatch.chdir(tmp_path)
+    assert "x * 2" in td.port("sub/late.py:Late", {"x": "3"})
+    sys.modules.pop("late_helper")
 
 
 def test_a_file_that_is_not_there():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 from ..core import exit_codes
 from ..core.cancel import Progress, cancellable, untold
-from ..core.errors import CancelledError, TrtdslError, UsageError
+from ..core.errors import CancelledError, TrtdslError, UsageError, told
 from ..core.files.writing import make_folder
 from ..definition.spec.load import load_spec
 from .build import build, engine_file
@@ -123,7 +122,6 @@ def _build_one(
     except TrtdslError as error:
         return Outcome(name, error=str(error), kind=type(error).__name__, exit_code=error.exit_code)
     except Exception as error:
-        text = "".join(traceback.format_exception_only(error)).strip()
-        return Outcome(name, error=text, kind=type(error).__name__, exit_code=exit_codes.RUNTIME)
+        return Outcome(name, error=told(error), kind=type(error).__name__, exit_code=exit_codes.RUNTIME)
     size = result.manifest.get("engine", {}).get("bytes")
     return Outcome(name, str(result.engine), result.built, size, tuning=None if tuned is None else tuned.to_json())

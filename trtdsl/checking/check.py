@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
 
-from ..core.author import authors_errors
+from ..core.author import authors_code
 from ..core.backend import Backend
 from ..core.cancel import Progress, untold
 from ..core.dtypes import dtype_name
@@ -290,14 +290,17 @@ class _Run:
         def make() -> torch.nn.Module:
             return self.spec.reference_module(self.spec.open_weights(self.weights))
 
-        self.reference = RunningReference(make, self.network.precision, self.exact, self.working)
+        self.reference = RunningReference(
+            make, self.network.precision, self.exact, self.working, self.spec.reference_folder
+        )
         self.reference.seen, self.reference.asked = watching_torch(self.torch_coverage), self.asked
         return self.reference
 
     def _evidence(self, feeds: Mapping[str, torch.Tensor], env: Mapping[str, int], draw: str, by: By) -> Evidence:
         assert self.reference is not None
         at = Case(dict(env), [], draw).at
-        with authors_errors(self.reference.module.forward, f"the reference fails{f' at {at}' * bool(at)}: "):
+        self.reference.at = f" at {at}" * bool(at)
+        with authors_code(self.reference.module.forward):  # what is wrong with its outputs has its place, too
             found = gather(self.reference, feeds, list(self.network.outputs), self.rules, by)
             if self.unsteady is None:
                 way: By = "both" if found.truth is None else "meaning"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from ..core.dtypes import dtype_name
@@ -142,15 +143,28 @@ def located(spec: NetworkSpec, network: Network, report: CheckReport, weights: S
     case = first_case(network, report, f"the report of {report.network}")
     feeds = make_feeds(spec.inputs, network, case.dims, torch.Generator().manual_seed(report.seed))
     equal = all(case.passed for case in report.cases)
-    return Located(network, feeds, lambda: spec.reference_module(spec.open_weights(weights)), equal=equal)
+
+    def make() -> torch.nn.Module:
+        return spec.reference_module(spec.open_weights(weights))
+
+    return Located(network, feeds, make, spec.reference_folder, equal=equal)
 
 
 class Located:
     """The network's tensors matched to the calls of a recorded reference, by their exact values."""
 
-    def __init__(self, network: Network, feeds: Mapping[str, torch.Tensor], make: Any, *, equal: bool):
+    def __init__(
+        self,
+        network: Network,
+        feeds: Mapping[str, torch.Tensor],
+        make: Callable[[], torch.nn.Module],
+        folder: Path | None = None,
+        *,
+        equal: bool,
+    ):
         self.network, self.feeds, self.exact = network, feeds, network.exact_values()
-        reference, recording = Reference(make, network.precision, self.exact), Recording(self.exact)
+        reference = Reference(make, network.precision, self.exact, folder=folder)
+        recording = Recording(self.exact)
         reference(feeds, recording=recording)
         self.calls, self.recorded = recording.calls, recording
         self.limit = ROUNDED if self.exact.rounded or network.exact is None else LIMIT

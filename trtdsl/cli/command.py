@@ -30,7 +30,7 @@ import typer
 from ..core import exit_codes
 from ..core.caller import at_shell
 from ..core.cancel import NOTICED, PRESSED, cancellable
-from ..core.errors import CancelledError, TrtdslError, TuningWarning, UsageError
+from ..core.errors import CancelledError, TrtdslError, TuningWarning, UsageError, told
 from ..display.terminal import Progress, print_error, print_note
 from .defaults import said_by_file
 
@@ -155,7 +155,7 @@ def _failed(out: Output, error: BaseException) -> NoReturn:
         NOTICED.set()
     if isinstance(error, TrtdslError):
         _fail(out, error, error.exit_code, str(error))
-    _fail(out, error, exit_codes.RUNTIME, f"{type(error).__name__}: {error}")
+    _fail(out, error, exit_codes.RUNTIME, told(error))
 
 
 def _drop_output() -> None:

@@ -14,7 +14,7 @@ from types import CodeType
 from typing import Any
 
 from .diagnosis import misfits
-from .errors import PACKAGE, DefinitionError, Location, TrtdslError, UsageError, shown_file
+from .errors import PACKAGE, DefinitionError, Location, TrtdslError, UsageError, shown_file, told
 from .files.reading import read_file
 from .lazy import torch
 
@@ -36,7 +36,7 @@ def load_module(path: Path, text: bytes | None = None) -> Any:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    with import_path(path.parent), authors_errors(path):
+    with authors_code(path, folder=path.parent):
         spec.loader.exec_module(module)
     return module
 
@@ -103,29 +103,37 @@ class _Finder:
 
 
 @contextlib.contextmanager
-def authors_errors(author: Callable[..., Any] | Path | None = None, doing: str = "") -> Iterator[None]:
-    """Turns what the author's code raises, while ``doing`` something, into a DefinitionError with the author's line.
+def authors_code(
+    author: Callable[..., Any] | Path | None = None, doing: str = "", folder: Path | None = None
+) -> Iterator[None]:
+    """Inside, the author's code runs: the modules in its folder, or in that of the ``author``, can be imported.
 
-    Where none of the author's lines raised it, the place is that of the ``author``: a function, or a file. SystemExit
-    is an error, too: a file that calls ``exit()`` would end the command as if all had gone well.
+    What it raises, while ``doing`` something, becomes a DefinitionError with the author's line. Where none of the
+    author's lines raised it, the place is that of the ``author``: a function, or a file. All but Ctrl-C is an error:
+    a file that calls ``exit()`` would end the command as if all had gone well.
     """
+    place = _place_of(author)
     try:
-        yield
+        with import_path(Path(place.file).resolve().parent if folder is None and place else folder):
+            yield
+    except KeyboardInterrupt:
+        raise
     except TrtdslError as error:
         if error.location is None:
-            error.location = _last_place(error, author)
+            error.location = _last_place(error) or place
         raise
     except SyntaxError as error:
         located = error.filename and error.lineno and _is_authors(error.filename)
-        location = Location(str(error.filename), error.lineno or 0) if located else _last_place(error, author)
+        location = Location(str(error.filename), error.lineno or 0) if located else _last_place(error) or place
         raise DefinitionError(f"SyntaxError: {error.msg}", location=location) from error
-    except (Exception, SystemExit) as error:
-        text = f"{doing}{type(error).__name__}: {error}".removesuffix(": ") + _advice(str(error))
-        raise DefinitionError(text, location=_last_place(error, author)) from error
+    except BaseException as error:
+        text = told(error)
+        raise DefinitionError(f"{doing}{text}{_advice(text)}", location=_last_place(error) or place) from error
 
 
 def _advice(text: str) -> str:
     """What to do where packages do not fit each other, or torch refused a network's sizes; otherwise empty."""
+    text = text.partition(": ")[2]
     if "value cannot be converted to type c10::Half without overflow" in text:
         return ": float16 ends at 65504; write torch.finfo(x.dtype).min, or -math.inf, instead of a mask's -1e9"
     if re.match(r"operator \w+::\w+ does not exist|.*undefined symbol", text, re.DOTALL):
@@ -136,12 +144,15 @@ def _advice(text: str) -> str:
     return f": with sizes of a network, write F.{found[1]}(n, 3) or torch.{found[1]}((n, 3))" if found else ""
 
 
-def _last_place(error: BaseException, author: Callable[..., Any] | Path | None) -> Location | None:
+def _last_place(error: BaseException) -> Location | None:
+    """The last of the author's lines that an exception came through."""
     import traceback
 
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_authors(frame.filename)]
-    if frames:
-        return Location(frames[-1].filename, frames[-1].lineno or 0)
+    return Location(frames[-1].filename, frames[-1].lineno or 0) if frames else None
+
+
+def _place_of(author: Callable[..., Any] | Path | None) -> Location | None:
     if isinstance(author, Path):
         return Location(str(author), 1)
     code = getattr(author, "__code__", None)  # a class has none, nor what is written in C

@@ -43,6 +43,19 @@ def placed(location: Location | None, text: str) -> str:
     return f"{location}: {text}" if location else text
 
 
+def told(error: BaseException) -> str:
+    """An exception's class and text, as a traceback ends; the class alone where its ``__str__`` fails.
+
+    >>> told(KeyError("x")), told(GeneratorExit())
+    ("KeyError: 'x'", 'GeneratorExit')
+    """
+    name = type(error).__name__
+    try:
+        return f"{name}: {error!s}".removesuffix(": ")
+    except BaseException:
+        return name
+
+
 def shown_file(file: str) -> str:
     """A file as a reader knows it: ``In [3]`` for a notebook's cell, which has a made-up name.
 

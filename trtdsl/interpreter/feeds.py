@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike, fspath
 from typing import BinaryIO
 
-from ..core.author import authors_errors
+from ..core.author import authors_code
 from ..core.dtypes import as_dtype, dtype_name
 from ..core.errors import FeedError, TrtdslError, UsageError
 from ..core.files.names import is_file
@@ -95,7 +95,7 @@ def _draw(
     if isinstance(sample, (str, PathLike)):
         return _from_file(name, sample, shape, dtype)
     if callable(sample):
-        with authors_errors(sample, f"the sample of input {name!r} fails: "):
+        with authors_code(sample, f"the sample of input {name!r} fails: "):
             drawn = sample(shape, generator)
             if not isinstance(drawn, torch.Tensor):
                 raise FeedError(f"the sample of input {name!r} is a {type(drawn).__name__}, not a tensor")

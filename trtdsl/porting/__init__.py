@@ -179,6 +179,7 @@ def ported(
     progress: Progress | None = None,
 ) -> Ported:
     """As :func:`port`, with the module, the calls without a counterpart and, with ``check``, the verdict of a check."""
+    from ..core.author import import_path
     from ..core.errors import UsageError
     from .given import checked_inputs
     from .origin import Origin
@@ -189,20 +190,21 @@ def ported(
     tell, phase = progress or untold, "importing and making the module"
     tell(phase, 0, 1)
     found = Origin.find(target, dict(arguments or {}))
-    module = found.make()
-    tell(phase, 1, 1)
-    given = checked_inputs(module, inputs, dict(dims or {}))
-    for key, each in given.inputs.items():
-        if callable(each.sample):
-            raise UsageError(
-                f"the sample of input {key!r} is a function, which a text cannot hold: give (low, high), and write "
-                "sample=FUNCTION into the file that is written, or use td.from_module"
-            )
-    trace = traced_at_all_sizes(module, given, tell)
-    trace.constants.update(found.drawn(module, trace.weights.values()))
-    trace.name_outputs(outputs)
-    written = File(found, trace, given, name, file, weights)
-    text, judged = finished(written.text(), written, module, checked=check, tell=tell)
-    trace.remarks += written.unrolled()
-    conditions = [f"{each.text} ({each.place})" for each in trace.requirements]
-    return Ported(text, written.name, written.missing, module, trace.remarks, conditions, judged, trace.constants)
+    with import_path(found.folder):
+        module = found.make()
+        tell(phase, 1, 1)
+        given = checked_inputs(module, inputs, dict(dims or {}))
+        for key, each in given.inputs.items():
+            if callable(each.sample):
+                raise UsageError(
+                    f"the sample of input {key!r} is a function, which a text cannot hold: give (low, high), and write "
+                    "sample=FUNCTION into the file that is written, or use td.from_module"
+                )
+        trace = traced_at_all_sizes(module, given, tell)
+        trace.constants.update(found.drawn(module, trace.weights.values()))
+        trace.name_outputs(outputs)
+        written = File(found, trace, given, name, file, weights)
+        text, judged = finished(written.text(), written, module, checked=check, tell=tell)
+        trace.remarks += written.unrolled()
+        conditions = [f"{each.text} ({each.place})" for each in trace.requirements]
+        return Ported(text, written.name, written.missing, module, trace.remarks, conditions, judged, trace.constants)

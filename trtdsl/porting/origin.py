@@ -5,14 +5,13 @@ from __future__ import annotations
 import importlib
 import inspect
 import keyword
-import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..core.author import authors_errors, load_module
+from ..core.author import authors_code, load_module
 from ..core.caller import to_write
 from ..core.errors import DefinitionError, UsageError, nearest
 from ..core.lazy import torch
@@ -60,17 +59,14 @@ class Origin:
                     + f" is for what can be imported: write a function without arguments in {path}"
                 )
             return Origin(_attribute(load_module(path), attribute, place), None, path, attribute, {})
-        sys.path.insert(0, os.getcwd())
         try:
-            with authors_errors(doing=f"importing {place}: "):
+            with authors_code(doing=f"importing {place}: ", folder=Path.cwd()):
                 found = importlib.import_module(place)
         except DefinitionError as error:
             cause = error.__cause__
             if isinstance(cause, ModuleNotFoundError) and place.startswith(str(cause.name)):
                 raise UsageError(f"no module {place!r}") from None
             raise
-        finally:
-            sys.path.remove(os.getcwd())
         return Origin(_attribute(found, attribute, place), place, None, attribute, arguments)
 
     @staticmethod
@@ -88,9 +84,14 @@ class Origin:
         file = Path(inspect.getfile(factory)) if module == "__main__" or module.startswith("trtdsl_file_") else None
         return Origin(factory, None if file else module, file, name, arguments)
 
+    @property
+    def folder(self) -> Path:
+        """The one whose modules can be imported while the module is made and run."""
+        return Path.cwd() if self.file is None else self.file.resolve().parent
+
     def make(self) -> torch.nn.Module:
         """The module, in evaluation mode. Raises DefinitionError with the author's line where that fails."""
-        with authors_errors(doing=f"making {self.attribute or self.file}: "):
+        with authors_code(doing=f"making {self.attribute or self.file}: "):
             module = self.factory(**self.arguments)
         if not isinstance(module, torch.nn.Module):
             raise UsageError(f"{self.attribute} makes a {type(module).__name__}, not a torch.nn.Module")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -55,8 +52,7 @@ def finished(
     shapes, phase = Shapes(), "defining what is written"
     tell(phase, 0, 1)
     try:
-        with _importable():
-            spec = executed(text, written.name, {"__file__": str(written.folder / "port.py")}, shapes.note)
+        spec = executed(text, written.name, {"__file__": str(written.folder / "port.py")}, shapes.note)
         weights = {**module.state_dict(), **written.trace.constants} if written.main.scoped else None
         spec = replace(spec, weights=weights, reference=lambda: copied(module), file=None)
         network = defined(spec, written.trace.refusal)
@@ -86,14 +82,3 @@ def _verdict(spec: NetworkSpec, network: Network, given: Given, tell: Progress) 
     count = len(report.sizes)
     sizes = f"at {count} sets of sizes" if count > 1 else "at its sizes"
     return Verdict(f"checked: it equals the module {sizes}", True, exit_codes.FINE, report)
-
-
-@contextlib.contextmanager
-def _importable() -> Any:
-    """The working directory can be imported from meanwhile, as where the module was found."""
-    sys.path.insert(0, os.getcwd())
-    try:
-        yield
-    finally:
-        with contextlib.suppress(ValueError):
-            sys.path.remove(os.getcwd())

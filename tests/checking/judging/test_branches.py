@@ -1,5 +1,6 @@
 """Sizes on both sides of a reference's branches: every one that sizes of the ranges reach, and which none reaches."""
 
+import pytest
 import torch
 
 import trtdsl as td
@@ -45,6 +46,16 @@ def test_a_side_that_no_size_has_is_said():
     (line,) = found.unreached
     assert "test_branches.py" in line and line.endswith("no size of the ranges has B > 12")
     assert not found.further
+
+
+@pytest.mark.parametrize("raised", [ValueError, SystemExit])
+def test_a_side_that_raises_is_reached(raised):
+    def forward(x):
+        if x.shape[0] == 9:
+            raise raised
+        return x
+
+    assert [point["A"] for point in branches(forward).further] == [9]
 
 
 def test_a_module_that_reads_values_is_followed_so_far():

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...core.errors import Location, placed
+from ...core.errors import DefinitionError, Location, placed
 from ...core.lazy import np, torch
 from ...definition.network import Network
 from ...definition.spec.reference import call_reference
@@ -72,11 +72,17 @@ class Branches:
     def _asked_at(self, point: Point) -> list[Asked]:
         """What the reference compares at these sizes, in order."""
         symbols, feeds = _symbols(point), {}
-        with _silent(), self.copied() as module, torch.no_grad(), symbols.mode:
+        # Of a value that is asked for: what was asked before counts.
+        with (
+            contextlib.suppress(DefinitionError),
+            _silent(),
+            self.copied() as module,
+            torch.no_grad(),
+            symbols.mode,
+        ):
             for name, tensor in self.network.inputs.items():
                 feeds[name] = torch.empty([value(size, symbols.sizes) for size in tensor.shape], dtype=tensor.dtype)
-            with contextlib.suppress(Exception):  # of a value that is asked for: what was asked before counts
-                call_reference(module, feeds)
+            call_reference(module, feeds)
         found = []
         for guard in symbols.shapes.guards:
             place: Any = getattr(getattr(guard, "sloc", None), "framework_loc", None)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
+from ...core.author import authors_code
+from ...core.errors import told
 from ...core.lazy import torch
 from ...core.tensors.exact import Exact, Seen
 from ...definition.spec.reference import call_reference
@@ -21,7 +24,8 @@ class Reference:
 
     It runs with exact values beside its own, where it runs with these. ``notes`` lists what it changes. Such changes
     are undone before the next call and never reach the network. ``precision`` is autocast's, ``working`` the one that
-    the network that it judges computes in.
+    the network that it judges computes in, ``folder`` the one whose modules it can import. What it raises becomes a
+    DefinitionError with its author's line.
     """
 
     def __init__(
@@ -30,10 +34,13 @@ class Reference:
         precision: torch.dtype | None,
         exact: Exact,
         working: torch.dtype | None = None,
+        folder: Path | None = None,
     ):
         with exact:
             self.module = make()
-        self.precision, self.exact, self.working = precision, exact, working
+        self.precision, self.exact, self.working, self.folder = precision, exact, working, folder
+        self.at = ""
+        """The sizes, for what is said where it fails."""
         self.notes: dict[str, None] = {}
         self.not_exact: str | None = None
         """Why it does not run in exact arithmetic, where it does not."""
@@ -57,6 +64,7 @@ class Reference:
         exact, failed = self.exact, None
         called = self._called if recording is None else recording.around(self._called)
         with (
+            authors_code(self.module.forward, f"the reference fails{self.at}: ", self.folder),
             _copied(self.module, self._note) as module,
             _as_written(self.asked, recording),
             torch.autocast("cpu", self.precision, enabled=self.precision is not None),
@@ -71,17 +79,18 @@ class Reference:
                         with exact, nullcontext() if noise is None else exact.noisy(*noise):
                             return called(module, feeds)
                     except Exception as error:  # of an operator that takes plain tensors alone, or of the author's code
-                        text = str(error).splitlines()[0] if str(error) else ""
-                        failed = f"{type(error).__name__}: {text}".strip(": ")
+                        failed = told(error).splitlines()[0].removesuffix(": ")
                     finally:
                         exact.alone, exact.complete, exact.seen = False, False, None
             returned = called(module, feeds)
             self.not_exact = self.not_exact or failed
             return returned
 
-    def copied(self) -> Any:
-        """A context with the module as it was made, which may be changed."""
-        return _copied(self.module, lambda text: None)
+    @contextmanager
+    def copied(self) -> Iterator[torch.nn.Module]:
+        """A context with the module as it was made, which may be changed; what is raised is the author's error."""
+        with authors_code(self.module.forward, folder=self.folder), _copied(self.module, lambda text: None) as module:
+            yield module
 
     def _called(self, module: torch.nn.Module, feeds: Feeds) -> Any:
         copies = {name: feed.clone() for name, feed in feeds.items()}

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ...core.author import authors_errors, import_path, load_module
+from ...core.author import authors_code, load_module
 from ...core.errors import DefinitionError, UsageError, nearest
 from ...core.files.names import LONGEST, is_file
 from ..settings import place_of, read_settings, returns_a_network
@@ -73,7 +73,7 @@ def _made(path: Path, name: str, maker: Callable[..., Any], given: Mapping[str, 
         settings = read_settings(maker, given)
     except UsageError as error:
         raise UsageError(f"{path}:{name}: {error.message}") from None
-    with import_path(path.resolve().parent), authors_errors(maker):
+    with authors_code(maker, folder=path.resolve().parent):
         spec = maker(**settings)
     if not isinstance(spec, NetworkSpec):
         raise DefinitionError(

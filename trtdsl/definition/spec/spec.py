@@ -12,7 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ...core.author import authors_errors, import_path, load_module, without_values
+from ...core.author import authors_code, load_module, without_values
 from ...core.backend import Backend, get_backend
 from ...core.caller import to_write
 from ...core.dtypes import dtype_name
@@ -142,7 +142,7 @@ class NetworkSpec:
                         made = self.reference_buffers()
                         opened.add_buffers({name: made[name] for name in made if name not in self.constants})
             inputs = self._with_dims(replaced)
-            with unrounded, network.current(), import_path(self._folder), authors_errors(self.function):
+            with unrounded, network.current(), authors_code(self.function, folder=self._folder):
                 with network.operation("input", location=self._place):  # of what is added here, whoever called define
                     tensors = [network.add_input(name, spec) for name, spec in inputs.items()]
                 arguments = [*tensors, *([Scope(network, opened)] if opened is not None else [])]
@@ -226,7 +226,7 @@ class NetworkSpec:
         """The files that it is made and checked from, each with what it is: no command writes over one of these."""
         reference = self.reference
         if isinstance(reference, str):
-            reference = (Path() if self.file is None else self.file.parent) / reference.rpartition(":")[0]
+            reference = self._reference_file(reference)
         elif reference is not None:
             reference = getattr(sys.modules.get(getattr(reference, "__module__", None) or ""), "__file__", None)
         paths = [getattr(given, "path", given) for given in (weights, self.weights)]
@@ -265,9 +265,8 @@ class NetworkSpec:
         if callable(self.reference):
             return self.reference
         if "reference" not in self._state:
-            file, _, attribute = self.reference.rpartition(":")
-            path = Path(file) if self.file is None else self.file.parent / file
-            if not file or not path.is_file():
+            path, attribute = self._reference_file(self.reference), self.reference.rpartition(":")[2]
+            if not path.is_file():
                 raise UsageError(f"{self.name}: the reference {self.reference!r} must be FILE.py:CLASS; no file {path}")
             read = read_file(path)
             module = load_module(path)
@@ -291,6 +290,16 @@ class NetworkSpec:
         """Whether the file of a reference that was imported already is still the one that was imported."""
         path, read = self._state.get("reference_read", (None, b""))
         return path is None or (is_file(path) and read_file(path) == read)
+
+    @property
+    def reference_folder(self) -> Path | None:
+        """The one whose modules the reference can import: that of its own file, or of the network's."""
+        if not isinstance(self.reference, str):
+            return self._folder
+        return self._reference_file(self.reference).resolve().parent
+
+    def _reference_file(self, reference: str) -> Path:
+        return (Path() if self.file is None else self.file.parent) / reference.rpartition(":")[0]
 
     def _ask_for_reference(self) -> str:
         return to_write("give td.check or @td.network its reference=", "give @td.network(reference=…) one in its file")
@@ -317,7 +326,7 @@ class NetworkSpec:
         What goes wrong in making it, or with it inside the block, is the author's error.
         """
         make = self.reference_class()
-        with authors_errors(self.function, "the reference cannot be made: "):
+        with authors_code(self.function, "the reference cannot be made: ", self.reference_folder):
             try:
                 with contextlib.nullcontext() if values else without_values():
                     module = make()

@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any
 
 from ...core.dtypes import dtype_name
-from ...core.errors import DefinitionError, Location, TrtdslError, UnsupportedError
+from ...core.errors import DefinitionError, Location, TrtdslError, UnsupportedError, told
 from ...core.lazy import torch
 from ...definition.spec.reference import call_reference
 from ..calls import Call, Helper, Op, SizeOf, Value, Weight, leaves, made_by, rebuilt
@@ -72,7 +72,7 @@ class Recorder:
             if self.failure is None:
                 return returned
             raise self.failure  # which the module's own try statement has caught
-        except TrtdslError:
+        except (TrtdslError, KeyboardInterrupt):
             raise
         except (DataDependentOutputException, DynamicOutputShapeException) as error:
             location = self.place or place_of(error)
@@ -83,11 +83,11 @@ class Recorder:
                 "module, or write this part by hand (td.cond, td.while_loop, F.where)",
                 location=location,
             ) from error
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             if transforms(error):
                 raise UnsupportedError(TRANSFORMS, location=place_of(error)) from error
-            text = str(error).split("\nWhile executing")[0] + hooks_of(module)
-            raise DefinitionError(f"forward fails: {type(error).__name__}: {text}", location=place_of(error)) from error
+            text = told(error).split("\nWhile executing")[0] + hooks_of(module)
+            raise DefinitionError(f"forward fails: {text}", location=place_of(error)) from error
 
     # -- modules -----------------------------------------------------------------------------------------------------
 
