@@ -167,6 +167,11 @@ def good():
         ({"budget": {"logits": 40}}, "there is no output 'logits'"),
         ({"budget": -3}, "decibels above 0"),
         ({"budget": "x", "metric": lambda got, exact: 1.0}, "the least that it may be"),
+        (
+            {"budget": 0.5, "metric": lambda got, exact: "x"},
+            "test_find_precision.py:.* a metric gives a number, not 'x'",
+        ),
+        ({"budget": 0.5, "metric": lambda got, exact: got["y"]}, "a metric gives a number, not tensor"),
         ({"budget": 2.0, "metric": lambda got, exact: 1.0}, "float32 itself misses the budget"),
         ({"device": "rtx-9"}, "no device"),
         ({"allow": "int3"}, "precision is"),

@@ -15,6 +15,7 @@ from ..checking.buildable import refuse_obstacles
 from ..checking.judging.quality import SQNR, Outputs, Quality, as_budget, decibels
 from ..checking.recording import Assignment, Group, Recording
 from ..checking.saved import given_feeds, sizes_of
+from ..core.author import authors_code
 from ..core.backend import Backend, get_backend
 from ..core.cancel import cancellable, untold
 from ..core.dtypes import dtype_name
@@ -295,10 +296,18 @@ def _enough(metric: Metric, recording: Recording, least: float) -> Callable[[Seq
     """Whether the mean of a metric over the samples is at least so much."""
 
     def enough(got: Sequence[Outputs]) -> bool:
-        values = [float(metric(each, truth)) for each, truth in zip(got, recording.truth, strict=True)]
+        with authors_code(metric, "the metric fails: "):
+            values = [_number(metric(each, truth)) for each, truth in zip(got, recording.truth, strict=True)]
         return sum(values) / len(values) >= least
 
     return enough
+
+
+def _number(given: Any) -> float:
+    try:
+        return float(given)
+    except (TypeError, ValueError, RuntimeError):  # of a tensor of several elements
+        raise UsageError(f"a metric gives a number, not {given!r:.60}") from None
 
 
 def _scale(network: Network, feeds: Mapping[str, torch.Tensor]) -> float:

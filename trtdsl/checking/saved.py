@@ -21,7 +21,7 @@ from ..core.tensors.exact import Exact
 from ..definition.network import Network
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights.source import Weights
-from ..interpreter.feeds import read_array
+from ..interpreter.feeds import as_tensor, read_array
 from ..interpreter.interpret import dims_of
 from .coverage import working_precision
 from .judging.evidence import Evidence, Rules
@@ -207,10 +207,7 @@ def _as_tensors(network: Network, feeds: Feeds) -> dict[str, torch.Tensor]:
     for name, feed in feeds.items():
         if isinstance(feed, (str, os.PathLike)):
             feed = read_array(name, feed)
-        try:
-            tensors[name] = torch.as_tensor(feed).detach().cpu().clone()
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise FeedError(f"input {name!r} cannot be read as a tensor: {error}") from None
+        tensors[name] = as_tensor(name, feed).clone()
     return tensors
 
 

@@ -15,6 +15,9 @@ PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 """The folder of trtdsl: the author's code is what lies outside of it."""
 
 
+UNPRINTED = "\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff"
+"""Characters of a pattern that TensorRT cuts a name at, that a terminal obeys, or that nobody sees."""
+UNSHOWN = re.compile(rf"(?![\t\n])[{UNPRINTED}]")
 ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 """What terminals take for colours and the like."""
 
@@ -32,6 +35,15 @@ class Location(NamedTuple):
     def short(self) -> str:
         """With the file's last folder alone, as a layer's metadata has it: the same on every machine."""
         return f"{_last_two(shown_file(self.file))}:{self.line}"
+
+
+def shown(text: str) -> str:
+    """Text from outside as it may be printed: a terminal would obey its control characters.
+
+    >>> shown("a\\x1b[2Jb")
+    'a?[2Jb'
+    """
+    return UNSHOWN.sub("?", text)
 
 
 def placed(location: Location | None, text: str) -> str:
@@ -123,7 +135,7 @@ class TrtdslError(Exception):
         cls.exit_code, cls.code = cls.exit_code if exit_code is None else exit_code, code or cls.code
 
     def __init__(self, message: str, *, location: Location | None = None):
-        message = ESCAPES.sub("", message) if "\x1b" in message else message  # torch colours some of its own
+        message = shown(ESCAPES.sub("", message))  # torch colours some of its own
         if len(message) > LONGEST:  # a value of the caller's, such as an engine's bytes
             message = f"{message[: LONGEST // 2]} … {message[-LONGEST // 2 :]}"
         super().__init__(message)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import time
 from collections.abc import Iterable
 from typing import Any
 
 from ..core.cancel import PRESSED
-from ..core.files.names import UNPRINTED
-
-UNSHOWN = re.compile(rf"(?![\t\n])[{UNPRINTED}]")
+from ..core.errors import shown
 
 
 def print_line(text: str) -> None:
@@ -48,15 +45,6 @@ def print_error(text: str) -> None:
     from rich.text import Text
 
     terminal(stderr=True).print(Text.assemble(("error: ", "bold red"), shown(text)), soft_wrap=True)
-
-
-def shown(text: str) -> str:
-    """Text from a file as it may be printed: a terminal would obey its control characters.
-
-    >>> shown("a\\x1b[2Jb")
-    'a?[2Jb'
-    """
-    return UNSHOWN.sub("?", text)
 
 
 def shortened(path: object) -> str:

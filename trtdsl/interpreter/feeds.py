@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike, fspath
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from ..core.author import authors_code
 from ..core.dtypes import as_dtype, dtype_name
@@ -209,6 +209,21 @@ def _from_file(name: str, file: str | PathLike[str], shape: tuple[int, ...], dty
                 raise FeedError(f"the sample of input {name!r}, {fspath(file)}, is empty")
             tensor = tensor.index_select(axis, torch.arange(size) % tensor.shape[axis])
     return tensor.contiguous()
+
+
+def by_name(feeds: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The feeds themselves. FeedError for what is no mapping."""
+    if not isinstance(feeds, Mapping):
+        raise FeedError(f"feeds are a mapping from the inputs' names to arrays, not {type(feeds).__name__}")
+    return feeds
+
+
+def as_tensor(name: str, feed: Any) -> torch.Tensor:
+    """A feed on the CPU. FeedError for what is no array."""
+    try:
+        return torch.as_tensor(feed).detach().cpu()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise FeedError(f"input {name!r} cannot be read as a tensor: {error}") from None
 
 
 DTYPES = ("<f4", "<f2", "<i4", "<i8", "|i1", "|u1", "|b1", "<f8")

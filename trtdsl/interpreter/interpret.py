@@ -19,6 +19,7 @@ from ..layers.evaluation import Evaluate, Meeting, Node, kind, storage
 from ..layers.region import Region, partition
 from ..sizes.shape import linear, shape_text
 from ..sizes.size import value
+from .feeds import by_name
 
 Keep = Collection[str] | Literal["all"] | None
 Feeds = Mapping[str, Any]
@@ -177,7 +178,7 @@ class Interpreter:
         kept = self._kept(keep)
         state = _State(self, frozenset(kept.values()), observe)
         states = [state if each is self else _State(each, frozenset(), None) for each in self.ranks]
-        for each, parts in zip(states, self._shared_out(feeds), strict=True):
+        for each, parts in zip(states, self._shared_out(by_name(feeds)), strict=True):
             for name, tensor in each.interpreter._check_feeds(parts).items():
                 each.values[each.interpreter.slots[name]] = tensor
         with torch.no_grad():

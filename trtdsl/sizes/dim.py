@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,7 +21,7 @@ class Dim(Size, Atom):
 
     The name alone (``"T"``) stands for a Dim whose range is given when the network is built (``--dim T=1:4:16``).
 
-    Raises UsageError unless ``0 <= min <= opt <= max``.
+    Raises UsageError unless these are whole numbers and ``0 <= min <= opt <= max``.
 
     >>> Dim("N", min=1, opt=4, max=16).range
     (1, 4, 16)
@@ -35,6 +36,11 @@ class Dim(Size, Atom):
             parts = zip(("min", "max") if len(sizes) == 2 else ("min", "opt", "max"), sizes, strict=False)
             written = ", ".join(f"{part}={size}" for part, size in parts)
             raise UsageError(f"the range of a dimension is given by name: td.Dim({name!r}, {written})")
+        try:
+            min, opt, max = (None if value is None else operator.index(value) for value in (min, opt, max))
+        except TypeError:
+            written = f"{min!r}, {opt!r}, {max!r}"
+            raise UsageError(f"dimension {name}: min, opt and max are whole numbers, not {written}") from None
         given = [value for value in (min, opt, max) if value is not None]
         if given and (min is None or max is None):
             raise UsageError(f"dimension {name}: give min and max together (and opt, or it is max)")

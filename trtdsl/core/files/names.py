@@ -6,10 +6,8 @@ import os
 import re
 from pathlib import Path
 
-from ..errors import UsageError
+from ..errors import UNPRINTED, UsageError
 
-UNPRINTED = "\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff"
-"""Characters of a pattern that TensorRT cuts a name at, that a terminal obeys, or that nobody sees."""
 LONGEST = 255  # bytes of a file's name that every file system here takes
 
 
@@ -55,6 +53,18 @@ def brief(text: str) -> str:
     True
     """
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def as_path(given: str | os.PathLike[str], what: str) -> Path:
+    """What is given as the name of a file. UsageError, saying ``what`` has it, for no such name.
+
+    >>> as_path("net.engine", "an engine").suffix
+    '.engine'
+    """
+    try:
+        return Path(given)
+    except TypeError:
+        raise UsageError(f"{what} is the name of a file, not {brief(repr(given))}") from None
 
 
 def is_file(path: str | os.PathLike[str]) -> bool:

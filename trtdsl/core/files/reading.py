@@ -13,7 +13,8 @@ from typing import Annotated, Any, BinaryIO, TypeVar
 
 import msgspec
 
-from .names import UNPRINTED, brief
+from ..errors import UNPRINTED
+from .names import brief
 
 T = TypeVar("T")
 Error = Callable[[str], Exception]

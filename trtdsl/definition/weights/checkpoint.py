@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from typing import IO, BinaryIO
 
 from ...core.dtypes import dtype_name
-from ...core.errors import UsageError, WeightsDamagedError, WeightsError
-from ...core.files.names import UNPRINTED
+from ...core.errors import UNPRINTED, UsageError, WeightsDamagedError, WeightsError
 from ...core.files.reading import open_regular
 from ...core.files.writing import Kind, check_writable, write_atomically
 from ...core.lazy import torch

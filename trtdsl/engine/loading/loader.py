@@ -40,6 +40,7 @@ from ...core.errors import (
     VersionMismatchError,
     WrongProductError,
 )
+from ...core.files.names import as_path
 from ...core.files.reading import read_file
 from ...core.files.writing import Kind
 from .manifest import Manifest, read_manifest
@@ -200,7 +201,7 @@ def open_engine(
     Raises the errors of :func:`read_header`, :func:`choose_backend`, :func:`check_version`, :func:`judge`,
     :func:`check_plugins` and :func:`check_host_code`, ManifestMissingError and ManifestDamagedError.
     """
-    path = Path(path)
+    path = as_path(path, "an engine")
     data = read_engine_file(path)
     header = read_header(data, str(path))
     chosen = choose_backend(header.product, backend)

@@ -12,10 +12,11 @@ from typing import Any
 import torch
 
 from ...core.errors import EngineDamagedError, FeedNameError, UnevaluatedProgramError, UsageError
-from ...core.files.names import is_file
+from ...core.files.names import as_path, is_file
 from ...definition.network import Network
 from ...definition.spec.load import load_spec
 from ...definition.spec.spec import NetworkSpec
+from ...interpreter.feeds import as_tensor, by_name
 from ...programs.evaluation.built_here import is_known
 from ...programs.evaluation.contents import Contents
 from ...programs.evaluation.evaluator import Observer, evaluate_program
@@ -95,7 +96,7 @@ def evaluator_of_plan(
 def _of_file(
     source: str | PathLike[str] | bytes, profile: int, trust: bool, observe: Observer | None, count: bool
 ) -> Evaluate:
-    path = None if isinstance(source, bytes) else Path(source)
+    path = None if isinstance(source, bytes) else as_path(source, "an engine")
     data = source if isinstance(source, bytes) else read_engine_file(Path(source))
     label = "the engine" if path is None else str(path)
     header, sha256 = read_header(data, label), hashlib.sha256(data).hexdigest()
@@ -134,10 +135,10 @@ def _evaluate(
     constants = contents.constants(text, texts.programs)
 
     def run(feeds: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-        tensors = {name: torch.as_tensor(feed).detach().cpu() for name, feed in feeds.items()}
+        tensors = {name: as_tensor(name, feed) for name, feed in by_name(feeds).items()}
         if given.named and tensors.keys() != given.named.keys():
             raise FeedNameError(
-                f"the engine has the inputs {', '.join(given.named)}, not {', '.join(tensors) or 'none'}"
+                f"the engine has the inputs {', '.join(given.named)}, not {', '.join(map(str, tensors)) or 'none'}"
             )
         at = replace(given, shapes={name: tuple(tensor.shape) for name, tensor in tensors.items()}, dims={})
         found = evaluate_program(text, contents, constants, sizes_at(text, at), tensors, observe, count)

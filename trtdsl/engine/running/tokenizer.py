@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ...core.errors import CorruptFileError, UsageError
-from ...core.files.names import UNPRINTED, is_file
+from ...core.errors import UNPRINTED, CorruptFileError, UsageError
+from ...core.files.names import is_file
 from ...core.files.reading import Count, as_struct, read_file, read_json
 
 TOKENIZER = "tokenizer.json"
