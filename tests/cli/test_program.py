@@ -2,7 +2,12 @@
 
 import json
 
+import numpy as np
 import pytest
+from typer.testing import CliRunner
+
+import trtdsl as td
+from trtdsl.cli.app import app
 
 
 @pytest.fixture
@@ -79,6 +84,74 @@ def test_an_engine_that_cannot_be_read_is_one_sentence(trtdsl, small, damage):
     done = trtdsl("inspect", "other.engine", "--program", code=code)
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_damaged_program_of_an_engine_alone_names_its_file(trtdsl, small):
+    trtdsl("build", "small.py", "--no-check")
+    data = bytearray((small / "small.engine").read_bytes())
+    place = data.index(b"descriptors {")
+    data[place + 13 : place + 20] = b" ts ts "
+    (small / "other.engine").write_bytes(data)
+    said = trtdsl("inspect", "other.engine", "--program", "--shape", "x=2,3,5,5", code=7).stderr
+    assert "where a statement begins\n  in other.engine\n" in said
+    with pytest.raises(td.CorruptFileError, match=r"\n  in other\.engine$"):
+        td.evaluate_engine("other.engine", {}, trust=True)
+
+
+def test_feeds_of_files_that_do_not_fit_name_their_files(trtdsl, small):
+    trtdsl("build", "small.py", "--no-check")
+    shape = (2, 3, 5, 5)
+    (small / "feeds").mkdir()
+    np.save(small / "feeds" / "x.npy", np.ones(shape, np.float16))
+    np.save(small / "none.npy", np.ones((0, *shape[1:]), np.float32))
+    np.save(small / "flat.npy", np.ones(3, np.float32))
+    for file in ("feeds/x.npy", "none.npy", "flat.npy"):
+        for command in (["check", "small.py", "--feed"], ["run", "small.engine", "--input"]):
+            assert f"\n  x is {file}\n" in trtdsl(*command, f"x={file}", code=2).stderr
+    assert (
+        "\n  x is none.npy" in trtdsl("compare", "small.py", "small.py", "--run", "--feed", "x=none.npy", code=2).stderr
+    )
+    said = trtdsl("check", "small.py", "--feed", "feeds", code=2).stderr
+    assert "'x' is float16, not float32\n  x is feeds/x.npy\n" in said
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ((b"(2, 3)", b"(2,-3)"), "its header is damaged: a size is negative"),
+        ((b"'shape'", b"'shap '"), "its header is damaged"),
+        ((b"{'descr'", b"[[[[[[[["), "its header is damaged"),
+        ((b"<f4", b"<q4"), "its header is damaged"),
+    ],
+)
+def test_a_damaged_header_of_an_array_is_one_sentence(trtdsl, small, change, reason):
+    np.save(small / "x.npy", np.ones((2, 3), np.float32))
+    (small / "x.npy").write_bytes((small / "x.npy").read_bytes().replace(*change))
+    said = trtdsl("check", "small.py", "--feed", "x=x.npy", code=2).stderr
+    assert said == f"error: input x: x.npy is not an array that can be fed: {reason}\n"
+
+
+LONG = "a" * 5_000
+OPERANDS = ("ij,jk->ik", "2,3", "3,4")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *[("check", "small.py", option, LONG) for option in ("--sizes", "--dim", "--set", "--on", "--feed")],
+        *[("check", "small.py", "--sizes", text) for text in (f"{LONG}=1", f"N={'1' * 5_000}")],
+        ("check", "small.py:" + LONG), ("inspect", "small.py", "--program", "--shape", LONG),
+        ("inspect", "small.py", "--sort", LONG), ("explain", "einsum", LONG, "2,3"),
+        ("explain", "einsum", *OPERANDS, "--order", LONG), ("explain", "einsum", *OPERANDS, "--order", f"0={LONG}"),
+        ("view", "small.py", "-o", LONG), ("compare", LONG, LONG),
+    ],
+)  # fmt: skip
+def test_a_long_argument_is_not_echoed_whole(small, monkeypatch, arguments):
+    monkeypatch.chdir(small)
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code in (2, 3), done.output
+    said = done.output.replace(" ", "")
+    assert len(done.output) < 1_000 and ("aaaa" in said or "1111" in said)
 
 
 def test_compare_run(trtdsl):

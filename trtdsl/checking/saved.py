@@ -13,7 +13,9 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from ..core.caller import option
-from ..core.errors import FeedError, TrtdslError, UsageError
+from ..core.dtypes import dtype_name
+from ..core.errors import FeedError, TrtdslError, UsageError, noted
+from ..core.files.names import is_folder
 from ..core.files.reading import Count, Text, as_struct, check_schema, parse_json
 from ..core.files.writing import Kind, Output, write_atomically
 from ..core.lazy import torch
@@ -21,7 +23,7 @@ from ..core.tensors.exact import Exact
 from ..definition.network import Network
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights.source import Weights
-from ..interpreter.feeds import as_tensor, read_array
+from ..interpreter.feeds import as_tensor, note_of_files, read_array
 from ..interpreter.interpret import dims_of
 from .coverage import working_precision
 from .judging.evidence import Evidence, Rules
@@ -208,11 +210,14 @@ def _as_tensors(network: Network, feeds: Feeds) -> dict[str, torch.Tensor]:
         if isinstance(feed, (str, os.PathLike)):
             feed = read_array(name, feed)
         tensors[name] = as_tensor(name, feed).clone()
+    if files := note_of_files(feeds):
+        with noted(FeedError, files):
+            sizes_of(network, tensors)
     return tensors
 
 
 def _in_folder(network: Network, folder: Path) -> list[Feeds]:
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise UsageError(f"there is no folder {folder} of feeds")
     folders = sorted(path for path in folder.iterdir() if path.is_dir()) or [folder]
     arrays = sorted(folder.glob("*.npy"))
@@ -234,6 +239,11 @@ def sizes_of(network: Network, feeds: Mapping[str, torch.Tensor]) -> dict[str, i
     for name in network.inputs:
         if name in feeds and feeds[name].ndim != len(network.inputs[name].shape):
             problems.append(f"{name!r} has shape {tuple(feeds[name].shape)}, not {network.inputs[name].shape}")
+    problems += [
+        f"{name!r} is {dtype_name(feed.dtype)}, not {dtype_name(network.inputs[name].dtype)}"
+        for name, feed in feeds.items()
+        if name in network.inputs and feed.dtype != network.inputs[name].dtype
+    ]
     if problems:
         raise FeedError("the feeds do not fit: " + "; ".join(problems))
     env = dims_of(network, {name: tuple(feed.shape) for name, feed in feeds.items()})

@@ -6,7 +6,8 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from . import exit_codes
@@ -116,8 +117,18 @@ def no_attribute(module: str, name: str, names: Iterable[str]) -> AttributeError
     return AttributeError(f"{module} has no {name!r}{nearest(name, names)}")
 
 
-LONGEST = 8_000
-"""Characters of a message."""
+LONGEST, WORD = 8_000, 400
+"""Characters of a message, and of a word in it, which may be an argument of the command line or a path."""
+
+
+def _shortened(message: str) -> str:
+    """A message without escapes, and with the middle of what is too long left out."""
+    message = shown(ESCAPES.sub("", message))  # torch colours some of its own
+    if len(message) > WORD:
+        message = re.sub(rf"\S{{{WORD},}}", lambda word: f"{word[0][:200]}...{word[0][-100:]}", message)
+    if len(message) > LONGEST:  # a value of the caller's, such as an engine's bytes
+        message = f"{message[: LONGEST // 2]} … {message[-LONGEST // 2 :]}"
+    return message
 
 
 class TrtdslError(Exception):
@@ -135,9 +146,7 @@ class TrtdslError(Exception):
         cls.exit_code, cls.code = cls.exit_code if exit_code is None else exit_code, code or cls.code
 
     def __init__(self, message: str, *, location: Location | None = None):
-        message = shown(ESCAPES.sub("", message))  # torch colours some of its own
-        if len(message) > LONGEST:  # a value of the caller's, such as an engine's bytes
-            message = f"{message[: LONGEST // 2]} … {message[-LONGEST // 2 :]}"
+        message = _shortened(message)
         super().__init__(message)
         self.message = message
         self.location = location
@@ -159,6 +168,23 @@ class TrtdslError(Exception):
         ]
         lines = [f"{shown_file(frame.filename)}:{frame.lineno}: {frame.line}" for frame in own]
         return [*lines, f"{type(self).__name__}: {self}"]
+
+
+@contextmanager
+def noted(kind: type[TrtdslError], note: str) -> Iterator[None]:
+    """Adds a line, unless it is empty, to errors of a kind that pass, such as the file that they are about.
+
+    >>> with noted(FeedError, "x is x.npy"):
+    ...     raise FeedError("'x' is float16, not float32")
+    Traceback (most recent call last):
+    trtdsl.core.errors.FeedError: 'x' is float16, not float32
+      x is x.npy
+    """
+    try:
+        yield
+    except kind as error:
+        error.context += [note] if note else []
+        raise
 
 
 class MismatchError(TrtdslError, exit_code=exit_codes.MISMATCH):

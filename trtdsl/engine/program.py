@@ -11,7 +11,7 @@ from typing import Any
 
 from ..core.backend import Backend, get_backend, has_cuda_device
 from ..core.cancel import Progress
-from ..core.errors import EngineDamagedError, UsageError, nearest
+from ..core.errors import EngineDamagedError, ProgramDamagedError, UsageError, nearest, noted
 from ..core.files.names import is_file
 from ..definition.network import Network
 from ..definition.spec.load import load_spec
@@ -89,7 +89,8 @@ def program(
         if _is_file(path, ".onnx"):
             return _of_onnx(path, at, get_backend(backend) if isinstance(backend, str | None) else backend, config)
         if not _is_file(path, ".py"):
-            return _of_engine(path, at)
+            with noted(ProgramDamagedError, f"in {path}"):
+                return _of_engine(path, at)
         source = load_spec(str(source))
     if isinstance(source, NetworkSpec):
         ranges |= {name: size for name, size in sizes.items() if _open(source, name)}

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ..core.backend import Backend
+from ..core.errors import FeedError, noted
 from ..core.files.names import file_name
 from ..core.files.writing import Kind, Output, Reads, check_writable, make_folder, write_all_atomically
 from ..core.lazy import np
-from ..interpreter.feeds import read_array
+from ..interpreter.feeds import note_of_files, read_array
 from .arrays import view
 from .engine import load_engine
 from .loading.loader import open_engine
@@ -48,7 +49,8 @@ def run_files(
     found = open_engine(engine, backend=backend, manifest=manifest, allow_host_code=allow_host_code)
     if found.manifest is not None:
         _outputs(Path(output), found.manifest.signature.outputs, reads)
-        found.manifest.signature.check({name: view(array) for name, array in arrays.items()})
+        with noted(FeedError, note_of_files(inputs)):
+            found.manifest.signature.check({name: view(array) for name, array in arrays.items()})
     loaded = load_engine(
         engine,
         backend=backend,
@@ -59,7 +61,8 @@ def run_files(
         allow_host_code=allow_host_code,
     )
     files = _outputs(Path(output), loaded.signature.outputs, reads)
-    results = loaded.run(arrays, outputs="numpy")
+    with noted(FeedError, note_of_files(inputs)):
+        results = loaded.run(arrays, outputs="numpy")
     write_all_atomically({files[name]: _npy(array) for name, array in results.items()})
     return {name: file.path for name, file in files.items()}
 

@@ -232,6 +232,11 @@ LONGEST_HEADER = 10_000
 """Bytes, which numpy reads without being told that a file is trusted."""
 
 
+def note_of_files(feeds: Mapping[str, object]) -> str:
+    """Which inputs are read from which files, as an error's note."""
+    return ", ".join(f"{name} is {fspath(feed)}" for name, feed in feeds.items() if isinstance(feed, (str, PathLike)))
+
+
 def read_array(name: str, path: str | PathLike[str]) -> np.ndarray:
     """The array in a .npy file. Raises UsageError for a file that is not there, FeedError for one that is no array."""
     if not is_file(path):
@@ -242,7 +247,7 @@ def read_array(name: str, path: str | PathLike[str]) -> np.ndarray:
             return np.lib.format.read_array(file, allow_pickle=False)
     except OSError as error:
         raise UsageError(f"input {name}: {fspath(path)} cannot be read: {error.strerror or error}") from None
-    except Exception as error:  # its header is Python text that numpy parses: there are many ways to be wrong
+    except Exception as error:
         reason = str(error).partition("\n")[0][:200]
         raise FeedError(f"input {name}: {fspath(path)} is not an array that can be fed: {reason}") from None
 
@@ -257,11 +262,18 @@ def _check_header(file: BinaryIO) -> None:
         raise ValueError(f"its header has {length:,} bytes")
     file.seek(8, os.SEEK_SET)
     reader = np.lib.format.read_array_header_1_0 if head[6] == 1 else np.lib.format.read_array_header_2_0
-    shape, _, dtype = reader(file)
+    try:
+        shape, _, dtype = reader(file)
+    except OSError:
+        raise
+    except Exception:  # it is Python text that numpy parses: there are many ways to be wrong
+        raise ValueError("its header is damaged") from None
+    if min(shape, default=0) < 0:
+        raise ValueError("its header is damaged: a size is negative")
     if dtype.fields or dtype.str not in DTYPES:
         raise ValueError("it has fields" if dtype.fields else f"its type is {dtype.str}")
     wanted, left = math.prod(shape) * dtype.itemsize, os.fstat(file.fileno()).st_size - file.tell()
-    if min(shape, default=0) < 0 or wanted != left:
+    if wanted != left:
         raise ValueError(f"it has {left:,} bytes of data, not the {wanted:,} of shape {shape}")
     file.seek(0, os.SEEK_SET)
 

@@ -143,3 +143,18 @@ def test_shards_of_eight_billion_parameters_are_opened_at_once(tmp_path):
     assert total > 7.9e9
     assert seconds < 2
     assert memory < 500_000  # KiB
+
+
+@pytest.mark.parametrize("twice", ["a", "shape", "__metadata__"])
+def test_a_header_that_repeats_a_name_is_refused(tmp_path, twice):
+    """As the C++ reader does, and where both entries are the same, too."""
+    entry = '{"dtype":"F32","shape":[1],"data_offsets":[0,4]}'
+    header = {
+        "a": f'{{"a":{entry},"a":{entry}}}',
+        "shape": f'{{"a":{entry[:-1]},"shape":[1]}}}}',
+        "__metadata__": f'{{"__metadata__":{{}},"__metadata__":{{}},"a":{entry}}}',
+    }[twice].encode()
+    file = tmp_path / "w.safetensors"
+    file.write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
+    with pytest.raises(td.CorruptFileError, match=r"w\.safetensors.*(repeats|duplicate)"):
+        Weights(file)

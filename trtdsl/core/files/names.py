@@ -67,6 +67,14 @@ def as_path(given: str | os.PathLike[str], what: str) -> Path:
         raise UsageError(f"{what} is the name of a file, not {brief(repr(given))}") from None
 
 
+def is_folder(path: str | os.PathLike[str]) -> bool:
+    """Whether there is such a folder; False also for a name that none can have."""
+    try:
+        return Path(path).is_dir()
+    except (OSError, ValueError):
+        return False
+
+
 def is_file(path: str | os.PathLike[str]) -> bool:
     """Whether there is such a file; False also for a name that no file can have."""
     try:

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import stat
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, BinaryIO, TypeVar
 
@@ -70,16 +71,27 @@ def read_json(path: str | os.PathLike[str], kind: str, error: Error) -> dict[str
     return parse_json(data, os.fspath(path), kind, error)
 
 
-def parse_json(data: bytes, label: str, kind: str, error: Error) -> dict[str, Any]:
-    """The object that a file holds. ``error`` where it holds none, or one that is nested too deeply."""
+def parse_json(data: bytes, label: str, kind: str, error: Error, *, strict: bool = False) -> dict[str, Any]:
+    """The object that a file holds. ``error`` where it holds none, or one that is nested too deeply; with ``strict``
+    also where an object has a name twice, of which JSON's reader keeps the last.
+    """
+    repeated: list[str] = []
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(found := dict(pairs)) < len(pairs):
+            repeated.extend(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        return found
+
     try:
-        facts = json.loads(data.decode("utf-8"))
+        facts = json.loads(data.decode("utf-8"), object_pairs_hook=once if strict else None)
         if HALF.search(data):
             json.dumps(facts, ensure_ascii=False).encode()  # raises for half of a surrogate pair
     except (ValueError, RecursionError):
         raise error(f"{label} is not JSON: it is damaged, or not a {kind}") from None
     if not isinstance(facts, dict):
         raise error(f"{label} is not a {kind}: the whole must be an object")
+    if repeated:
+        raise error(f"{label} is not a {kind}: {brief(repeated[0])!a} repeats")
     level: list[Any] = [facts]
     for _ in range(DEEPEST):
         inner = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, (dict, list))]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from ...core.errors import UsageError, WeightsDamagedError, WeightsError, nearest
-from ...core.files.names import file_name, is_file
+from ...core.files.names import file_name, is_file, is_folder
 from ...core.files.reading import LARGEST, Count, Text, as_struct, parse_json, read_file
 from ...core.files.snapshot import Snapshot
 from ...core.lazy import torch
@@ -117,18 +117,11 @@ def weights_files(path: str | os.PathLike[str]) -> list[Path]:
     Raises WeightsError for a folder without weights and for an index that cannot be read or names other folders' files.
     """
     path = Path(path)
-    if _is_folder(path):
+    if is_folder(path):
         path = _in_folder(path)
     if path.suffix != ".json":
         return [path]
     return [path, *(path.parent / name for name in dict.fromkeys(_weight_map(path).values()))]
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except (OSError, ValueError):  # a name that no file can have
-        return False
 
 
 def _in_folder(folder: Path) -> Path:
@@ -166,7 +159,7 @@ def _weight_map(path: Path) -> dict[str, str]:
 
 def open_files(path: Path) -> list[WeightsFile]:
     """The files that a path names, each with those of its tensors that are taken from it."""
-    if _is_folder(path):
+    if is_folder(path):
         path = _in_folder(path)
     if path.suffix != ".json":
         snapshot = _opened(path)
@@ -234,7 +227,7 @@ def _header(snapshot: Snapshot) -> Header:
     """The header of a file that safetensors has taken: its length in 8 bytes, then JSON."""
     label = f"the header of {snapshot.path}"
     length = int.from_bytes(snapshot.read(8, 0), "little")
-    facts = parse_json(snapshot.read(length, 8), label, "safetensors file's", WeightsDamagedError)
+    facts = parse_json(snapshot.read(length, 8), label, "safetensors file's", WeightsDamagedError, strict=True)
     metadata = facts.pop("__metadata__", None)
     if metadata is not None:
         as_struct(metadata, dict[str, str], f"{label}: its metadata", WeightsDamagedError)

@@ -11,14 +11,14 @@ from typing import Any
 import torch
 
 from ...core.dtypes import as_dtype
-from ...core.errors import UsageError
+from ...core.errors import UsageError, noted
 from ...core.files.names import is_file
 from ...definition.input import Input
 from ...definition.network import Network
 from ...definition.spec.load import load_spec
 from ...definition.spec.opened import NetworkLike
 from ...definition.spec.spec import NetworkSpec
-from ...interpreter.feeds import draw_feeds, read_array
+from ...interpreter.feeds import draw_feeds, note_of_files, read_array
 from ..loading.manifest import Manifest, manifest_path, read_manifest
 from ..program import given_of_manifest
 from .evaluate import evaluator_of
@@ -101,7 +101,8 @@ def compare_runs(
             f"they are no engines of one network: inputs {', '.join(inputs[0])}, and {', '.join(inputs[1])}"
         )
     given = _given(feeds) if feeds is not None else _drawn(sides, samples or {}, dims or {}, seed)
-    found = [side.run(given) for side in sides]
+    with noted(UsageError, note_of_files(feeds or {})):
+        found = [side.run(given) for side in sides]
     if found[0].keys() != found[1].keys():
         raise UsageError(
             f"they are no engines of one network: outputs {', '.join(found[0])}, and {', '.join(found[1])}"

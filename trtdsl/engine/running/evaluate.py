@@ -11,7 +11,14 @@ from typing import Any
 
 import torch
 
-from ...core.errors import EngineDamagedError, FeedNameError, UnevaluatedProgramError, UsageError
+from ...core.errors import (
+    EngineDamagedError,
+    FeedNameError,
+    ProgramDamagedError,
+    UnevaluatedProgramError,
+    UsageError,
+    noted,
+)
 from ...core.files.names import as_path, is_file
 from ...definition.network import Network
 from ...definition.spec.load import load_spec
@@ -108,10 +115,11 @@ def _of_file(
             f"{label} was not built by trtdsl on this machine, and evaluating it compiles and runs the kernels in it: "
             "say trust=True (--trust) if you know who built it"
         )
-    texts = read_plan(data, header.product, header.version, label)
-    given = Given({}) if manifest is None else given_of_manifest(manifest, {}, profile)
-    ranks = {} if manifest is None else {name: len(tensor.shape) for name, tensor in manifest.outputs.items()}
-    return _evaluate(data, texts, given, ranks, profile, observe, count)
+    with noted(ProgramDamagedError, f"in {label}"):
+        texts = read_plan(data, header.product, header.version, label)
+        given = Given({}) if manifest is None else given_of_manifest(manifest, {}, profile)
+        ranks = {} if manifest is None else {name: len(tensor.shape) for name, tensor in manifest.outputs.items()}
+        return _evaluate(data, texts, given, ranks, profile, observe, count)
 
 
 def _evaluate(

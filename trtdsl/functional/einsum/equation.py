@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...core.files.names import brief
 from ..common import MAX_DIMS, DefinitionError, Shape, ShapeError, SizeLike, UnsupportedError, bounds, shape_text
 
 Labels = tuple[str, ...]
@@ -120,7 +121,7 @@ def expand(terms: Sequence[Labels], output: Labels | None, ranks: Sequence[int])
     expanded = []
     for index, (labels, rank) in enumerate(zip(terms, ranks, strict=True)):
         if labels.count(ELLIPSIS) > 1:
-            raise DefinitionError(f"operand {index} ({text(labels)}) has more than one ellipsis")
+            raise DefinitionError(f"operand {index} ({brief(text(labels))}) has more than one ellipsis")
         named = len(labels) - labels.count(ELLIPSIS)
         if named > rank or (named < rank and ELLIPSIS not in labels):
             raise DefinitionError(_rank_message(index, labels, named, rank))
@@ -152,9 +153,10 @@ def _at_most_eight(output: Labels) -> Labels:
 
 
 def _rank_message(index: int, labels: Labels, named: int, rank: int) -> str:
-    message = f"operand {index} ({text(labels)}) has {named} labels, but {rank} dimensions"
+    operand = f"operand {index} ({brief(text(labels))})"
+    message = f"{operand} has {named} labels, but {rank} dimensions"
     if ELLIPSIS in labels:
-        return f"operand {index} ({text(labels)}) has {named} labels beside the ellipsis, but only {rank} dimensions"
+        return f"{operand} has {named} labels beside the ellipsis, but only {rank} dimensions"
     return message + ("; F.einops_einsum reads long names" if named > rank else "; '...' stands for the others")
 
 
