@@ -11,80 +11,140 @@ engine writes in place. Two profiles, S = 1 and S up to ``prompt``, are decode a
 
 import importlib
 import importlib.util
-import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from msgspec import Meta, Struct
 
 import trtdsl as td
 import trtdsl.functional as F
 import trtdsl.layers as L
+from trtdsl.core.files.reading import as_struct, read_json
 
 GROUP = 128  # numbers of a row of weights that share a scale in int4
 FAMILIES = ("llama", "qwen2", "qwen3", "mistral")
-NUMBERS = ("hidden_size", "num_hidden_layers", "num_attention_heads", "rms_norm_eps", "vocab_size")
+Positive = Annotated[int, Meta(gt=0, lt=1 << 31)]
+Number = Annotated[float, Meta(gt=0, lt=1e30)]
 
 
-def read_config(folder: Path) -> dict[str, Any]:
+class Rope(Struct):
+    rope_theta: Number | None = None
+    rope_type: str | None = None
+    type: str | None = None
+    factor: Number | None = None
+    low_freq_factor: Number | None = None
+    high_freq_factor: Number | None = None
+    original_max_position_embeddings: Number | None = None
+
+
+class Config(Struct):
+    model_type: str
+    hidden_size: Positive
+    num_hidden_layers: Positive
+    num_attention_heads: Positive
+    rms_norm_eps: Number
+    vocab_size: Positive
+    num_key_value_heads: Positive | None = None
+    head_dim: Annotated[int, Meta(gt=0, multiple_of=2)] | None = None
+    rope_theta: Number = 10000.0
+    rope_parameters: Rope | None = None
+    rope_scaling: Rope | None = None
+    sliding_window: Positive | None = None
+    use_sliding_window: bool | None = None
+    max_window_layers: int = 28
+    layer_types: list[str] | None = None
+    attention_bias: bool | None = None
+    mlp_bias: bool | None = None
+    tie_word_embeddings: bool | None = None
+
+    @property
+    def width(self) -> int:
+        return self.head_dim or self.hidden_size // self.num_attention_heads
+
+    @property
+    def groups(self) -> int:
+        return self.num_key_value_heads or self.num_attention_heads
+
+
+def read_config(folder: Path) -> Config:
     path = folder / "config.json"
     if not path.is_file():
         raise td.UsageError(
             f"{folder} has no config.json: name the folder of a checkpoint, with its config and weights"
         )
-    try:
-        config: dict[str, Any] = dict(json.loads(path.read_text()))
-    except (ValueError, TypeError) as error:
-        raise td.UsageError(f"{path} is not the JSON of a config: {error}") from None
-    if config.get("model_type") not in FAMILIES:
-        raise td.UnsupportedError(f"{path} is of model_type {config.get('model_type')!r}, not of {', '.join(FAMILIES)}")
-    if lacking := [name for name in NUMBERS if not isinstance(config.get(name), (int, float))]:
-        raise td.UsageError(f"{path} has no number for {', '.join(lacking)}")
-    config["head_dim"] = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
-    return config
+    facts = read_json(path, "config", td.UsageError)
+    if facts.get("model_type") not in FAMILIES:
+        raise td.UnsupportedError(f"{path} is of model_type {facts.get('model_type')!r}, not of {', '.join(FAMILIES)}")
+    return as_struct(facts, Config, str(path), td.UsageError)
 
 
-def biased(config: dict[str, Any]) -> set[str]:
+def check_sizes(config: Config, weights: td.Weights, path: Path) -> None:
+    """UsageError for an entry that the tensors of the files contradict."""
+    shapes = weights.shapes
+    words, queries, keys = (
+        shapes.get(f"model.{name}.weight", ())
+        for name in ("embed_tokens", "layers.0.self_attn.q_proj", "layers.0.self_attn.k_proj")
+    )
+    layers = {name.split(".")[2] for name in shapes if name.startswith("model.layers.")}
+    sizes = {
+        "num_hidden_layers": (config.num_hidden_layers, (len(layers),)),
+        "layer_types": (len(config.layer_types or layers), (len(layers),)),
+        "vocab_size": (config.vocab_size, words[:1]),
+        "hidden_size": (config.hidden_size, words[1:]),
+        "num_attention_heads * head_dim": (config.num_attention_heads * config.width, queries[:1]),
+        "num_key_value_heads * head_dim": (config.groups * config.width, keys[:1]),
+    }
+    for entry, (said, held) in sizes.items():
+        if held not in ((), (said,)):
+            raise td.UsageError(f"{path}: {entry}: expected {held[0]}, which the weights have, not {said}")
+
+
+def biased(config: Config) -> set[str]:
     """The products that add a bias."""
-    if config["model_type"] == "qwen2":
+    if config.model_type == "qwen2":
         return {"q_proj", "k_proj", "v_proj"}
-    of_attention = ("q_proj", "k_proj", "v_proj", "o_proj") if config.get("attention_bias") else ()
-    return {*of_attention, *(("gate_proj", "up_proj", "down_proj") if config.get("mlp_bias") else ())}
+    of_attention = ("q_proj", "k_proj", "v_proj", "o_proj") if config.attention_bias else ()
+    return {*of_attention, *(("gate_proj", "up_proj", "down_proj") if config.mlp_bias else ())}
 
 
-def windows(config: dict[str, Any]) -> list[int | None]:
+def windows(config: Config) -> list[int | None]:
     """For each layer how many tokens back it looks, or None for all."""
-    window, count = config.get("sliding_window"), config["num_hidden_layers"]
-    if config["model_type"] == "llama" or (config["model_type"] != "mistral" and not config.get("use_sliding_window")):
+    window, count = config.sliding_window, config.num_hidden_layers
+    if config.model_type == "llama" or (config.model_type != "mistral" and not config.use_sliding_window):
         return [None] * count
-    if kinds := config.get("layer_types"):
-        return [window if kind == "sliding_attention" else None for kind in kinds]
-    first = 0 if config["model_type"] == "mistral" else config.get("max_window_layers", 28)
+    if config.layer_types:
+        return [window if kind == "sliding_attention" else None for kind in config.layer_types]
+    first = 0 if config.model_type == "mistral" else config.max_window_layers
     return [window if layer >= first else None for layer in range(count)]
 
 
-def frequencies(config: dict[str, Any]) -> torch.Tensor:
+TURNS = {
+    "default": (),
+    "linear": ("factor",),
+    "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
+}
+"""The kinds of rotary positions, and the numbers of each."""
+
+
+def frequencies(config: Config) -> torch.Tensor:
     """The angle that each pair of a head turns by from one token to the next."""
-    rope: dict[str, Any] = config.get("rope_parameters") or dict(config.get("rope_scaling") or {})
-    base: float = rope.get("rope_theta") or config.get("rope_theta", 10000.0)
-    kind = rope.get("rope_type", rope.get("type", "default"))
-    width: int = config["head_dim"]
-    plain: torch.Tensor = base ** -(torch.arange(0, width, 2) / width)
-    if kind == "default":
-        return plain
-    if kind == "linear":
-        return plain / rope["factor"]
+    rope, width = config.rope_parameters or config.rope_scaling or Rope(), config.width
+    kind = rope.rope_type or rope.type or "default"
+    if kind not in TURNS:
+        raise td.UnsupportedError(f"rotary positions of kind {kind!r}: {', '.join(TURNS)} are written here")
+    plain: torch.Tensor = (rope.rope_theta or config.rope_theta) ** -(torch.arange(0, width, 2) / width)
+    numbers = [getattr(rope, name) for name in TURNS[kind]]
+    if None in numbers:
+        raise td.UsageError(f"config.json: rope_parameters of kind {kind!r} have {', '.join(TURNS[kind])}")
     if kind != "llama3":
-        raise td.UnsupportedError(f"rotary positions of kind {kind!r}: default, linear and llama3 are written here")
-    low: float = rope["low_freq_factor"]
-    high: float = rope["high_freq_factor"]
-    turns: torch.Tensor = (
-        rope["original_max_position_embeddings"] * plain / (2 * math.pi)
-    )  # in the context of the first training
+        return plain / numbers[0] if numbers else plain
+    factor, low, high, context = numbers
+    turns: torch.Tensor = context * plain / (2 * math.pi)  # in the context of the first training
     share = ((turns - low) / (high - low)).clamp(0, 1)  # none of it is slowed down, where it turns often
-    return plain * share + plain / rope["factor"] * (1 - share)
+    return plain * share + plain / factor * (1 - share)
 
 
 def ones(shape: tuple[int, ...], _: torch.Generator) -> torch.Tensor:
@@ -156,9 +216,8 @@ def llama(
     int4: bool = False,
 ) -> td.NetworkSpec:
     config = read_config(folder)
-    layers, width, eps = config["num_hidden_layers"], config["head_dim"], config["rms_norm_eps"]
-    heads, groups = config["num_attention_heads"], config.get("num_key_value_heads") or config["num_attention_heads"]
-    views, scale, part = windows(config), width**-0.5, Part(rank, ranks, int4, biased(config))
+    layers, width, eps = config.num_hidden_layers, config.width, config.rms_norm_eps
+    heads, groups = config.num_attention_heads, config.groups
     if ranks < 1 or groups % ranks or heads % ranks:
         raise td.UsageError(f"{ranks} ranks do not share out {heads} heads and {groups} of keys and values")
     heads, groups = heads // ranks, groups // ranks
@@ -168,10 +227,13 @@ def llama(
 
     # A batch of one alone would be laid out otherwise in decode than in prefill, and each store weights of its own.
     N, S = td.Dim("N", min=1, opt=1, max=max(batch, 2)), td.Dim("S", min=1, opt=prompt, max=prompt)
-    dtype = td.Weights(folder).dtypes["model.embed_tokens.weight"]
+    weights = td.Weights(folder)
+    check_sizes(config, weights, folder / "config.json")
+    views, scale, part = windows(config), width**-0.5, Part(rank, ranks, int4, biased(config))
+    dtype = weights.dtypes["model.embed_tokens.weight"]
     cache = td.State((N, groups, capacity, width), dtype, sharded=1)
     names = [f"{kind}_{layer}" for layer in range(layers) for kind in ("keys", "values")]
-    tied = {"lm_head.weight": "model.embed_tokens.weight"} if config.get("tie_word_embeddings") else None
+    tied = {"lm_head.weight": "model.embed_tokens.weight"} if config.tie_word_embeddings else None
 
     def attention(
         x: td.Tensor,
@@ -189,7 +251,7 @@ def llama(
             part.columns(normed, w, name).view(n, s, count, width)
             for name, count in (("q_proj", heads), ("k_proj", groups), ("v_proj", groups))
         )
-        if config["model_type"] == "qwen3":
+        if config.model_type == "qwen3":
             squares = F.cat([q, k], 2).to(torch.float32).square().mean(-1, keepdim=True)  # of both in one launch
             scales = (squares + eps).rsqrt().split([heads, groups], 2)
             q, k = (
@@ -213,7 +275,7 @@ def llama(
 
     @td.network(
         inputs={
-            "tokens": td.Input((N, S), "int64", sample=(0, config["vocab_size"])),
+            "tokens": td.Input((N, S), "int64", sample=(0, config.vocab_size)),
             "starts": td.Input((N,), "int32", sample=(0, capacity - prompt + 1)),
             "lengths": td.Input((N,), "int32", sample=ones),
             **dict.fromkeys(names, cache),

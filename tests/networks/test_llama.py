@@ -1,6 +1,7 @@
 """Checkpoints of four families in small: equal to transformers, one step and a whole generated text."""
 
 import json
+import math
 import resource
 import time
 from dataclasses import replace
@@ -148,13 +149,68 @@ def test_what_is_no_checkpoint_is_refused(tmp_path):
         with pytest.raises(td.UsageError, match=f"no more than the capacity of 4, not {prompt}"):
             td.load_spec(str(FILE), {"folder": tmp_path, "capacity": capacity, "prompt": prompt})
     for text, message in (
-        ("{", "is not the JSON of a config"),
-        ("[1]", "is not the JSON of a config"),
-        ('{"model_type": "llama", "vocab_size": 9}', "has no number for hidden_size, num_hidden_layers"),
+        ("{", "config.json is not JSON: it is damaged, or not a config"),
+        ("[" * 200_000, "config.json is not JSON: it is damaged, or not a config"),
+        ("[1]", "config.json is not a config: the whole must be an object"),
+        ('{"model_type": "llama", "vocab_size": 9}', "config.json: object missing required field hidden_size"),
     ):
         (tmp_path / "config.json").write_text(text)
         with pytest.raises(td.UsageError, match=message):
             spec_of(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("qwen3")
+    save_zeros("qwen3", folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ({"num_hidden_layers": 100_000}, "num_hidden_layers: expected 2, which the weights have, not 100000"),
+        ({"num_hidden_layers": 0}, "num_hidden_layers: expected int >= 1"),
+        ({"num_hidden_layers": True}, "num_hidden_layers: expected int, got bool"),
+        ({"num_attention_heads": 0}, "num_attention_heads: expected int >= 1"),
+        ({"num_attention_heads": 3}, "num_attention_heads * head_dim: expected 32, which the weights have, not 24"),
+        ({"num_key_value_heads": 0}, "num_key_value_heads: expected int >= 1"),
+        ({"num_key_value_heads": 3}, "num_key_value_heads * head_dim: expected 16, which the weights have, not 24"),
+        ({"head_dim": 7}, "head_dim: expected int that's a multiple of 2"),
+        ({"head_dim": 6}, "num_attention_heads * head_dim: expected 32, which the weights have, not 24"),
+        ({"hidden_size": 0}, "hidden_size: expected int >= 1"),
+        ({"hidden_size": 64}, "hidden_size: expected 32, which the weights have, not 64"),
+        ({"vocab_size": 41}, "vocab_size: expected 40, which the weights have, not 41"),
+        ({"layer_types": ["full_attention"]}, "layer_types: expected 2, which the weights have, not 1"),
+        ({"rope_parameters": [1]}, "rope_parameters: expected object | null, got array"),
+        ({"rope_theta": math.nan}, "rope_theta: expected float > 0"),
+        ({"rope_theta": math.inf}, "rope_theta: expected float < 1e+30"),
+        ({"rope_theta": 0}, "rope_theta: expected float > 0"),
+        ({"rope_parameters": {"rope_theta": math.nan}}, "rope_parameters.rope_theta: expected float > 0"),
+        ({"sliding_window": -1}, "sliding_window: expected int >= 1"),
+        ({"rms_norm_eps": -1}, "rms_norm_eps: expected float > 0"),
+    ],
+    ids=str,
+)
+def test_an_entry_of_the_config_that_cannot_be_is_named(checkpoint, tmp_path, entries, message):
+    for file in checkpoint.iterdir():
+        (tmp_path / file.name).symlink_to(file)
+    facts = json.loads((checkpoint / "config.json").read_text())
+    (tmp_path / "config.json").unlink()
+    (tmp_path / "config.json").write_text(json.dumps(facts | entries))
+    with pytest.raises(td.UsageError) as caught:
+        spec_of(tmp_path)
+    assert f"config.json: {message}" in caught.value.message and "\n" not in caught.value.message
+
+
+def test_numbers_of_rotary_positions_that_are_missing(tmp_path):
+    save_zeros("llama", tmp_path, rope_parameters={"rope_type": "default"})
+    facts = json.loads((tmp_path / "config.json").read_text())
+    for kind, names in (("llama3", "factor, low_freq_factor, high_freq_factor"), ("linear", "factor")):
+        facts["rope_parameters"] = {"rope_type": kind, "rope_theta": 500.0}
+        (tmp_path / "config.json").write_text(json.dumps(facts))
+        with pytest.raises(td.UsageError, match=f"config.json: rope_parameters of kind '{kind}' have {names}"):
+            replace(spec_of(tmp_path), reference=None).define()
 
 
 @pytest.mark.parametrize(
