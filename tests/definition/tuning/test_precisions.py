@@ -172,7 +172,7 @@ def test_calls_in_a_loop_keep_what_they_are_given():
         return {"y": last + 1}
 
     sites = loop.define(precision=Precisions({})).policy.calls.sites
-    assert [site.key.function for site in sites] == ["mul", "mul", "add"]
+    assert [site.key.function for site in sites] == ["mul", "mul", "scan", "add"]
     network = loop.define(precision=Precisions({site.key: "float16" for site in sites}))
     feeds = {"x": torch.arange(12.0).reshape(4, 3)}
     assert torch.equal(td.interpret(network, feeds)["y"], td.interpret(loop.define(), feeds)["y"])
