@@ -10,7 +10,7 @@ from ..core.backend import Backend
 from ..core.tensors.exact import unpacked
 from ..definition.network import Operand
 from ..definition.operation import operation, require_network
-from .common import Tensor, UnsupportedError, as_dtype, dtype_name, np, torch
+from .common import Tensor, UnsupportedError, dtype_name, np, torch
 from .evaluation import Evaluate, Node, evaluates, storage
 
 
@@ -99,7 +99,7 @@ def _constant(node: Node) -> Evaluate:
     """A view of the network's memory; int4 comes unpacked as int8 values, and fp4 as float32 values."""
     weights = node.layer.weights
     value = read_weights(node.backend, weights, tuple(node.layer.shape), node.logical_dtype)
-    if node.logical_dtype != as_dtype("int4") or isinstance(weights, Values):
+    if dtype_name(node.logical_dtype) != "int4" or isinstance(weights, Values):
         return lambda: value
     address = _header(weights).values
     return lambda: unpacked(value, address)

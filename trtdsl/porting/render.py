@@ -220,7 +220,7 @@ class Renderer:
         return self._operator(size.symbol, *size.operands)
 
 
-IN_A_ROUND = ("carry", "each")
+IN_A_ROUND = ("carry", "item")
 """What a round of td.scan gets."""
 
 

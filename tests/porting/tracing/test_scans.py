@@ -46,7 +46,7 @@ def test_a_list_of_as_many_tensors_as_there_are_rounds_is_refused_by_their_numbe
 
 def test_what_a_scan_looks_like(port):
     text = port(f"{MODULES}:Selective", SCANS["Selective"], dims={"N": 1, "T": (1, 5, 9)}).text
-    line = "    _, ys = td.scan(lambda carry, each: selective_step(carry, *each), state, (decay, given, c), dim=1)"
+    line = "    _, ys = td.scan(lambda carry, item: selective_step(carry, *item), state, (decay, given, c), dim=1)"
     assert line in text
     assert text.count("    return state, ys\n") == 1
 
