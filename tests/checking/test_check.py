@@ -172,7 +172,7 @@ class Model(torch.nn.Module):
 """
 NET = """\
 import trtdsl as td
-from models.late import Model
+from late_models.late import Model
 
 @td.network(inputs={{"x": td.Input((3,), sample=lambda *shape: __import__("drawn_beside").draw(*shape))}}, reference={})
 def net(x):
@@ -180,24 +180,24 @@ def net(x):
 """
 
 
-@pytest.mark.parametrize(("reference", "beside"), [("Model", "."), ("'models/late.py:Model'", "models")])
+@pytest.mark.parametrize(("reference", "beside"), [("Model", "."), ("'late_models/late.py:Model'", "late_models")])
 def test_a_reference_imports_what_lies_beside_its_file_when_it_is_made_and_run(tmp_path, reference, beside):
     """Beside the network's file where that imports the class, as its own imports do."""
     files = {
-        "models/late.py": LATE,
+        "late_models/late.py": LATE,
         "net.py": NET.format(reference),
         f"{beside}/made_beside.py": "SLOPE = 2\n",
         f"{beside}/run_beside.py": "def times(x, k):\n    return x * k\n",
         "drawn_beside.py": "import torch\n\ndef draw(shape, generator):\n    return torch.randn(shape)\n",
     }
-    (tmp_path / "models").mkdir()
+    (tmp_path / "late_models").mkdir()
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     path = list(sys.path)
     try:
         assert td.check(str(tmp_path / "net.py")).passed
     finally:
-        for name in ("models", "models.late", "made_beside", "run_beside", "drawn_beside"):
+        for name in ("late_models", "late_models.late", "made_beside", "run_beside", "drawn_beside"):
             sys.modules.pop(name, None)
     assert sys.path == path
 
