@@ -171,3 +171,28 @@ def test_a_loop_has_one_precision_for_all_calls_inside():
         products += {each.dtype for each in launches if each.kind == "product"}
         assert td.check(steps, precision=precision).passed
     assert products == ["float32", "float16"]
+
+
+def test_a_loop_over_constants_does_not_compute_as_the_loop_before_it():
+    """It takes no operand that has a precision, so no file names it."""
+    weight = torch.eye(4)
+
+    @td.network(inputs={"x": td.Input((3, 4))})
+    def two(x):
+        def step(h, part):
+            return F.linear(h, weight) + part, ()
+
+        first, _ = td.scan(step, x[0], x)
+        inside = []
+
+        def again(h, part):
+            inside.append(F.linear(h, weight).dtype)
+            return h + part, ()
+
+        td.scan(again, torch.zeros(4), torch.ones(3, 4))
+        assert inside == [torch.float32]
+        return {"y": first}
+
+    sites = two.define(precision=Precisions({})).policy.calls.sites
+    (loop,) = (site.key for site in sites if site.key.function == "scan")
+    two.define(precision=Precisions({loop: "float16"}))

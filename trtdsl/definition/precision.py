@@ -147,6 +147,9 @@ class Policy:
             call.precision = None
             return followed
         call.precision = None
+        control = function.__module__ == CONTROL
+        if control and not call.network.bodies:
+            self.inside = None  # another loop's
         if call.network.bodies and self.inside is not None and not self.blocks:
             call.site, low = self.inside
             if low != torch.float32:
@@ -155,7 +158,6 @@ class Policy:
         if not computed:
             return args, kwargs
         wanted, scales, dtype = None, (), ""
-        control = function.__module__ == CONTROL
         if control or not function.__module__.startswith(FOLLOWING):
             wanted = self.blocks[-1] if self.blocks else None
             if self.calls is not None and call.location is not None and not call.network.bodies:
