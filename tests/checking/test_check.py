@@ -300,6 +300,28 @@ def test_constants_of_a_reference_that_cannot_be_seen_may_have_been_rounded(make
     assert 1e-9 < greatest < 1e-7 and few
 
 
+@pytest.mark.parametrize(
+    ("reference", "network"),
+    [
+        (lambda x: x + torch.arange(4.0), lambda x: x + F.arange(4.0)),
+        (lambda x: TF.grid_sample(x, x[..., :2].tanh(), align_corners=False),
+         lambda x: F.grid_sample(x, F.tanh(x[..., :2]), align_corners=False)),
+        (lambda x: TF.scaled_dot_product_attention(x, x, x), lambda x: F.scaled_dot_product_attention(x, x, x)),
+    ],
+    ids=["arange", "grid_sample", "attention"],
+)  # fmt: skip
+def test_constants_that_a_lowering_makes_excuse_no_other(reference, network):
+    """An epsilon that is wrong by a ten-millionth of the result is seen beside constants that are not the author's."""
+    shape = (1, 1, 5, 4)
+    meant(lambda x: reference(TF.layer_norm(x, (4,), eps=1e-3)), lambda x: network(F.layer_norm(x, (4,), eps=1e-3)), shape)
+    with pytest.raises(td.MismatchError):
+        meant(
+            lambda x: reference(TF.layer_norm(x, (4,), eps=1e-3)),
+            lambda x: network(F.layer_norm(x, (4,), eps=1e-3 + 1e-7)),
+            shape,
+        )
+
+
 def test_coordinates_near_the_middle_are_as_exact_as_those_from_minus_one():
     """A row of small values beside greater ones, with weights that are what is left of 1."""
     how = {"mode": "bicubic", "padding_mode": "reflection", "align_corners": True}

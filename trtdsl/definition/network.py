@@ -106,7 +106,7 @@ class Network:
         self.choices = Choices()
         """Which way each call is lowered that has several."""
         self.has_tensors = False
-        """Whether floating-point tensors were given as constants: numbers that may have been rounded before."""
+        """Whether constants were given that have no exact values beside: numbers that may have been rounded before."""
         self.exact: Exact | None = None
         """The exact values of its constants, beside those that TensorRT has; None where nobody needs them."""
         self.fold_limit = 1 << 16  # elements that a folded constant may have in any case
@@ -245,7 +245,7 @@ class Network:
         if dtype is not None:
             tensor = tensor.to(as_dtype(dtype))
         if isinstance(given, (torch.Tensor, np.ndarray)):  # the caller may change his own
-            self.has_tensors |= tensor.is_floating_point()
+            self.has_tensors |= tensor.is_floating_point() and (self.exact is None or not self.exact.has(tensor))
             tensor = tensor.clone()
         elif isinstance(data, float):
             tensor = tensor.to(torch.float32)
