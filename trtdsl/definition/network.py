@@ -188,8 +188,11 @@ class Network:
 
     def exact_values(self) -> Exact:
         """What computes with its constants as they are without rounding; without that record, as they are rounded."""
+        together = [self, *self.others()]
+        for network in together:  # outside of what is returned, since two such contexts know each other's tensors
+            network.graph.emit()
         exact = Exact(known={} if self.exact is None else self.exact.known)
-        exact.rounded_constants = self.exact is None or self.has_tensors
+        exact.rounded_constants = any(network.exact is None or network.has_tensors for network in together)
         return exact
 
     def make_output(self, name: str, handle: Any, is_copied: bool) -> None:

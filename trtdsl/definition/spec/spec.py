@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import inspect
 import sys
@@ -93,7 +94,7 @@ class NetworkSpec:
         precision: str | PathLike[str] | Choices | None = None,
         backend: str | Backend | None = None,
         allow_nonfinite: bool = False,
-        exact: bool = False,
+        exact: bool | Exact = False,
     ) -> Network:
         """Runs the author's function and gives the :class:`Network`.
 
@@ -102,7 +103,8 @@ class NetworkSpec:
         ``weights`` (a safetensors path or a mapping) replaces the spec's own. ``dims`` gives dimensions another range
         ``(min, opt, max)`` or one fixed size, ``profiles`` replaces the spec's own. Weights are compared with the
         reference's state_dict before the function runs, and all of them must be used by it. ``exact`` keeps beside each
-        constant what it would be without rounding, as a check needs it: without, a check allows for its rounding.
+        constant what it would be without rounding, as a check needs it: without, a check allows for its rounding. Ranks
+        that are evaluated together share one record of that.
 
         Raises DefinitionError (with the author's line), WeightsError, UsageError for a dimension that is not there.
         """
@@ -111,14 +113,11 @@ class NetworkSpec:
         backend = backend if isinstance(backend, Backend) else get_backend(backend)
         asked = open_precision(precision, self.name)
 
-        def others() -> list[Network]:
+        def others(network: Network) -> list[Network]:
             given = {"weights": weights, "dims": dims, "profiles": profiles, "precision": asked}
             rank, ranks = self.part
-            return [
-                self.of_rank(other).define(**given, backend=backend, allow_nonfinite=allow_nonfinite, exact=exact)
-                for other in range(ranks)
-                if other != rank
-            ]
+            how = {"backend": backend, "allow_nonfinite": allow_nonfinite, "exact": network.exact or False}
+            return [self.of_rank(other).define(**given, **how) for other in range(ranks) if other != rank]
 
         def defined(choices: Choices) -> Network:
             calls = asked.fresh() if isinstance(asked, Precisions) else None
@@ -126,8 +125,9 @@ class NetworkSpec:
                 self.name, backend=backend, precision=asked if calls is None else calls, profiles=profiles
             )
             network.choices, network.is_from_spec = choices, True
-            network.rank, network.ranks, network.others = *self.part, others
-            network.exact = Exact(decide=False) if exact else None
+            network.rank, network.ranks = self.part
+            network.others = functools.cache(functools.partial(others, network))
+            network.exact = exact if isinstance(exact, Exact) else Exact(decide=False) if exact else None
             unrounded = network.exact or contextlib.nullcontext()
             choices.folder = self._folder
             if calls is not None:
