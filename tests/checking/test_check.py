@@ -313,7 +313,9 @@ def test_constants_of_a_reference_that_cannot_be_seen_may_have_been_rounded(make
 def test_constants_that_a_lowering_makes_excuse_no_other(reference, network):
     """An epsilon that is wrong by a ten-millionth of the result is seen beside constants that are not the author's."""
     shape = (1, 1, 5, 4)
-    meant(lambda x: reference(TF.layer_norm(x, (4,), eps=1e-3)), lambda x: network(F.layer_norm(x, (4,), eps=1e-3)), shape)
+    meant(
+        lambda x: reference(TF.layer_norm(x, (4,), eps=1e-3)), lambda x: network(F.layer_norm(x, (4,), eps=1e-3)), shape
+    )
     with pytest.raises(td.MismatchError):
         meant(
             lambda x: reference(TF.layer_norm(x, (4,), eps=1e-3)),
