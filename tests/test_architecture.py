@@ -25,28 +25,20 @@ ROOMS = [
     "display",
     "cli",
 ]
-
-
-# Files that name one another's types: what belongs to a network knows it, and a size's parts are sizes.
-CIRCLES_OF_TYPES = {
-    "definition": "graph methods network operation precision tensor tuning.file tuning.precisions weights.scope "
-    "weights.source wrap",
-    "sizes": "atoms condition dim proof shape size text",
-}
 # The files and folders of some rooms, from the ground up: each imports only from those before it.
 ORDERS = {
-    "sizes": ["atoms", "text", "torch_calls", "size", "dim", "shape", "profile", "proof", "condition", "constraints"],
+    "sizes": ["text", "torch_calls", "size", "dim", "shape", "profile", "proof", "condition", "constraints"],
     "definition": [
         "settings",
         "input",
+        "call",
+        "tuning",
         "function_methods",
         "methods",
         "tensor",
-        "tuning",
         "precision",
         "operation",
         "graph",
-        "wrap",
         "weights",
         "network",
         "require",
@@ -103,15 +95,12 @@ def parsed(path):
     return ast.parse(path.read_text())
 
 
-def imports(path, types=False):
-    """The files that a file imports from, at any place in its code; under ``if TYPE_CHECKING`` only with ``types``."""
+def imports(path):
+    """The files that a file imports from, at any place in its code, for types alone too."""
     folder = FILES[path][:-1]
     found = set()
 
     def walk(node):
-        of_types = isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-        if of_types and not types:
-            return
         if isinstance(node, ast.ImportFrom) and node.level:
             module = (*folder[: len(folder) - node.level + 1], *(node.module.split(".") if node.module else ()))
             for alias in node.names:
@@ -157,20 +146,9 @@ def tied(graph):
 
 
 def test_no_file_is_in_an_import_circle():
-    """Imports inside functions count; those for types alone do not."""
+    """Imports inside functions and those for types alone count."""
     graph = {path: imports(path) for path in FILES}
     assert sum(map(len, graph.values())) > 400
-    assert not tied(graph)
-
-
-def test_only_these_files_are_in_a_circle_of_types():
-    known = [{f"{room}.{name}" for name in names.split()} for room, names in CIRCLES_OF_TYPES.items()]
-    graph = {path: imports(path, types=True) for path in FILES}
-    for circle in known:
-        inside = {path for path, parts in FILES.items() if ".".join(parts) in circle}
-        assert tied({path: graph[path] & inside for path in inside}) == circle, "these are a circle no more"
-        for path in inside:
-            graph[path] -= inside
     assert not tied(graph)
 
 
@@ -270,7 +248,6 @@ SUITES = {
 # Files that are tested through another one.
 THROUGH = {
     "building/manifest.py": "building/test_build.py",
-    "sizes/atoms.py": "sizes/test_size.py",
     "sizes/dim.py": "sizes/test_size.py",
     "display/program.py": "cli/test_program.py",
     "display/results.py": "cli/test_main.py",

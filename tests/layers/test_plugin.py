@@ -14,7 +14,7 @@ import torch
 import trtdsl as td
 import trtdsl.layers as L
 from trtdsl.core.backend import get_backend
-from trtdsl.definition.wrap import PluginUse
+from trtdsl.definition.input import PluginUse
 from trtdsl.engine.loading.loader import check_plugins
 from trtdsl.engine.loading.manifest import Plugin
 from trtdsl.layers.evaluation import KINDS

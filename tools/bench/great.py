@@ -23,7 +23,6 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.definition.weights.source import check_weights
 
 WIDTH, HEADS, SHARED, HIDDEN, WORDS = 2048, 32, 4, 5632, 32000  # heads of queries, and of keys and values
 HEAD = WIDTH // HEADS
@@ -105,7 +104,7 @@ def measured(blocks):
         seconds = time.process_time() - started
         found = {"layers": defined.definition.num_layers, "seconds": seconds, "peak": status("VmHWM") - resident}
         started = time.process_time()
-        check_weights(defined)
+        defined.check_weights()
         search = {"search": time.process_time() - started, "own": status("RssAnon") - own}
         return {"file": size, **found, **search}
 

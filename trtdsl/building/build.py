@@ -23,7 +23,7 @@ from ..core.html import folded, table
 from ..definition.network import Network
 from ..definition.spec.opened import NetworkLike, Reference, as_spec
 from ..definition.spec.spec import NetworkSpec
-from ..definition.weights.source import Source, Weights, check_weights
+from ..definition.weights.source import Source, Weights
 from ..engine.compiling.compiler import compile_engine
 from ..engine.compiling.config import TIMING_CACHE, BuildConfig
 from ..engine.loading.loader import ENGINE, read_engine_file
@@ -117,7 +117,7 @@ def build(
     sources = Sources(spec)
     before = proof_of(spec, opened, sources)
     network = spec.define(weights=opened, dims=dims, profiles=profiles, exact=check, **how)
-    check_weights(network)
+    network.check_weights()
     tell("defining the network", 1, 1)
     device = find_device(device).name
     config.validate(network.backend)

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from trtdsl.definition.methods import Dims, Extremes, Selected
-from trtdsl.definition.tensor import Tensor
+from trtdsl.definition.methods import Dims
+from trtdsl.definition.tensor import Extremes, Selected, Tensor
 from trtdsl.sizes.size import SizeLike
 
 NAMES: tuple[str, ...]

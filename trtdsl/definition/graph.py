@@ -10,37 +10,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from ..core.backend import Messages
 from ..core.errors import DefinitionError, Location, placed
 from ..core.html import folded, table
-from ..core.lazy import passes
+from ..core.lazy import passes, torch
 from ..core.tensors.layer_target import LayerTarget
+from ..core.tensors.memory import contiguous, flat
 from ..sizes.shape import Shape, shape_text
-from .operation import Operation
-from .tensor import Tensor
-
-if TYPE_CHECKING:
-    from .network import Network
-
-
-@dataclass(eq=False, slots=True)
-class Node:
-    """Something that the author's calls need: its operands, its results, its users, and the call that it is for."""
-
-    operation: Operation
-    operands: Sequence[Tensor | None]
-    results: list[Tensor] = field(default_factory=list, init=False)
-    users: list[Node] = field(default_factory=list, init=False)
-    is_refused: bool = field(default=False, init=False)
-    is_product: ClassVar[bool] = False
-    """Whether it is a product with weights."""
-
-    def __post_init__(self) -> None:
-        for tensor in self.operands:
-            if tensor is not None and tensor.node is not None:
-                tensor.node.users.append(self)
+from .call import author_location
+from .tensor import Draft, Node, Operation, Tensor
 
 
 @dataclass(eq=False, slots=True)
@@ -161,7 +141,7 @@ class Later(Call):
 class Region:
     """A loop or a conditional: TensorRT's object for it, made with its first layer, and the nodes that it spans."""
 
-    def __init__(self, network: Network, method: str):
+    def __init__(self, network: Draft, method: str):
         self.network, self.method = network, method
         self.start = self.end = network.graph.recorded
         self.copies: dict[str, Any] = {}
@@ -204,7 +184,7 @@ class Remark(NamedTuple):
 class Graph:
     """The nodes of a network in the order in which they were recorded, and what was emitted of them."""
 
-    def __init__(self, network: Network):
+    def __init__(self, network: Draft):
         self.network = network
         self.nodes: list[Layer] = []
         self.regions: list[Region] = []
@@ -216,6 +196,7 @@ class Graph:
         self.recorded = 0
         """How many layers were recorded, those that passes took away included."""
         self.is_emitting = self.is_quantized = False
+        self._places: dict[Location, str] = {}  # as metadata has them
         self._at = -1  # the number of the layer that is emitted
         self._marked: set[str] = set()
         self._done = 0  # so many of the nodes are emitted
@@ -287,9 +268,10 @@ class Graph:
         """Notes what a pass did with a call, or why it did nothing."""
         self.remarks.append(Remark(rule, call.name, call.location, text, applied))
 
-    def take_back(self, region: Region) -> None:
-        """Forgets a loop or a conditional that an error left unfinished, with all that was recorded since."""
-        if self._at >= region.start:
+    def take_back(self, regions: int) -> None:
+        """Forgets the loops and conditionals after so many, which an error left unfinished, and all since recorded."""
+        region = next(iter(self.regions[regions:]), None)
+        if region is None or self._at >= region.start:
             return
         gone = {id(node) for node in self.nodes if node.serial >= region.start}
         self.nodes = [node for node in self.nodes if node.serial < region.start]
@@ -332,7 +314,7 @@ class Graph:
             for name, operation in self.outputs.items():
                 if name not in self._marked:
                     with operation:
-                        self.network.make_output(name, self.handle(self.network.outputs[name]), name in lost)
+                        self.make_output(name, self.handle(self.network.outputs[name]), name in lost)
                     self._marked.add(name)
             for operation in self.network.calls.values():
                 operation.forget()
@@ -383,7 +365,7 @@ class Graph:
             elif isinstance(node, Layer):
                 self._emit(node)
             else:
-                tensor.handle = self.network.materialize(tensor)
+                tensor.handle = self.materialize(tensor)
         return tensor.handle
 
     def _emit(self, node: Layer) -> None:
@@ -399,7 +381,7 @@ class Graph:
                 node.emitted = True
                 return
             layer, outputs = add_to(network.target, node.add, handles)
-            name, scope = network.name_layer(layer, node.label, node.used)
+            name, scope = self.name_layer(layer, node.label, node.used)
             if network.target.numbers:
                 network.numbers[name], network.target.numbers = network.target.numbers, {}
             node.emitted = True
@@ -441,6 +423,78 @@ class Graph:
         if dtype != result.dtype:
             raise AssertionError(f"trtdsl inferred {result.dtype}, TensorRT {dtype}")
 
+    def name_layer(self, layer: Any, operation: str, operands: Sequence[Tensor]) -> tuple[str, str]:
+        """Gives a layer its place and a unique name, by the module whose weights it uses; its users' scope, too."""
+        prefix, scope, weight_names = self.network.place_layer(operation, operands)
+        return self._named(layer, f"{prefix}.{operation}" if prefix else operation, weight_names), scope
+
+    def _named(self, layer: Any, wanted: str, weight_names: tuple[str, ...] = ()) -> str:
+        layer.name = name = self.network.take_name(wanted)
+        self.locate(layer, name)
+        if weight_names:
+            self.network.weight_names[name] = weight_names
+        return name
+
+    def locate(self, layer: Any, name: str) -> None:
+        """Remembers the author's place for a layer; its metadata says it, too, and the layer's scope.
+
+        TensorRT puts together the metadata of what it fuses, each text once.
+        """
+        operation = self.network.current_operation
+        if operation is None:
+            location = author_location()
+        else:
+            location = operation.location
+            self.network.calls[name] = operation
+        if location is not None:
+            self.network.locations[name] = location
+            place = self._places.get(location)
+            if place is None:
+                place = self._places[location] = location.short
+            scope = name.rpartition(".")[0]
+            layer.metadata = f"{place} in {scope}" if scope else place
+
+    def materialize(self, tensor: Tensor) -> Any:
+        """The ITensor of a constant: the layer is added the first time that it is needed."""
+        data = tensor.data
+        if tensor.weight_names or data.numel() > 16:
+            return self._constant_layer(data, tensor.weight_names)
+        value = bytes(flat(contiguous(data)).view(torch.uint8).tolist())  # by its bytes, since 0.0 == -0.0
+        return self.network.shared(("constant", data.dtype, data.shape, value), lambda: self._constant_layer(data, ()))
+
+    def _constant_layer(self, data: torch.Tensor, weight_names: tuple[str, ...]) -> Any:
+        layer = self.network.target.definition.add_constant(tuple(data.shape), self.network.target.buffer(data))
+        name = "*".join(weight_names) if len(weight_names) in (1, 2) else "constant"
+        handle = layer.get_output(0)
+        handle.name = self._named(layer, name, weight_names)
+        return handle
+
+    def _rename_inner(self, name: str) -> None:
+        """Gives the tensor that has the name of its layer another one: an output's name is the author's to choose."""
+        definition = self.network.target.definition
+        for layer in map(definition.get_layer, range(definition.num_layers)):
+            for handle in map(layer.get_output, range(layer.num_outputs)):
+                if handle.name == name:
+                    handle.name = self.network.take_name(name)
+
+    def make_output(self, name: str, handle: Any, is_copied: bool) -> None:
+        """Makes an ITensor an output of TensorRT's network; a copy of it where TensorRT would not take it as one."""
+        definition, tensor = self.network.target.definition, self.network.outputs[name]
+        if is_copied or tensor.is_constant or handle.is_network_input or handle.is_network_output:
+            layer = definition.add_identity(handle)  # TensorRT marks neither inputs nor a tensor twice
+            self._named(layer, f"{name}.identity")
+            handle = layer.get_output(0)
+            self.network.outputs[name] = tensor = Tensor(
+                self.network, tensor.shape, tensor.dtype, handle=handle, name=name
+            )
+        if handle.name != name:
+            if name in self.network._names:
+                self._rename_inner(name)
+            else:
+                tensor.name = self.network.take_name(name)
+            handle.name = name
+        definition.mark_output(handle)
+
     def _apart(self, handle: Any) -> Any:
         """What a layer inside a region takes for the result of another region before it: a copy.
 
@@ -453,7 +507,7 @@ class Graph:
             if region.start <= self._at < region.end and ended < region.start:
                 if handle.name not in region.copies:
                     copy = self.network.target.definition.add_identity(handle)
-                    self.network.name_layer(copy, "loop.outside", [])
+                    self.name_layer(copy, "loop.outside", [])
                     region.copies[handle.name] = copy.get_output(0)
                 return region.copies[handle.name]
         return handle

@@ -1,9 +1,9 @@
-"""An input of a network, as its author writes it."""
+"""What comes to a network from outside: its inputs, as the author writes them, and the plugins that it has."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Real
 from os import PathLike
@@ -18,6 +18,7 @@ from ..sizes.size import Size
 
 NEXT = "next_"
 """What the name of the output begins with that a run leaves in a state."""
+MAX_DIMS = 8
 MAX_SIZE = 2**31 - 1  # of a dimension: TensorRT takes greater ones, and some of them for their lower 32 bits
 
 
@@ -100,3 +101,18 @@ class State(Input):
     >>> running.define().states
     {'sum': 'next_sum'}
     """
+
+
+@dataclass(frozen=True)
+class PluginUse:
+    """A plugin in a network: the creator that made a layer's plugin, the fields that it got, and what evaluates it."""
+
+    name: str
+    version: str
+    namespace: str
+    fields: Mapping[str, Any]
+    evaluate: Callable[..., Any] | None
+
+    def to_json(self) -> dict[str, str]:
+        """What an engine needs of the plugin where it runs."""
+        return {"name": self.name, "version": self.version, "namespace": self.namespace}

@@ -6,30 +6,20 @@ Each is one call into :mod:`trtdsl.functional`. The methods that are functions t
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from ..core.errors import DefinitionError
+from ..core.dtypes import dtype_name
+from ..core.errors import DefinitionError, nearest
 from ..core.lazy import F, np, torch
+from ..sizes.shape import Shape, shape_text
+from ..sizes.torch_calls import OPERATORS as TORCH_OPERATORS
 
 if TYPE_CHECKING:
-    from .tensor import Tensor
+    from typing_extensions import Self
 
 Dims = int | Sequence[int] | None
-
-
-class Extremes(NamedTuple):
-    """What :func:`aminmax` gives."""
-
-    min: Tensor
-    max: Tensor
-
-
-class Selected(NamedTuple):
-    """Values and where they were, as :func:`max`, :func:`sort` and :func:`topk` give them."""
-
-    values: Tensor
-    indices: Tensor
 
 
 def _listed(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -42,37 +32,37 @@ class ShapeMethods:
 
     __slots__ = ()
 
-    def reshape(self, *shape: Any) -> Tensor:
+    def reshape(self, *shape: Any) -> Self:
         """The elements in another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``."""
         return F.reshape(self, _listed(shape))
 
-    def permute(self, *dims: Any) -> Tensor:
+    def permute(self, *dims: Any) -> Self:
         """The dimensions in another order: ``x.permute(1, 0)`` or ``x.permute((1, 0))``."""
         return F.permute(self, _listed(dims))
 
-    def tile(self, *dims: Any) -> Tensor:
+    def tile(self, *dims: Any) -> Self:
         """The tensor repeated: ``x.tile(2, 3)`` or ``x.tile((2, 3))``."""
         return F.tile(self, _listed(dims))
 
-    def flip(self, *dims: Any) -> Tensor:
+    def flip(self, *dims: Any) -> Self:
         """Some dimensions in reverse: ``x.flip(0, 1)`` or ``x.flip((0, 1))``."""
         return F.flip(self, _listed(dims))
 
-    def unfold(self, dimension: Any, size: Any, step: Any) -> Tensor:
+    def unfold(self, dimension: Any, size: Any, step: Any) -> Self:
         """Windows of ``size`` along a dimension, every ``step``, as a new last dimension."""
         return F.unfold_dimension(self, dimension, size, step)
 
-    def where(self, condition: Tensor, other: Any) -> Tensor:
+    def where(self, condition: Any, other: Any) -> Self:
         """The tensor's elements where ``condition`` holds, elsewhere those of ``other``."""
         return F.where(condition, self, other)
 
     @property
-    def T(self) -> Tensor:
+    def T(self) -> Self:
         """A matrix transposed."""
         return F.t(self)
 
     @property
-    def mT(self) -> Tensor:
+    def mT(self) -> Self:
         """The last two dimensions transposed."""
         return F.transpose(self, -2, -1)
 
@@ -82,51 +72,51 @@ class ConversionMethods:
 
     __slots__ = ()
 
-    def to(self, *args: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+    def to(self, *args: Any, dtype: Any = None, **kwargs: Any) -> Self:
         """The tensor in another dtype: ``x.to(torch.float16)``, ``x.to(other)``; devices are left to the engine."""
         return F.to(self, *args, dtype=dtype, **kwargs)
 
-    def type_as(self, other: Tensor) -> Tensor:
+    def type_as(self, other: Any) -> Self:
         """The tensor in the dtype of another."""
         return F.to(self, other.dtype)
 
-    def float(self) -> Tensor:
+    def float(self) -> Self:
         """The tensor as float32."""
         return F.to(self, torch.float32)
 
-    def half(self) -> Tensor:
+    def half(self) -> Self:
         """The tensor as float16."""
         return F.to(self, torch.float16)
 
-    def bfloat16(self) -> Tensor:
+    def bfloat16(self) -> Self:
         """The tensor as bfloat16."""
         return F.to(self, torch.bfloat16)
 
-    def int(self) -> Tensor:
+    def int(self) -> Self:
         """The tensor as int32."""
         return F.to(self, torch.int32)
 
-    def long(self) -> Tensor:
+    def long(self) -> Self:
         """The tensor as int64."""
         return F.to(self, torch.int64)
 
-    def bool(self) -> Tensor:
+    def bool(self) -> Self:
         """Whether each element is not zero."""
         return F.to(self, torch.bool)
 
-    def contiguous(self, memory_format: Any = None) -> Tensor:
+    def contiguous(self, memory_format: Any = None) -> Self:
         """The tensor itself: layouts are TensorRT's to choose."""
         return F.clone(self, memory_format=memory_format)
 
-    def cpu(self) -> Tensor:
+    def cpu(self) -> Self:
         """The tensor itself: an engine places its values."""
         return F.clone(self)
 
-    def cuda(self, device: Any = None, non_blocking: Any = False) -> Tensor:
+    def cuda(self, device: Any = None, non_blocking: Any = False) -> Self:
         """The tensor itself: an engine places its values."""
         return F.clone(self)
 
-    def detach(self) -> Tensor:
+    def detach(self) -> Self:
         """The tensor itself: a network has no gradients."""
         return F.clone(self)
 
@@ -163,7 +153,7 @@ class NumpyCalls:
 
     __slots__ = ()
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Tensor:
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Self:
         name: str = ufunc.__name__
         if method == "__call__" and name in OPERATORS and not kwargs:
             return getattr(F, NAMESAKES.get(name, name))(*inputs)
@@ -188,3 +178,91 @@ def _instead(name: str) -> str:
     known = hasattr(F, ours)
     instead = f"write F.{ours}(…), of trtdsl.functional" if known else "dir(trtdsl.functional) lists what there is"
     return f"numpy's {name} does not take a trtdsl Tensor: {instead}"
+
+
+TORCHS_NAMES = {**TORCH_OPERATORS, "expit": "sigmoid"}  # torch calls some of its operators otherwise than its functions
+# Members of torch.Tensor that a value in a network cannot have, and what to write instead.
+NO_VALUE = "has its value when the engine runs: return it from the network"
+NO_LAYOUT = "lies in memory where and how TensorRT puts it"
+NO_GRADIENT = "has no gradients: a network only runs forward"
+ABSENT = {
+    **dict.fromkeys(("numpy", "tolist"), NO_VALUE),
+    **dict.fromkeys(("data_ptr", "storage", "untyped_storage", "stride", "is_contiguous"), NO_LAYOUT),
+    **dict.fromkeys(("grad", "backward", "requires_grad_", "retain_grad", "register_hook"), NO_GRADIENT),
+    "copy_": "does not change in place: write y = x, or F.where, F.cat or F.index_put for a part",
+    "double": "makes float64, which TensorRT does not have: write x.float()",
+    "new_tensor": "makes a constant: write torch.tensor(…), which any function takes beside Tensors",
+}
+NO_TRUTH = "a Tensor has no truth value while the network is written: use F.where, or td.cond for a branch at run time"
+NO_NUMBER = (
+    "a Tensor has no one value while the network is written, for Python's int(), float() and math: use the "
+    "functions of trtdsl.functional (F.sqrt, F.floor); a size is calculated with //, as h * 3 // 2"
+)
+OF_MEMORY = {"device", "layout", "pin_memory", "requires_grad", "inplace", "_stacklevel"}  # say nothing of values
+
+
+class Refusals:
+    """What torch.Tensor has and a value in a network cannot have: each refusal says what to write instead."""
+
+    __slots__ = ()
+    shape: Shape
+    dtype: torch.dtype
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """torch's functions on Tensors are their namesakes in functional: ``torch.relu(x)``, ``torch_tensor + x``."""
+        name = getattr(function, "__name__", str(function))
+        plain = name.strip("_")
+        for family in ("linalg_", "special_", "fft_"):
+            plain = plain if plain == "linalg_norm" else plain.removeprefix(family)
+        namesake = getattr(F, TORCHS_NAMES.get(plain, plain), None)
+        if namesake is None:
+            raise DefinitionError(
+                f"torch's own {name} does not take a trtdsl Tensor: dir(trtdsl.functional) lists what there is"
+            )
+        kwargs = dict(kwargs or {})
+        if kwargs.pop("out", None) is not None:
+            raise DefinitionError(
+                f"torch.{name}(…, out=) writes into a tensor, and a network's do not change: use what it gives"
+            )
+        in_place = kwargs.get("inplace") or (name == f"{plain}_" and plain != name)
+        given = {key: value for key, value in kwargs.items() if key not in OF_MEMORY}
+        try:
+            inspect.signature(namesake).bind(*args, **given)
+        except TypeError as error:
+            raise DefinitionError(f"torch's own {name} on a trtdsl Tensor is F.{namesake.__name__}: {error}") from None
+        result = namesake(*args, **given)
+        changed = args[0] if args else given.get("input")
+        return changed._changed_to(result) if in_place and isinstance(changed, cls) else result
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name == "network":
+            raise DefinitionError(
+                f"this Tensor, {shape_text(self.shape)} {dtype_name(self.dtype)}, was changed in place before (+=, "
+                "inplace=True, torch.relu_), which torch does to each name of it, and a network to none: write "
+                "x = x + y, and use the new one"
+            )
+        known = [each for each in dir(type(self)) if not each.startswith("_")]
+        if name in ABSENT:
+            raise AttributeError(f"a Tensor has no {name!r}: it {ABSENT[name]}")
+        if name.endswith("_") and name[:-1] in known and callable(getattr(type(self), name[:-1])):
+            hint = f"a network's tensors do not change in place, write x = x.{name[:-1]}(…)"
+        elif not name.startswith("_") and hasattr(F, name):
+            hint = f"write F.{name}(x, …), of trtdsl.functional"
+        else:
+            hint = f"dir(trtdsl.functional) lists what there is{nearest(name, known)}"
+        raise AttributeError(f"a Tensor has no {name!r}: {hint}")
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise DefinitionError(
+            "a network's tensors do not change in place: F.where, F.cat, F.index_put, F.scatter and F.masked_fill "
+            "give a new one"
+        )
+
+    def _changed_to(self, result: Self) -> Self:
+        """The result of a change in place; this Tensor has the value from before, and must not be used any more."""
+        if result is not self:
+            delattr(self, "network")  # nothing more is done with it
+        return result

@@ -3,44 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from os import PathLike
-from typing import Any, TypeVar, Union
+from typing import Any
 
-from ..core.backend import Backend, Messages, get_backend
+from ..core.backend import Backend, get_backend
 from ..core.caller import to_write
 from ..core.dtypes import as_dtype, dtype_name
-from ..core.errors import DefinitionError, Location, ShapeError, UnsupportedError, UsageError
+from ..core.errors import DefinitionError, Location, ShapeError, UsageError, nearest
 from ..core.files.names import check_characters
 from ..core.html import folded, table
-from ..core.lazy import CURRENT_NETWORK, complexes, np, torch
+from ..core.lazy import torch
 from ..core.tensors.exact import Exact
-from ..core.tensors.layer_target import LayerTarget
-from ..core.tensors.memory import contiguous, flat
-from ..sizes.constraints import Constraints
-from ..sizes.dim import Dim
+from ..sizes.dim import Dim, tensor_dim
 from ..sizes.profile import Profile, as_profiles
-from ..sizes.shape import Shape, linear, shape_text, substitute
+from ..sizes.shape import Shape, shape_text, substitute
 from ..sizes.size import Atom, Size, SizeLike, value
 from .graph import Graph
-from .input import NEXT, Input, State
-from .operation import Operation, author_location
+from .input import MAX_DIMS, NEXT, Input, State
 from .precision import Policy, as_precision, is_low
-from .tensor import Tensor, common_parent, modules_of
-from .tuning.choices import Choices
+from .tensor import Draft, Operation, Tensor
 from .tuning.precisions import Precisions, around
 from .weights.scope import Scope
 from .weights.source import Source, Weights
-from .wrap import PluginUse, wrap
-
-R = TypeVar("R")
-Operand = Union[Tensor, "torch.Tensor", "np.ndarray", bool, int, float]
-
-CONTROL_FLOW = {"scan", "while_loop", "cond"}
-MAX_DIMS = 8
 
 
-class Network:
+class Network(Draft):
     """A TensorRT network under construction, and what trtdsl knows about it beyond TensorRT.
 
     >>> import trtdsl.functional as F
@@ -60,10 +48,8 @@ class Network:
         profiles: Sequence[Profile] = (),
     ):
         check_characters(name, "the network's name")
-        self.name = name
+        super().__init__(name, backend if isinstance(backend, Backend) else get_backend(backend))
         self._profiles = as_profiles(profiles) or (Profile(),)
-        self.precision: torch.dtype | None = None
-        """The lowest that it computes in, where that is not float32: it is judged by it."""
         self.policy: Policy | None = None
         """What says in which dtype each call computes; None where that is its operands'."""
         self.asked = precision
@@ -74,55 +60,19 @@ class Network:
             self.precision = next((dtype for dtype in (torch.float16, torch.bfloat16) if dtype in used), None)
         elif (low := as_precision(precision)) is not None:
             self.policy, self.precision = Policy(low), low
-        self.backend = backend if isinstance(backend, Backend) else get_backend(backend)
-        self.trt = self.backend.trt
         self.graph = Graph(self)
-        self.inputs: dict[str, Tensor] = {}
-        self.outputs: dict[str, Tensor] = {}
         self.input_specs: dict[str, Input] = {}
         """The inputs as they were described, with what a check feeds them."""
-        self.dims: dict[str, Dim] = {}
         self.fixed: dict[str, int] = {}
         """Dimensions of the network file that have one size here."""
         self.rank, self.ranks = 0, 1
         """Which part it is of a network on several GPUs."""
         self.others: Callable[[], Sequence[Network]] = list
         """Defines the other parts, in order."""
-        self.locations: dict[str, Location] = {}
-        """The author's place for each layer, by layer name."""
-        self.plugins: dict[str, PluginUse] = {}  # by layer
-        self.weight_names: dict[str, tuple[str, ...]] = {}
-        """The weights (by their names in the state_dict) that a layer uses, by layer name."""
-        self.numbers: dict[str, dict[str, float]] = {}
-        """The attributes of a layer that TensorRT keeps as C floats, as they were given, by layer name."""
-        self.calls: dict[str, Operation] = {}
-        """The author's call that a layer is part of, by layer name."""
-        self.shapes: dict[str, Shape] = {}
-        """The shapes that TensorRT leaves open, in the author's dimensions, by the name that a tensor was given first:
-        its layer's, or its own where a layer has several."""
-        self.target = LayerTarget(self, self.backend.create_network())
-        self.cache: dict[Any, Any] = {}  # what lowerings share within the network: shape tensors, small constants
         self.unsearched: Weights | None = None  # those in which check_weights has to look for NaN and Inf
-        self.choices = Choices()
-        """Which way each call is lowered that has several."""
-        self.has_tensors = False
-        """Whether constants were given that have no exact values beside: numbers that may have been rounded before."""
-        self.exact: Exact | None = None
-        """The exact values of its constants, beside those that TensorRT has; None where nobody needs them."""
-        self.fold_limit = 1 << 16  # elements that a folded constant may have in any case
-        self.constraints = Constraints()
-        self._dim_places: dict[str, Any] = {}  # the operations
-        self._names: dict[str, int] = {}
-        self._places: dict[Location, str] = {}  # as metadata has them
-        self._scope = ""
-        self.current_operation: Operation | None = None
-        """The author's call that is being lowered."""
         self.is_from_spec = False
         """Whether a function under @td.network writes it: defined again, it is a new one."""
-        self.log = Messages()
-        """What TensorRT has logged of its definition and nobody has looked at."""
-        self.listens = False  # whether that is collected now
-        self.bodies = 0  # of control flow that are being written, one in the other
+        self._dim_places: dict[str, Any] = {}  # the operations
         with self.operation("network"):
             self.target.definition.name = name
 
@@ -195,22 +145,6 @@ class Network:
         exact.rounded_constants = any(network.exact is None or network.has_tensors for network in together)
         return exact
 
-    def make_output(self, name: str, handle: Any, is_copied: bool) -> None:
-        """Makes an ITensor an output of TensorRT's network; a copy of it where TensorRT would not take it as one."""
-        definition, tensor = self.target.definition, self.outputs[name]
-        if is_copied or tensor.is_constant or handle.is_network_input or handle.is_network_output:
-            layer = definition.add_identity(handle)  # TensorRT marks neither inputs nor a tensor twice
-            self._named(layer, f"{name}.identity")
-            handle = layer.get_output(0)
-            self.outputs[name] = tensor = Tensor(self, tensor.shape, tensor.dtype, handle=handle, name=name)
-        if handle.name != name:
-            if name in self._names:
-                self._rename_inner(name)
-            else:
-                tensor.name = self.take_name(name)
-            handle.name = name
-        definition.mark_output(handle)
-
     def wrap(self, tensor: Any, shape: Sequence[int | str | Size] | None = None) -> Tensor:
         """Any ITensor of this network, added through TensorRT's own API, as a Tensor.
 
@@ -225,42 +159,22 @@ class Network:
         Tensor(add: (N, 3) float32)
         """
         with self.operation("wrap"):
-            return wrap(self, tensor, shape)
-
-    def constant(self, data: Operand | Sequence[Any], dtype: Any = None, *, source: str | None = None) -> Tensor:
-        """A constant Tensor; becomes a layer only where a layer needs it as an input.
-
-        ``data`` is a torch tensor, a numpy array, a number or a list of them: Python floats are float32, ints int64.
-        ``source`` is the weight's name in the state_dict, for the names of the layers that use it.
-        """
-        weight_names, given = (source,) if source else (), data
-        if isinstance(data, Tensor):
-            if dtype is None or as_dtype(dtype) == data.dtype:
-                return data
-            if not data.is_constant:
-                raise UsageError("this Tensor is computed when the network runs: use its .to(dtype)")
-            weight_names = data.weight_names
-            data = data.data
-        try:
-            tensor = data if isinstance(data, torch.Tensor) else torch.as_tensor(data)
-        except (TypeError, ValueError, RuntimeError) as error:  # texts, dates, records, another order of bytes
-            raise UnsupportedError(f"no constant is made of {type(data).__name__}: {str(error)[:200]}") from None
-        if dtype is not None:
-            tensor = tensor.to(as_dtype(dtype))
-        if isinstance(given, (torch.Tensor, np.ndarray)):  # the caller may change his own
-            self.has_tensors |= tensor.is_floating_point() and (self.exact is None or not self.exact.has(tensor))
-            tensor = tensor.clone()
-        elif isinstance(data, float):
-            tensor = tensor.to(torch.float32)
-        if not tensor.is_cpu:
-            raise UsageError(f"constants are made from CPU tensors, not from one on {tensor.device}")
-        return self.plain_constant(tensor.detach() if tensor.requires_grad else tensor, weight_names)
-
-    def plain_constant(self, data: torch.Tensor, weight_names: tuple[str, ...]) -> Tensor:
-        """As :meth:`constant`, of a CPU tensor without history, which is made from the weights ``weight_names``."""
-        if data.dtype.is_complex:
-            return complexes.complex_constant(self, data, weight_names)
-        return Tensor(self, tuple(data.shape), data.dtype, data=data, weight_names=weight_names)
+            if not isinstance(tensor, self.trt.ITensor):
+                raise UsageError(f"net.wrap takes an ITensor of {self.backend.name}, not {type(tensor).__name__}")
+            if not any(tensor is own for own in _handles(self.definition)):
+                raise UsageError(f"the tensor {tensor.name!r} is none of the network {self.name!r}")
+            with self.backend.listen() as messages:
+                try:
+                    dims = tuple(tensor.shape)
+                except ValueError:  # how TensorRT tells that a layer before it is not valid
+                    raise UsageError(f"TensorRT has no shape of {tensor.name!r}: {messages.summary()}") from None
+            self._names.setdefault(tensor.name, 1)  # no later layer takes it
+            dtype = self.backend.torch_dtype(tensor.dtype)
+            made = Tensor(self, dims, dtype, handle=tensor, name=tensor.name)
+            made.shape = _sizes(self, made, dims, shape)
+            for size in made.shape:
+                self.constraints.not_negative(size, self.current_operation)
+            return made
 
     def weights(self, source: Source) -> Scope:
         """A safetensors file or a mapping, such as a state_dict, as :class:`Scope`: ``w.conv1.weight``.
@@ -286,36 +200,6 @@ class Network:
             yield
         finally:
             self._scope = outer
-
-    @contextmanager
-    def current(self) -> Iterator[Network]:
-        """Makes this the network of functions that take no Tensor (``F.zeros``, ``F.arange``).
-
-        Raises DefinitionError in the end for what TensorRT refuses by its log alone, of the author's own calls too.
-        """
-        token = CURRENT_NETWORK.set(self)
-        before, self.listens = self.listens, True
-        self.backend.listening.append(self.log)
-        try:
-            yield self
-        finally:
-            self.backend.listening.pop()
-            self.listens = before
-            CURRENT_NETWORK.reset(token)
-        self.log.check("TensorRT refused a call while the network was defined")
-
-    @contextmanager
-    def authors_code(self) -> Iterator[None]:
-        """Inside, calls are the author's again: of the functions that a control flow is given."""
-        operation, self.current_operation = self.current_operation, None
-        self.bodies += 1
-        try:
-            yield
-        finally:
-            self.bodies -= 1
-            self.current_operation = operation
-
-    # -- what the layers floor calls ---------------------------------------------------------------------------------
 
     def add_input(self, name: str, spec: Input) -> Tensor:
         """Adds the input that ``spec`` describes and takes note of its dynamic dimensions."""
@@ -355,105 +239,9 @@ class Network:
             raise UsageError(f"two dimensions are named {atom.name}, with the ranges {before.range} and {atom.range}")
         return atom if before.range is None else before
 
-    def name_layer(self, layer: Any, operation: str, operands: Sequence[Tensor]) -> tuple[str, str]:
-        """Gives a layer its place and a unique name, by the module whose weights it uses; its users' scope, too."""
-        prefix, scope, weight_names = self.place_layer(operation, operands)
-        return self._named(layer, f"{prefix}.{operation}" if prefix else operation, weight_names), scope
-
-    def _named(self, layer: Any, wanted: str, weight_names: tuple[str, ...] = ()) -> str:
-        layer.name = name = self.take_name(wanted)
-        self.locate(layer, name)
-        if weight_names:
-            self.weight_names[name] = weight_names
-        return name
-
-    def place_layer(self, operation: str, operands: Sequence[Tensor]) -> tuple[str, str, tuple[str, ...]]:
-        """What the name of a layer begins with, its users' scope, and the weights that it uses."""
-        weight_names: tuple[str, ...] = ()
-        scope = prefix = ""
-        for tensor in reversed(operands):
-            weight_names += tensor.weight_names
-            if tensor.data is None:
-                scope = tensor.scope
-        owners = modules_of(weight_names)
-        if len(owners) == 1:
-            (owner,) = owners
-            module, _, part = owner.rpartition(".")
-            if part not in ("", operation, operation[:-2]):
-                prefix = owner  # tcn.2.conv2d, but gcn.conv's is gcn.conv2d
-            scope = module if owner else scope
-        elif owners:
-            scope = common_parent(owners) or scope
-        current = self.current_operation  # a loop stands where it is written, whatever it goes along
-        inner = "" if current is not None and current.name in CONTROL_FLOW else scope
-        scope = (self._scope if current is None else current.scope) or inner
-        return prefix or scope, scope, weight_names
-
-    def locate(self, layer: Any, name: str) -> None:
-        """Remembers the author's place for a layer; its metadata says it, too, and the layer's scope.
-
-        TensorRT puts together the metadata of what it fuses, each text once.
-        """
-        operation = self.current_operation
-        if operation is None:
-            location = author_location()
-        else:
-            location = operation.location
-            self.calls[name] = operation
-        if location is not None:
-            self.locations[name] = location
-            place = self._places.get(location)
-            if place is None:
-                place = self._places[location] = location.short
-            scope = name.rpartition(".")[0]
-            layer.metadata = f"{place} in {scope}" if scope else place
-
-    def materialize(self, tensor: Tensor) -> Any:
-        """The ITensor of a constant: the layer is added the first time that it is needed."""
-        data = tensor.data
-        if tensor.weight_names or data.numel() > 16:
-            return self._constant_layer(data, tensor.weight_names)
-        value = bytes(flat(contiguous(data)).view(torch.uint8).tolist())  # by its bytes, since 0.0 == -0.0
-        return self.shared(("constant", data.dtype, data.shape, value), lambda: self._constant_layer(data, ()))
-
-    def _constant_layer(self, data: torch.Tensor, weight_names: tuple[str, ...]) -> Any:
-        layer = self.target.definition.add_constant(tuple(data.shape), self.target.buffer(data))
-        name = "*".join(weight_names) if len(weight_names) in (1, 2) else "constant"
-        handle = layer.get_output(0)
-        handle.name = self._named(layer, name, weight_names)
-        return handle
-
-    def _rename_inner(self, name: str) -> None:
-        """Gives the tensor that has the name of its layer another one: an output's name is the author's to choose."""
-        definition = self.target.definition
-        for layer in map(definition.get_layer, range(definition.num_layers)):
-            for handle in map(layer.get_output, range(layer.num_outputs)):
-                if handle.name == name:
-                    handle.name = self.take_name(name)
-
-    def take_name(self, name: str) -> str:
-        """A name that nothing in the network has yet: this one, or with a number."""
-        count = self._names.get(name)
-        if count is None:
-            self._names[name] = 1
-            return name
-        self._names[name] = count + 1
-        return self.take_name(f"{name}_{count}")
-
-    def operation(self, name: str, location: Location | None = None) -> AbstractContextManager[Any]:
-        """The author's call that layers are added for; nothing within another one, since the outermost counts."""
-        return Operation(self, name, location) if self.current_operation is None else nullcontext()
-
-    def shared(self, key: Any, make: Callable[[], R]) -> R:
-        """What lowerings have in common, made by the first of them."""
-        if key not in self.cache:
-            self.cache[key] = make()
-        return self.cache[key]
-
-    @property
-    def regions(self) -> int:
-        """Loops and branches, all that there are so far."""
-        return len(self.graph.regions)
+    def cast(self, call: Operation, function: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """See :meth:`Policy.cast`."""
+        return (args, kwargs) if self.policy is None else self.policy.cast(call, function, args, kwargs)
 
     # -- facts ---------------------------------------------------------------------------------------------------------
 
@@ -495,6 +283,19 @@ class Network:
                     error.context.append("the call stays in this td.Network: write it otherwise, from a new one on")
                 raise
 
+    def check_weights(self) -> None:
+        """Looks for NaN and Inf in the weights, once, where they are read: before a build and an evaluation.
+
+        Raises WeightsError naming every such weight, at the author's first line that uses the first of them.
+        """
+        if self.unsearched is not None:
+            places: dict[str, Location] = {}
+            for layer, names in self.weight_names.items():
+                for name in names if layer in self.locations else ():
+                    places.setdefault(name, self.locations[layer])
+            self.unsearched.check_finite(places)
+            self.unsearched = None
+
     def resolved(self, size: SizeLike) -> SizeLike:
         """The size with the dimensions that the network has in the place of the file's own, of the same names."""
         if isinstance(size, int):
@@ -504,18 +305,6 @@ class Network:
         others.update((name, self.dims[name]) for name in names if name in self.dims)
         changed = any(others[name] is not names[name] for name in others)
         return substitute(size, others) if changed else size
-
-    def place_of(self, dim: Atom) -> tuple[Tensor, int, int, int]:
-        """An input and its axis of size ``a * dim + b``, a and b: alone where there is one. ShapeError for none."""
-        candidates = [
-            (tensor, axis, *solution)
-            for tensor in self.inputs.values()
-            for axis, size in enumerate(tensor.shape)
-            if (solution := linear(size, dim)) is not None
-        ]
-        if not candidates:
-            raise ShapeError(f"no input has the dimension {dim}")
-        return min(candidates, key=lambda found: (found[2], abs(found[3])))
 
     def requirements(self) -> list[dict[str, Any]]:
         """What the network requires of its sizes (:func:`trtdsl.require`), as a manifest has it."""
@@ -573,3 +362,30 @@ def _taken(network: Network, name: str) -> str:
     if name in network.inputs:
         return f"the output {name!r} has the name of an input: call it otherwise, such as {name + '_out'!r}"
     return f"there are two outputs {name!r}: give each a name of its own{'' if network.is_from_spec else RUN_AGAIN}"
+
+
+def _handles(definition: Any) -> list[Any]:
+    """Every ITensor of a definition."""
+    layers = map(definition.get_layer, range(definition.num_layers))
+    made = [layer.get_output(index) for layer in layers for index in range(layer.num_outputs)]
+    return [*map(definition.get_input, range(definition.num_inputs)), *made]
+
+
+def _sizes(network: Network, tensor: Tensor, dims: tuple[int, ...], shape: Sequence[int | str | Size] | None) -> Shape:
+    """TensorRT's sizes where it knows them; those that it leaves open in the author's words, or as the tensor's own."""
+    if shape is not None and len(shape) != len(dims):
+        raise ShapeError(f"{tensor.name!r} has {len(dims)} dimensions, {dims}, and the shape {len(shape)}")
+    sizes: list[SizeLike] = []
+    for axis, size in enumerate(dims):
+        if shape is None:
+            sizes.append(size if size >= 0 else tensor_dim(tensor, axis, tensor.name))
+            continue
+        given = shape[axis]
+        ours = network.resolved(Dim(given) if isinstance(given, str) else given)
+        for atom in ours.atoms() if isinstance(ours, Size) else ():
+            if isinstance(atom, Dim) and atom.name not in network.dims:
+                raise UsageError(f"no input has the dimension {atom.name!r}{nearest(atom.name, network.dims)}")
+        if size >= 0 and ours != size:
+            raise ShapeError(f"TensorRT has the shape {dims} for {tensor.name!r}, not {ours} at {axis}")
+        sizes.append(ours)
+    return tuple(sizes)

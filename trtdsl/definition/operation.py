@@ -1,25 +1,17 @@
-"""The author's call: its network, its file and line, and what layers and errors inside it get from it."""
+"""What makes a function one that the author calls: its network is found, and its arguments become what it takes."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar
 
-from ..core.dtypes import dtype_name
-from ..core.errors import PACKAGE, DefinitionError, Location, TrtdslError, UsageError, nearest
+from ..core.errors import DefinitionError, UsageError, nearest
 from ..core.lazy import CURRENT_NETWORK, np, torch
-from ..sizes.shape import Shape, shape_text
-from ..sizes.size import SizeLike
-from .precision import COMPOSED, follow
-from .tensor import Tensor
-from .tuning.choices import SiteKey
-
-if TYPE_CHECKING:
-    from .network import Network
+from .call import author_location as author_location
+from .precision import follow
+from .tensor import Draft, Operation, Tensor
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,140 +19,10 @@ R = TypeVar("R")
 NUMPYS_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
 """numpy's names of arguments that torch's own functions take for theirs, as ``torch.sum(x, axis=1)`` does."""
 
-COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 PAIRS: dict[type, Callable[[str, Sequence[Any], Mapping[str, Any]], Any]] = {}
 """What a function gives of a value that is a pair of Tensors, by its type; NotImplemented where it takes it itself."""
 
 _UNCHANGED = (Tensor, int, str, float, type(None))  # types that never become constants
-
-
-class Operand(NamedTuple):
-    """What a message says of an operand."""
-
-    shape: Shape
-    dtype: Any
-
-    def __str__(self) -> str:
-        return f"{shape_text(self.shape)} {dtype_name(self.dtype)}"
-
-
-class Call(NamedTuple):
-    """The author's call without the values of its operands, for a message."""
-
-    function: Callable[..., Any]
-    args: Sequence[Any]
-    kwargs: Mapping[str, Any]
-
-    def operands(self) -> list[tuple[str, Operand]]:
-        """The operands with the names of their arguments: ``tensors[1]``."""
-        given = inspect.signature(self.function).bind_partial(*self.args, **self.kwargs).arguments
-        return [found for argument, value in given.items() for found in _labelled(argument, value)]
-
-    def lines(self, *sizes: SizeLike) -> list[str]:
-        """A line for each operand; it says which of its dimensions has one of the ``sizes`` that are in question."""
-        texts, lines = list(map(str, sizes)), []
-        for label, operand in self.operands():
-            found = [(axis, text) for axis, text in enumerate(map(str, operand.shape)) if text in texts]
-            note = f", dimension {found[0][0]} is {found[0][1]}" if len(found) == 1 and operand.shape[1:] else ""
-            lines.append(f"{label}: {operand}{note}")
-        return lines
-
-
-class Operation:
-    """The author's call that is being lowered: its name, its file and line, and the scope that its layers are named in.
-
-    Entered, it is its network's current operation; an error that leaves it gets its place and the operands' shapes.
-    """
-
-    __slots__ = (
-        *("_before", "_call", "_outer", "location", "name"),
-        *("network", "narrow", "precision", "scope", "site", "within"),
-    )
-
-    def __init__(
-        self,
-        network: Network,
-        name: str,
-        location: Location | None = None,
-        call: tuple[Callable[..., Any], Sequence[Any], Mapping[str, Any]] | None = None,
-    ):
-        self.network, self.name, self.scope = network, name, network._scope
-        frame = author_frame()
-        self.location = location or (None if frame is None else Location(frame.f_code.co_filename, frame.f_lineno))
-        while frame is not None and frame.f_code.co_name in COMPREHENSIONS:
-            frame = frame.f_back  # Python 3.12 has no functions for them
-        self.within = "" if frame is None else frame.f_code.co_name
-        """The author's function that makes the call."""
-        self.precision = network.policy.autocast if network.policy is not None and name in COMPOSED else None
-        """What the calls inside follow of autocast's lists."""
-        self.site: SiteKey | None = None
-        """What names it where each call of the network has a precision of its own."""
-        self.narrow = ""
-        """The narrow dtype that its constant weight gets; "" for none."""
-        self._call = call
-        self._outer: Any = None  # a stack: the operation that was current before, whether it listens, and the rest
-
-    def __enter__(self) -> Operation:
-        network = self.network
-        if network.log:
-            network.log.check("TensorRT refused a call before this one")
-        listens = not network.listens
-        if listens:
-            network.listens = True
-            network.backend.listening.append(network.log)
-        self._outer = network.current_operation, listens, self._outer
-        self._before = len(network.graph.regions), len(network.constraints.needed)
-        network.current_operation = self
-        return self
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        network = self.network
-        network.current_operation, listens, self._outer = self._outer
-        regions, constraints = self._before
-        if listens:
-            network.listens = False
-            network.backend.listening.pop()
-        refused = None
-        if network.log:  # what a setter refuses is in TensorRT's log alone
-            refused = network.log.refused("TensorRT refuses a change of the network")
-            error = error or refused
-        if error is not None:  # in a notebook, the network goes on without this call
-            network.constraints.take_back(constraints)
-            for region in network.graph.regions[regions : regions + 1]:
-                network.graph.take_back(region)
-        if error is not None and isinstance(error, TrtdslError) and error.location is None:
-            error.location = self.location
-            error.context += self._operands()
-        if refused is not None and error is refused:
-            raise refused
-
-    def forget(self) -> None:
-        """Lets the operands go, once all layers of the call are added."""
-        self._call = None
-
-    def call(self) -> Call | None:
-        """What a message says of the call later on; None where it has no operands."""
-        if self._call is None:
-            return None
-        function, args, kwargs = self._call
-        return Call(function, list(map(_seen, args)), {name: _seen(given) for name, given in kwargs.items()})
-
-    def _operands(self) -> list[str]:
-        """The call with the shapes of its operands, for a message; empty where it has none."""
-        call = self.call()
-        lines = [] if call is None else call.lines()
-        return [f"in {self.name}(…)", *lines] if lines else []
-
-
-def _seen(given: Any) -> Any:
-    """An argument with the shape and the dtype of a tensor in its place."""
-    if isinstance(given, Tensor):
-        return Operand(given.shape, given.dtype)
-    if isinstance(given, (list, tuple)):
-        return list(map(_seen, given))
-    if isinstance(given, (torch.Tensor, np.ndarray)):
-        return Operand(tuple(given.shape), given.dtype if isinstance(given, torch.Tensor) else str(given.dtype))
-    return given
 
 
 def operation(function: Callable[P, R]) -> Callable[P, R]:
@@ -190,8 +52,8 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
             with Operation(network, label, None, (function, args, kwargs)) as current:
                 arguments = [given if isinstance(given, _UNCHANGED) else _operand(network, given) for given in args]
                 options = {name: _operand(network, given) for name, given in kwargs.items()} if kwargs else kwargs
-                if follows and network.policy is not None:
-                    arguments, options = network.policy.cast(current, function, arguments, options)
+                if follows:
+                    arguments, options = network.cast(current, function, arguments, options)
                 return function(*arguments, **options)  # pyright: ignore[reportCallIssue]
         except AttributeError:
             _refuse_others_than_tensors(function, arguments, options)
@@ -257,7 +119,7 @@ def _in_precision(operation: Operation, low: torch.dtype, function: Callable[...
         operation.precision = before
 
 
-def _operand(network: Network, argument: Any) -> Any:
+def _operand(network: Draft, argument: Any) -> Any:
     """torch tensors and numpy arrays become constants and numpy's numbers Python's, also in a list; else unchanged."""
     if isinstance(argument, _UNCHANGED):
         return argument
@@ -272,7 +134,7 @@ def _operand(network: Network, argument: Any) -> Any:
     return argument
 
 
-def find_network(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Network | None:
+def find_network(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Draft | None:
     """The network of the Tensors among the arguments, else the current one, else None."""
     for argument in (*args, *kwargs.values()) if kwargs else args:
         if isinstance(argument, Tensor):
@@ -284,7 +146,7 @@ def find_network(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -
     return CURRENT_NETWORK.get()
 
 
-def require_network(*args: Any) -> Network:
+def require_network(*args: Any) -> Draft:
     """As :func:`find_network`; UsageError where there is none."""
     network = find_network(args)
     if network is None:
@@ -293,34 +155,3 @@ def require_network(*args: Any) -> Network:
             location=author_location(),
         )
     return network
-
-
-def author_location() -> Location | None:
-    """The author's place: the first frame outside trtdsl."""
-    frame = author_frame()
-    return None if frame is None else Location(frame.f_code.co_filename, frame.f_lineno)
-
-
-def author_frame() -> FrameType | None:
-    """The first frame outside trtdsl."""
-    frame: FrameType | None = sys._getframe(2)  # trtdsl's own functions call this one
-    while frame is not None:
-        if not _is_passed(frame.f_code.co_filename):
-            return frame
-        frame = frame.f_back
-    return None
-
-
-@functools.lru_cache(maxsize=1024)
-def _is_passed(file: str) -> bool:
-    """Whether a frame of this file stands between the author's code and the layers."""
-    return file.startswith(PACKAGE) or file.endswith(("contextlib.py", "functools.py"))
-
-
-def _labelled(label: str, given: Any) -> Iterator[tuple[str, Operand]]:
-    """The operands in an argument, each with its place: ``tensors[1]``."""
-    if isinstance(given, Operand):
-        yield label, given
-    elif isinstance(given, (list, tuple)):
-        for index, item in enumerate(given):
-            yield from _labelled(f"{label}[{index}]", item)

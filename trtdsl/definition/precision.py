@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core.dtypes import dtype_name
 from ..core.errors import Location, UsageError
 from ..core.lazy import CURRENT_NETWORK, quantization, torch
-from .tensor import Tensor
+from .tensor import Operation, Tensor
 from .tuning.choices import Site, SiteKey
 from .tuning.precisions import GROUP, NARROW, Precisions
-
-if TYPE_CHECKING:
-    from .operation import Operation
 
 
 def _names(text: str) -> frozenset[str]:
@@ -125,15 +122,13 @@ class Cast(Site):
 class Policy:
     """What says in which dtype a call computes: a block of :func:`precision`, else ``calls``, else autocast's lists."""
 
-    __slots__ = ("autocast", "blocks", "calls", "inside", "sources")
+    __slots__ = ("autocast", "blocks", "calls", "sources")
 
     def __init__(self, autocast: torch.dtype | None = None, calls: Precisions | None = None):
         self.autocast, self.calls = autocast, calls
         self.blocks: list[torch.dtype] = []
         self.sources: dict[SiteKey, set[SiteKey | None]] = {}
         """The calls whose results each one takes, where they have a precision each; None for the network's inputs."""
-        self.inside: tuple[SiteKey, torch.dtype] | None = None
-        """The loop or conditional whose function runs, and what calls inside follow of autocast's lists."""
 
     def cast(self, call: Operation, function: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """The arguments of an author's call in the dtype that it computes in; what it calls takes dtypes as they are.
@@ -142,30 +137,25 @@ class Policy:
         """
         if not self.blocks and self.calls is None:
             followed = None if self.autocast is None else follow(function.__name__, self.autocast, args, kwargs)
-            if followed is None:
-                return args, kwargs
-            call.precision = None
-            return followed
-        call.precision = None
-        control = function.__module__ == CONTROL
-        if control and not call.network.bodies:
-            self.inside = None  # another loop's
-        if call.network.bodies and self.inside is not None and not self.blocks:
-            call.site, low = self.inside
-            if low != torch.float32:
-                return follow(function.__name__, low, args, kwargs) or (args, kwargs)
+            if followed is None and function.__name__ in COMPOSED:
+                call.precision = self.autocast
+            return followed or (args, kwargs)
+        control, around = function.__module__ == CONTROL, call.body_of
+        if around is not None and around.site is not None and not self.blocks:
+            call.site, call.low = around.site, around.low
+            if call.low is not None:
+                return follow(function.__name__, call.low, args, kwargs) or (args, kwargs)
         computed = [x for x in _tensors((args, kwargs)) if not x.is_constant]
         if not computed:
             return args, kwargs
         wanted, scales, dtype = None, (), ""
         if control or not function.__module__.startswith(FOLLOWING):
             wanted = self.blocks[-1] if self.blocks else None
-            if self.calls is not None and call.location is not None and not call.network.bodies:
+            if self.calls is not None and call.location is not None and around is None:
                 wanted, scales, dtype = self._of_call(self.calls, call, call.location, wanted, args, kwargs)
-                if control and call.site is not None:
-                    self.inside = call.site, wanted
-                    if wanted != torch.float32:  # what is carried is as autocast has it
-                        return args, kwargs
+                if control and wanted != torch.float32:  # what is carried is as autocast has it
+                    call.low = wanted
+                    return args, kwargs
         if control and self.calls is not None:
             wanted = torch.float32  # what is carried keeps its dtype
         if wanted is None:

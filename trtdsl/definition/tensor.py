@@ -1,50 +1,340 @@
-"""Tensor: a handle on a TensorRT tensor, with torch's operators and methods.
+"""A network as what is in it knows it: its Tensors, the nodes that give them, the author's calls.
 
-Every operator is one call into :mod:`trtdsl.functional`, where its arguments are documented. Most methods are those
-functions themselves (:mod:`trtdsl.definition.function_methods`); some differ (:mod:`trtdsl.definition.methods`).
+Tensor is a handle on a TensorRT tensor, with torch's operators and methods. Every operator is one call into
+:mod:`trtdsl.functional`, where its arguments are documented. Most methods are those functions themselves
+(:mod:`trtdsl.definition.function_methods`); some differ (:mod:`trtdsl.definition.methods`).
 """
 
 from __future__ import annotations
 
 import functools
-import inspect
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, Union
 
-from ..core.dtypes import dtype_name
-from ..core.errors import DefinitionError, ShapeError, nearest
+from ..core.backend import Backend, Messages
+from ..core.dtypes import as_dtype, dtype_name
+from ..core.errors import DefinitionError, Location, ShapeError, TrtdslError, UnsupportedError, UsageError
 from ..core.html import folded, table
-from ..core.lazy import F, torch
-from ..sizes.shape import Shape, shape_text
-from ..sizes.size import SizeLike, product
+from ..core.lazy import CURRENT_NETWORK, F, complexes, np, torch
+from ..core.tensors.exact import Exact
+from ..core.tensors.layer_target import LayerTarget
+from ..sizes.constraints import Constraints
+from ..sizes.dim import Dim
+from ..sizes.shape import Shape, linear, shape_text
+from ..sizes.size import Atom, SizeLike, product
+from .call import Call, author_frame
 from .function_methods import OPERATORS, FunctionMethods
-from .methods import ConversionMethods, NumpyCalls, ShapeMethods
+from .input import PluginUse
+from .methods import NO_NUMBER, NO_TRUTH, ConversionMethods, NumpyCalls, Refusals, ShapeMethods
+from .tuning.choices import Choices, SiteKey
 
-if TYPE_CHECKING:
-    from .network import Network
-
-NAMESAKES = {**OPERATORS, "expit": "sigmoid"}  # torch calls some of its operators otherwise than its functions
-# Members of torch.Tensor that a value in a network cannot have, and what to write instead.
-NO_VALUE = "has its value when the engine runs: return it from the network"
-NO_LAYOUT = "lies in memory where and how TensorRT puts it"
-NO_GRADIENT = "has no gradients: a network only runs forward"
-ABSENT = {
-    **dict.fromkeys(("numpy", "tolist"), NO_VALUE),
-    **dict.fromkeys(("data_ptr", "storage", "untyped_storage", "stride", "is_contiguous"), NO_LAYOUT),
-    **dict.fromkeys(("grad", "backward", "requires_grad_", "retain_grad", "register_hook"), NO_GRADIENT),
-    "copy_": "does not change in place: write y = x, or F.where, F.cat or F.index_put for a part",
-    "double": "makes float64, which TensorRT does not have: write x.float()",
-    "new_tensor": "makes a constant: write torch.tensor(…), which any function takes beside Tensors",
-}
-NO_TRUTH = "a Tensor has no truth value while the network is written: use F.where, or td.cond for a branch at run time"
-NO_NUMBER = (
-    "a Tensor has no one value while the network is written, for Python's int(), float() and math: use the "
-    "functions of trtdsl.functional (F.sqrt, F.floor); a size is calculated with //, as h * 3 // 2"
-)
-OF_MEMORY = {"device", "layout", "pin_memory", "requires_grad", "inplace", "_stacklevel"}  # say nothing of values
+Operand = Union["Tensor", "torch.Tensor", "np.ndarray", bool, int, float]
+R = TypeVar("R")
+CONTROL_FLOW = {"scan", "while_loop", "cond"}
 
 
-class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
+@dataclass(eq=False, slots=True)
+class Node:
+    """Something that the author's calls need: its operands, its results, its users, and the call that it is for."""
+
+    operation: Operation
+    operands: Sequence[Tensor | None]
+    results: list[Tensor] = field(default_factory=list, init=False)
+    users: list[Node] = field(default_factory=list, init=False)
+    is_refused: bool = field(default=False, init=False)
+    is_product: ClassVar[bool] = False
+    """Whether it is a product with weights."""
+
+    def __post_init__(self) -> None:
+        for tensor in self.operands:
+            if tensor is not None and tensor.node is not None:
+                tensor.node.users.append(self)
+
+
+COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
+
+
+class Operation:
+    """The author's call that is being lowered: its name, its file and line, and the scope that its layers are named in.
+
+    Entered, it is its network's current operation; an error that leaves it gets its place and the operands' shapes.
+    """
+
+    __slots__ = (
+        *("_before", "_call", "_outer", "body_of", "location", "low"),
+        *("name", "narrow", "network", "precision", "scope", "site", "within"),
+    )
+
+    def __init__(
+        self,
+        network: Draft,
+        name: str,
+        location: Location | None = None,
+        call: tuple[Callable[..., Any], Sequence[Any], Mapping[str, Any]] | None = None,
+    ):
+        self.network, self.name, self.scope = network, name, network._scope
+        frame = author_frame()
+        self.location = location or (None if frame is None else Location(frame.f_code.co_filename, frame.f_lineno))
+        while frame is not None and frame.f_code.co_name in COMPREHENSIONS:
+            frame = frame.f_back  # Python 3.12 has no functions for them
+        self.within = "" if frame is None else frame.f_code.co_name
+        """The author's function that makes the call."""
+        self.body_of = network.enclosing
+        """The call of the loop or the branch whose function makes it; None outside of these."""
+        self.precision: torch.dtype | None = None
+        """What the calls inside follow of autocast's lists."""
+        self.low: torch.dtype | None = None
+        """Of a loop or a branch with a precision of its own, what the calls of its functions follow of these lists."""
+        self.site: SiteKey | None = None
+        """What names it where each call of the network has a precision of its own."""
+        self.narrow = ""
+        """The narrow dtype that its constant weight gets; "" for none."""
+        self._call = call
+        self._outer: Any = None  # a stack: the operation that was current before, whether it listens, and the rest
+
+    def __enter__(self) -> Operation:
+        network = self.network
+        if network.log:
+            network.log.check("TensorRT refused a call before this one")
+        listens = not network.listens
+        if listens:
+            network.listens = True
+            network.backend.listening.append(network.log)
+        self._outer = network.current_operation, listens, self._outer
+        self._before = network.regions, len(network.constraints.needed)
+        network.current_operation = self
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        network = self.network
+        network.current_operation, listens, self._outer = self._outer
+        regions, constraints = self._before
+        if listens:
+            network.listens = False
+            network.backend.listening.pop()
+        refused = None
+        if network.log:  # what a setter refuses is in TensorRT's log alone
+            refused = network.log.refused("TensorRT refuses a change of the network")
+            error = error or refused
+        if error is not None:  # in a notebook, the network goes on without this call
+            network.constraints.take_back(constraints)
+            network.graph.take_back(regions)
+        if error is not None and isinstance(error, TrtdslError) and error.location is None:
+            error.location = self.location
+            error.context += self._operands()
+        if refused is not None and error is refused:
+            raise refused
+
+    def forget(self) -> None:
+        """Lets the operands go, once all layers of the call are added."""
+        self._call = None
+
+    def call(self) -> Call | None:
+        """What a message says of the call later on; None where it has no operands."""
+        return None if self._call is None else Call.of(*self._call)
+
+    def _operands(self) -> list[str]:
+        """The call with the shapes of its operands, for a message; empty where it has none."""
+        call = self.call()
+        lines = [] if call is None else call.lines()
+        return [f"in {self.name}(…)", *lines] if lines else []
+
+
+class Recording(Protocol):
+    """The graph of a network, :class:`~trtdsl.definition.graph.Graph`, as layers and calls know it."""
+
+    is_emitting: bool
+    is_quantized: bool
+    nodes: list[Any]
+    recorded: int
+    remarks: list[Any]
+
+    @property
+    def regions(self) -> list[Any]: ...
+    def record(self, node: Any) -> None: ...
+    def emit(self, *needed: Tensor) -> None: ...
+    def take_name(self, name: str) -> str: ...
+    def take_back(self, regions: int) -> None: ...
+    def users(self, tensor: Tensor) -> list[Node]: ...
+    def is_used_once(self, tensor: Tensor) -> bool: ...
+    def remark(self, rule: str, call: Operation, text: str, applied: bool = True) -> None: ...
+    def made_of(self, tensor: Tensor, weight_names: tuple[str, ...]) -> None: ...
+    def locate(self, layer: Any, name: str) -> None: ...
+    def add_output(self, name: str, call: Operation) -> None: ...
+
+
+class Draft:
+    """A network that is being written, as its tensors, calls and layers know it: what a Network is made on."""
+
+    graph: Recording
+
+    def __init__(self, name: str, backend: Backend):
+        self.name, self.backend, self.trt = name, backend, backend.trt
+        self.target = LayerTarget(self, backend.create_network())
+        self.inputs: dict[str, Tensor] = {}
+        self.outputs: dict[str, Tensor] = {}
+        self.dims: dict[str, Dim] = {}
+        self.precision: torch.dtype | None = None
+        """The lowest that it computes in, where that is not float32: it is judged by it."""
+        self.locations: dict[str, Location] = {}
+        """The author's place for each layer, by layer name."""
+        self.plugins: dict[str, PluginUse] = {}  # by layer
+        self.weight_names: dict[str, tuple[str, ...]] = {}
+        """The weights (by their names in the state_dict) that a layer uses, by layer name."""
+        self.numbers: dict[str, dict[str, float]] = {}
+        """The attributes of a layer that TensorRT keeps as C floats, as they were given, by layer name."""
+        self.calls: dict[str, Operation] = {}
+        """The author's call that a layer is part of, by layer name."""
+        self.shapes: dict[str, Shape] = {}
+        """The shapes that TensorRT leaves open, in the author's dimensions, by the name that a tensor was given first:
+        its layer's, or its own where a layer has several."""
+        self.cache: dict[Any, Any] = {}  # what lowerings share within the network: shape tensors, small constants
+        self.choices = Choices()
+        """Which way each call is lowered that has several."""
+        self.has_tensors = False
+        """Whether constants were given that have no exact values beside: numbers that may have been rounded before."""
+        self.exact: Exact | None = None
+        """The exact values of its constants, beside those that TensorRT has; None where nobody needs them."""
+        self.fold_limit = 1 << 16  # elements that a folded constant may have in any case
+        self.constraints = Constraints()
+        self.current_operation: Operation | None = None
+        """The author's call that is being lowered."""
+        self.enclosing: Operation | None = None
+        """The call of the loop or the branch whose function runs."""
+        self.log = Messages()
+        """What TensorRT has logged of its definition and nobody has looked at."""
+        self.listens = False  # whether that is collected now
+        self._names: dict[str, int] = {}
+        self._scope = ""
+
+    def constant(self, data: Operand | Sequence[Any], dtype: Any = None, *, source: str | None = None) -> Tensor:
+        """A constant Tensor; becomes a layer only where a layer needs it as an input.
+
+        ``data`` is a torch tensor, a numpy array, a number or a list of them: Python floats are float32, ints int64.
+        ``source`` is the weight's name in the state_dict, for the names of the layers that use it.
+        """
+        weight_names, given = (source,) if source else (), data
+        if isinstance(data, Tensor):
+            if dtype is None or as_dtype(dtype) == data.dtype:
+                return data
+            if not data.is_constant:
+                raise UsageError("this Tensor is computed when the network runs: use its .to(dtype)")
+            weight_names = data.weight_names
+            data = data.data
+        try:
+            tensor = data if isinstance(data, torch.Tensor) else torch.as_tensor(data)
+        except (TypeError, ValueError, RuntimeError) as error:  # texts, dates, records, another order of bytes
+            raise UnsupportedError(f"no constant is made of {type(data).__name__}: {str(error)[:200]}") from None
+        if dtype is not None:
+            tensor = tensor.to(as_dtype(dtype))
+        if isinstance(given, (torch.Tensor, np.ndarray)):  # the caller may change his own
+            self.has_tensors |= tensor.is_floating_point() and (self.exact is None or not self.exact.has(tensor))
+            tensor = tensor.clone()
+        elif isinstance(data, float):
+            tensor = tensor.to(torch.float32)
+        if not tensor.is_cpu:
+            raise UsageError(f"constants are made from CPU tensors, not from one on {tensor.device}")
+        return self.plain_constant(tensor.detach() if tensor.requires_grad else tensor, weight_names)
+
+    def plain_constant(self, data: torch.Tensor, weight_names: tuple[str, ...]) -> Tensor:
+        """As :meth:`constant`, of a CPU tensor without history, which is made from the weights ``weight_names``."""
+        if data.dtype.is_complex:
+            return complexes.complex_constant(self, data, weight_names)
+        return Tensor(self, tuple(data.shape), data.dtype, data=data, weight_names=weight_names)
+
+    @contextmanager
+    def current(self) -> Iterator[Draft]:
+        """Makes this the network of functions that take no Tensor (``F.zeros``, ``F.arange``).
+
+        Raises DefinitionError in the end for what TensorRT refuses by its log alone, of the author's own calls too.
+        """
+        token = CURRENT_NETWORK.set(self)
+        before, self.listens = self.listens, True
+        self.backend.listening.append(self.log)
+        try:
+            yield self
+        finally:
+            self.backend.listening.pop()
+            self.listens = before
+            CURRENT_NETWORK.reset(token)
+        self.log.check("TensorRT refused a call while the network was defined")
+
+    @contextmanager
+    def authors_code(self) -> Iterator[None]:
+        """Inside, calls are the author's again: of the functions that a control flow is given."""
+        before = self.current_operation, self.enclosing
+        self.enclosing, self.current_operation = self.current_operation, None
+        try:
+            yield
+        finally:
+            self.current_operation, self.enclosing = before
+
+    def cast(self, call: Operation, function: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """The arguments of an author's call in the dtype that it computes in."""
+        return args, kwargs
+
+    def place_layer(self, operation: str, operands: Sequence[Tensor]) -> tuple[str, str, tuple[str, ...]]:
+        """What the name of a layer begins with, its users' scope, and the weights that it uses."""
+        weight_names: tuple[str, ...] = ()
+        scope = prefix = ""
+        for tensor in reversed(operands):
+            weight_names += tensor.weight_names
+            if tensor.data is None:
+                scope = tensor.scope
+        owners = modules_of(weight_names)
+        if len(owners) == 1:
+            (owner,) = owners
+            module, _, part = owner.rpartition(".")
+            if part not in ("", operation, operation[:-2]):
+                prefix = owner  # tcn.2.conv2d, but gcn.conv's is gcn.conv2d
+            scope = module if owner else scope
+        elif owners:
+            scope = common_parent(owners) or scope
+        current = self.current_operation  # a loop stands where it is written, whatever it goes along
+        inner = "" if current is not None and current.name in CONTROL_FLOW else scope
+        scope = (self._scope if current is None else current.scope) or inner
+        return prefix or scope, scope, weight_names
+
+    def take_name(self, name: str) -> str:
+        """A name that nothing in the network has yet: this one, or with a number."""
+        count = self._names.get(name)
+        if count is None:
+            self._names[name] = 1
+            return name
+        self._names[name] = count + 1
+        return self.take_name(f"{name}_{count}")
+
+    def operation(self, name: str, location: Location | None = None) -> AbstractContextManager[Any]:
+        """The author's call that layers are added for; nothing within another one, since the outermost counts."""
+        return Operation(self, name, location) if self.current_operation is None else nullcontext()
+
+    def shared(self, key: Any, make: Callable[[], R]) -> R:
+        """What lowerings have in common, made by the first of them."""
+        if key not in self.cache:
+            self.cache[key] = make()
+        return self.cache[key]
+
+    @property
+    def regions(self) -> int:
+        """Loops and branches, all that there are so far."""
+        return len(self.graph.regions)
+
+    def place_of(self, dim: Atom) -> tuple[Tensor, int, int, int]:
+        """An input and its axis of size ``a * dim + b``, a and b: alone where there is one. ShapeError for none."""
+        candidates = [
+            (tensor, axis, *solution)
+            for tensor in self.inputs.values()
+            for axis, size in enumerate(tensor.shape)
+            if (solution := linear(size, dim)) is not None
+        ]
+        if not candidates:
+            raise ShapeError(f"no input has the dimension {dim}")
+        return min(candidates, key=lambda found: (found[2], abs(found[3])))
+
+
+class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls, Refusals):
     """A value in a network: a result of its graph, which becomes an ITensor when the graph is emitted, or a constant.
 
     ``shape`` has an int for a static dimension, a :class:`~trtdsl.Size` for a dynamic one; ``dtype`` is torch's.
@@ -66,36 +356,9 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
     )
     __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType]
 
-    @classmethod
-    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """torch's functions on Tensors are their namesakes in functional: ``torch.relu(x)``, ``torch_tensor + x``."""
-        name = getattr(function, "__name__", str(function))
-        plain = name.strip("_")
-        for family in ("linalg_", "special_", "fft_"):
-            plain = plain if plain == "linalg_norm" else plain.removeprefix(family)
-        namesake = getattr(F, NAMESAKES.get(plain, plain), None)
-        if namesake is None:
-            raise DefinitionError(
-                f"torch's own {name} does not take a trtdsl Tensor: dir(trtdsl.functional) lists what there is"
-            )
-        kwargs = dict(kwargs or {})
-        if kwargs.pop("out", None) is not None:
-            raise DefinitionError(
-                f"torch.{name}(…, out=) writes into a tensor, and a network's do not change: use what it gives"
-            )
-        in_place = kwargs.get("inplace") or (name == f"{plain}_" and plain != name)
-        given = {key: value for key, value in kwargs.items() if key not in OF_MEMORY}
-        try:
-            inspect.signature(namesake).bind(*args, **given)
-        except TypeError as error:
-            raise DefinitionError(f"torch's own {name} on a trtdsl Tensor is F.{namesake.__name__}: {error}") from None
-        result = namesake(*args, **given)
-        changed = args[0] if args else given.get("input")
-        return changed._changed_to(result) if in_place and isinstance(changed, Tensor) else result
-
     def __init__(
         self,
-        network: Network,
+        network: Draft,
         shape: Shape,
         dtype: torch.dtype,
         *,
@@ -117,7 +380,7 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
         self.scope = scope
         self.weight_names = weight_names
         self.node = node
-        """The :class:`~trtdsl.definition.graph.Node` that gives it; None for a constant and for an input."""
+        """The :class:`Node` that gives it; None for a constant and for an input."""
         self.partial = False
         """Whether it is, but for what is done to each element, one of an axis, or of the few of one: TensorRT-RTX
         broadcasts these wrongly (docs/traps/builder-broadcast.md)."""
@@ -179,32 +442,6 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
         """Where constants are made: the CPU. An engine places its values itself."""
         return torch.device("cpu")
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        if name == "network":
-            raise DefinitionError(
-                f"this Tensor, {shape_text(self.shape)} {dtype_name(self.dtype)}, was changed in place before (+=, "
-                "inplace=True, torch.relu_), which torch does to each name of it, and a network to none: write "
-                "x = x + y, and use the new one"
-            )
-        known = [each for each in dir(type(self)) if not each.startswith("_")]
-        if name in ABSENT:
-            raise AttributeError(f"a Tensor has no {name!r}: it {ABSENT[name]}")
-        if name.endswith("_") and name[:-1] in known and callable(getattr(type(self), name[:-1])):
-            hint = f"a network's tensors do not change in place, write x = x.{name[:-1]}(…)"
-        elif not name.startswith("_") and hasattr(F, name):
-            hint = f"write F.{name}(x, …), of trtdsl.functional"
-        else:
-            hint = f"dir(trtdsl.functional) lists what there is{nearest(name, known)}"
-        raise AttributeError(f"a Tensor has no {name!r}: {hint}")
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        raise DefinitionError(
-            "a network's tensors do not change in place: F.where, F.cat, F.index_put, F.scatter and F.masked_fill "
-            "give a new one"
-        )
-
     def __repr__(self) -> str:
         kind = "constant" if self.is_constant else self.name
         return f"Tensor({kind}: {shape_text(self.shape)} {dtype_name(self.dtype)})"
@@ -250,12 +487,6 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls):
             raise DefinitionError(otherwise)
         return self.data.item()
 
-    def _changed_to(self, result: Tensor) -> Tensor:
-        """The result of a change in place; this Tensor has the value from before, and must not be used any more."""
-        if result is not self:
-            del self.network  # nothing more is done with it
-        return result
-
 
 def _in_place(function: str) -> Callable[[Tensor, Any], Tensor]:
     return lambda tensor, other: tensor._changed_to(getattr(F, function)(tensor, other))
@@ -263,6 +494,20 @@ def _in_place(function: str) -> Callable[[Tensor, Any], Tensor]:
 
 for _name in ("add", "sub", "mul", "truediv"):
     setattr(Tensor, f"__i{_name}__", _in_place(OPERATORS[_name]))
+
+
+class Extremes(NamedTuple):
+    """What :func:`aminmax` gives."""
+
+    min: Tensor
+    max: Tensor
+
+
+class Selected(NamedTuple):
+    """Values and where they were, as :func:`max`, :func:`sort` and :func:`topk` give them."""
+
+    values: Tensor
+    indices: Tensor
 
 
 def weight_names_of(tensors: Iterable[Tensor]) -> tuple[str, ...]:

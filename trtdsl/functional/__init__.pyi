@@ -6,8 +6,8 @@ In the examples, ``net`` is a new ``td.Network()``.
 from collections.abc import Sequence
 from typing import Any
 
-from trtdsl.definition.methods import Dims, Selected
-from trtdsl.definition.tensor import Tensor
+from trtdsl.definition.methods import Dims
+from trtdsl.definition.tensor import Selected, Tensor
 from trtdsl.functional.detection.boxes import batched_nms as batched_nms
 from trtdsl.functional.detection.boxes import box_area as box_area
 from trtdsl.functional.detection.boxes import box_convert as box_convert

@@ -6,8 +6,9 @@ from ..core.dtypes import as_dtype, dtype_name
 from ..core.errors import DefinitionError, ShapeError, UnsupportedError
 from ..core.lazy import np, torch
 from ..definition.graph import Call
-from ..definition.network import MAX_DIMS, Network
+from ..definition.input import MAX_DIMS
 from ..definition.operation import operation, require_network
+from ..definition.tensor import Draft as Network
 from ..definition.tensor import Tensor
 from ..layers.base import broadcast, channels_last, folding, normalize_axis
 from ..sizes.shape import Shape, shape_text

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..core.errors import UnsupportedError, nearest
-from ..definition.network import Network
+from ..definition.tensor import Draft as Network
 from ..definition.tensor import Tensor
 from ..definition.tuning.choices import Fallback, Site
 

@@ -14,7 +14,6 @@ from ..core.dtypes import dtype_name
 from ..core.errors import DefinitionError, FeedError, Location, ShapeError, TrtdslError, nearest
 from ..core.lazy import np, torch
 from ..definition.network import Network
-from ..definition.weights.source import check_weights
 from ..layers.evaluation import Evaluate, Meeting, Node, kind, storage
 from ..layers.region import Region, partition
 from ..sizes.shape import linear, shape_text
@@ -90,7 +89,7 @@ class Interpreter:
             self.ranks = [Interpreter(other, alone=True) for other in self.network.others()]
             self.ranks.insert(self.network.rank, self)
         if self.network is not None:
-            check_weights(self.network)
+            self.network.check_weights()
         self.definition = network.definition if isinstance(network, Network) else network
         self.backend = network.backend if isinstance(network, Network) else backend_of(network)
         with self.backend.listen():  # reading back logs complaints about attributes that are not there

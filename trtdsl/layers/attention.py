@@ -77,7 +77,7 @@ def attention(
             if not layer.type.name.startswith("ATTENTION") or layer.name in network.locations:
                 break
             layer.name = name if layer.type.name == "ATTENTION_OUTPUT" else f"{name}.input"
-            network.locate(layer, layer.name)
+            network.graph.locate(layer, layer.name)
 
     operands = query, key, value, mask, quantize_scale, query_lengths, key_value_lengths
     return add_layer(add, *operands, shape=query.shape, fold=False, finish=finish)

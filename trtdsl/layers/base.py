@@ -17,8 +17,8 @@ from ..core.errors import DefinitionError, ShapeError, UnsupportedError
 from ..core.lazy import layers, torch
 from ..core.tensors.layer_target import LayerTarget
 from ..definition.graph import Layer, Region, add_to
-from ..definition.network import Network
 from ..definition.operation import Operation
+from ..definition.tensor import Draft as Network
 from ..definition.tensor import Tensor, weight_names_of
 from ..sizes.dim import tensor_dim
 from ..sizes.shape import Shape

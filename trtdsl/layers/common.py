@@ -4,8 +4,8 @@
 from ..core.dtypes import as_dtype, dtype_name
 from ..core.errors import DefinitionError, ShapeError, UnsupportedError
 from ..core.lazy import np, torch
-from ..definition.network import Network
 from ..definition.operation import operation
+from ..definition.tensor import Draft as Network
 from ..definition.tensor import Tensor
 from ..sizes.shape import Shape, shape_text
 from ..sizes.size import Size, SizeLike, is_static

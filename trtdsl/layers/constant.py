@@ -8,8 +8,8 @@ from typing import Any
 
 from ..core.backend import Backend
 from ..core.tensors.exact import unpacked
-from ..definition.network import Operand
 from ..definition.operation import operation, require_network
+from ..definition.tensor import Operand
 from .common import Tensor, UnsupportedError, dtype_name, np, torch
 from .evaluation import Evaluate, Node, evaluates, storage
 

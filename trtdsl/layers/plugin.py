@@ -8,8 +8,8 @@ from typing import Any
 from ..core.backend import Backend
 from ..core.caller import option
 from ..core.errors import DefinitionError, UnsupportedError, nearest
+from ..definition.input import PluginUse
 from ..definition.operation import operation, require_network
-from ..definition.wrap import PluginUse
 from .common import Evaluate, Node, Tensor, add_layer, evaluates, np, torch
 
 # By PluginFieldType, numpy's dtype of a field's data. The others are no numbers that numpy has.

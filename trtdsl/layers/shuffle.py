@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from ..core.tensors.memory import reshaped
 from ..definition.graph import Call
-from ..definition.network import MAX_DIMS, Network
+from ..definition.input import MAX_DIMS
 from ..definition.operation import Operation, operation
+from ..definition.tensor import Draft as Network
 from ..sizes.size import Size, SizeLike, bounds, is_static, product
 from .common import DefinitionError, Shape, ShapeError, Tensor, add_layer, adds, normalize_axis, shape_text, torch
 from .evaluation import Evaluate, Node, evaluates, given_dims

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..core.errors import ShapeError
-from ..definition.network import Network
+from ..definition.tensor import Draft as Network
 from ..sizes.size import SizeLike
 
 

@@ -10,8 +10,7 @@ from typing import Any
 from ..core.errors import ShapeError
 from ..core.lazy import CURRENT_NETWORK
 from .proof import signs
-from .size import INFINITY, Atom, Size, SizeLike, value
-from .text import as_json, ranges_text
+from .size import INFINITY, Atom, Size, SizeLike, ranges_text, size_to_json, value
 
 SIGNS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
@@ -55,7 +54,7 @@ class Condition:
 
     def to_json(self) -> list[Any]:
         """``[sign, left, right]``, the sizes as nested lists."""
-        return [self.sign, as_json(self.left), as_json(self.right)]
+        return [self.sign, size_to_json(self.left), size_to_json(self.right)]
 
     def __invert__(self) -> Condition:
         return Condition(self.left, OPPOSITE[self.sign], self.right)

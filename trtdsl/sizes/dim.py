@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..core.errors import ShapeError, UsageError
-from .atoms import INFINITY, Atom
-from .size import Size, of_atom
+from .size import INFINITY, Atom, Size, of_atom
 
 
 class Dim(Size, Atom):
@@ -68,6 +67,9 @@ class Dim(Size, Atom):
 
     def atoms(self) -> set[Atom]:
         return {self}
+
+    def to_json(self) -> str:
+        return self.name
 
     def _same(self, other: object) -> bool:
         if isinstance(other, Dim):

@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..core.lazy import np
-from .atoms import INFINITY, FloorDivision, bounds, value
 from .dim import Dim
 from .shape import substitute
-from .size import Size, SizeLike
+from .size import INFINITY, FloorDivision, Size, SizeLike, bounds, value
 
 CLASSES = 512
 """How many combinations of remainders are looked at."""

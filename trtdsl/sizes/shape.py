@@ -9,9 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .atoms import Atom, Binary, FloorDivision, Maximum, Minimum
 from .dim import Dim
-from .size import Size, SizeLike, floor_divide, of_atom, size_max, size_min
+from .size import (
+    Atom,
+    Binary,
+    FloorDivision,
+    Maximum,
+    Minimum,
+    Size,
+    SizeLike,
+    floor_divide,
+    of_atom,
+    size_max,
+    size_min,
+)
 
 Shape = tuple[SizeLike, ...]
 

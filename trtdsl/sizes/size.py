@@ -1,7 +1,7 @@
 """Arithmetic of sizes: polynomials with integer coefficients over atoms.
 
 Equal sizes that are written differently compare equal: ``(T - 1) // 2 + 1 == (T + 1) // 2`` by their canonical form,
-``T - T // 2 == (T + 1) // 2`` by their values for each remainder of T. An atom (:mod:`trtdsl.sizes.atoms`) is a
+``T - T // 2 == (T + 1) // 2`` by their values for each remainder of T. An atom is a
 named dimension, a floor division, a maximum or minimum, or a dimension of a tensor that only TensorRT knows.
 """
 
@@ -10,26 +10,110 @@ from __future__ import annotations
 import functools
 import math
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import Any, Protocol, overload
 
 from ..core.errors import PACKAGE, ShapeError
 from ..core.lazy import conditions, fractions, proofs
-from .atoms import INFINITY as INFINITY
-from .atoms import Atom as Atom
-from .atoms import Binary, atom_key, size_key, value_at_probe
-from .atoms import FloorDivision as FloorDivision
-from .atoms import Maximum as Maximum
-from .atoms import Minimum as Minimum
-from .atoms import bounds as bounds
-from .atoms import value as value
-from .text import printed, ranges_text
+from .text import text_of
 from .torch_calls import TorchCalls
 
-if TYPE_CHECKING:
-    from .condition import Condition
+INFINITY = 1 << 62  # the upper bound of a dimension that was given none
+
+
+class Atom:
+    """What cannot be taken apart further; ordered and compared by ``key``."""
+
+    key: tuple[Any, ...]
+
+    def value(self, env: Mapping[str, Any]) -> Any:
+        raise NotImplementedError
+
+    def bounds(self) -> tuple[int, int]:
+        raise NotImplementedError
+
+    def atoms(self) -> set[Atom]:
+        """The Dims and tensor dimensions that this atom is made of."""
+        return {self}
+
+    def parts(self) -> tuple[SizeLike, ...]:
+        """The sizes that this atom combines; none for a dimension."""
+        return ()
+
+    def to_json(self) -> Any:
+        """See :meth:`Size.to_json`."""
+        return str(self)
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Atom) and self.key == other.key
+
+
+class Binary(Atom):
+    """An operation on two sizes that does not reduce to a polynomial."""
+
+    symbol: str
+    compute: Callable[[Any, Any], Any]
+
+    def __init__(self, left: SizeLike, right: SizeLike):
+        self.left, self.right = left, right
+        self.key = (self.symbol, size_key(left), size_key(right))
+
+    def value(self, env: Mapping[str, Any]) -> Any:
+        return type(self).compute(value(self.left, env), value(self.right, env))
+
+    def atoms(self) -> set[Atom]:
+        return {atom for side in (self.left, self.right) if not isinstance(side, int) for atom in side.atoms()}
+
+    def parts(self) -> tuple[SizeLike, ...]:
+        return self.left, self.right
+
+    def to_json(self) -> list[Any]:
+        return [self.symbol, size_to_json(self.left), size_to_json(self.right)]
+
+    def __repr__(self) -> str:
+        return text_of(self.to_json())
+
+
+class FloorDivision(Binary):
+    """``left // right``."""
+
+    symbol = "//"
+    compute = staticmethod(lambda left, right: left // right)
+
+    def bounds(self) -> tuple[int, int]:
+        (low, high), (least, most) = bounds(self.left), bounds(self.right)
+        if least <= 0:
+            return -INFINITY, INFINITY
+        return min(low // least, low // most), INFINITY if high >= INFINITY else max(high // least, high // most)
+
+
+class Extremum(Binary):
+    """One of two sizes."""
+
+    def bounds(self) -> tuple[int, int]:
+        low, high = map(type(self).compute, bounds(self.left), bounds(self.right))
+        return low, high
+
+
+class Maximum(Extremum):
+    """The greater of two sizes."""
+
+    symbol = "max"
+    compute = staticmethod(lambda left, right: left + (right - left) * (right > left))  # of numpy's arrays, too
+
+
+class Minimum(Extremum):
+    """The lesser of two sizes."""
+
+    symbol = "min"
+    compute = staticmethod(lambda left, right: left + (right - left) * (right < left))
+
 
 Monomial = tuple[Atom, ...]  # sorted atoms, repeated for powers; () is the constant term
 
@@ -211,7 +295,7 @@ class Size(TorchCalls):
     def __le__(self, other: SizeLike | float) -> Any:
         return self._compared("<=", other)
 
-    def _compared(self, sign: str, other: SizeLike | float) -> bool | Condition:
+    def _compared(self, sign: str, other: SizeLike | float) -> Any:
         if not isinstance(other, (int, float, Size)):
             return NotImplemented
         return conditions.compared(self, sign, other)
@@ -289,22 +373,61 @@ class Size(TorchCalls):
         """The Dims and tensor dimensions that the size is made of."""
         return {part for monomial, _ in self.terms for atom in monomial for part in atom.atoms()}
 
+    def to_json(self) -> Any:
+        """The size as nested lists: ints, names of dimensions, and ``[operation, size, …]`` with + * // max min."""
+        terms = []
+        for monomial, coefficient in self.terms:
+            factors = [atom.to_json() for atom in monomial] + [coefficient] * (coefficient != 1 or not monomial)
+            terms.append(factors[0] if len(factors) == 1 else ["*", *factors])
+        return terms[0] if len(terms) == 1 else ["+", *terms]
+
     def __repr__(self) -> str:
-        parts: list[str] = []
-        for text, coefficient in printed(self):
-            factors = [text] if text else []
-            if abs(coefficient) != 1 or not factors:
-                factors.insert(0, str(abs(coefficient)))
-            sign = "-" if coefficient < 0 else "+"
-            term = "*".join(factors)
-            parts.append(f" {sign} {term}" if parts else ("-" if coefficient < 0 else "") + term)
-        return "".join(parts)
+        return text_of(self.to_json())
 
 
 SizeLike = int | Size
 
 
 # -- functions on ints and Sizes alike -------------------------------------------------------------------------------
+
+
+def value(size: SizeLike, env: Mapping[str, Any]) -> Any:
+    """The int that ``size`` is where the Dims have the values in ``env``."""
+    return size if isinstance(size, int) else size.value(env)
+
+
+def bounds(size: SizeLike) -> tuple[int, int]:
+    """The least and the greatest value that the ranges of its dimensions allow (never too narrow)."""
+    return (size, size) if isinstance(size, int) else size.bounds()
+
+
+def atom_key(atom: Atom) -> str:
+    """What atoms are sorted by."""
+    return repr(atom.key)
+
+
+def size_key(size: SizeLike) -> str:
+    """What sizes are sorted by."""
+    if isinstance(size, int):
+        return f"{size:020d}"
+    return repr([([atom_key(atom) for atom in monomial], coefficient) for monomial, coefficient in size.terms])
+
+
+def size_to_json(size: SizeLike) -> Any:
+    """See :meth:`Size.to_json`."""
+    return size if isinstance(size, int) else size.to_json()
+
+
+def ranges_text(*sizes: SizeLike | float) -> str:
+    """The dimensions of some sizes with their ranges, for a message."""
+    atoms = sorted(
+        {atom for size in sizes if not isinstance(size, (int, float)) for atom in size.atoms()}, key=atom_key
+    )
+    texts = []
+    for atom in atoms:
+        low, high = atom.bounds()
+        texts.append(f"{atom} >= {low}" if high >= INFINITY else f"{atom} from {low} to {high}")
+    return ", ".join(texts)
 
 
 def size_max(left: SizeLike, right: SizeLike) -> SizeLike:
@@ -497,3 +620,24 @@ def _differs(size: Size, sign: str, other: object, asker: FrameType) -> Any:
     if not isinstance(other, (int, Size)) or asker.f_code.co_filename.startswith(PACKAGE):
         return sign == "!="
     return conditions.compared(size, sign, other)
+
+
+class _Probe(dict[str, int]):
+    """A value for every name, always the same: sizes that differ there are different."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __missing__(self, name: str) -> int:
+        return 10_007 + zlib.crc32(name.encode()) % 999_983
+
+
+_PROBE = _Probe()
+
+
+def value_at_probe(size: Size) -> int:
+    """The value at one place, the same for all sizes that are equal; 0 where it is none there."""
+    try:
+        return hash(size.value(_PROBE))
+    except ZeroDivisionError:
+        return 0

@@ -1,82 +1,81 @@
-"""Sizes as text."""
+"""A size as text, of the nested lists that it is in a manifest: ints, names and ``[operation, size, …]``.
+
+>>> text_of(["+", ["*", "H", 2], ["//", "W", 2], 1]), text_of(["+", "T", ["*", ["//", "T", 4], -4]])
+('2*H + W//2 + 1', 'T % 4')
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .atoms import INFINITY, Atom, Binary, FloorDivision, atom_key, is_single, size_key
-
-if TYPE_CHECKING:
-    from .size import Monomial, Size, SizeLike
+Terms = list[tuple[list[Any], int]]
+"""Factors and a coefficient each."""
 
 
-def printed(size: Size) -> list[tuple[str, int]]:
-    """The terms as text, each with its coefficient: ``a - m * (a // m)`` as the remainder that it is."""
-    terms = dict(size.terms)
-    remainders: list[tuple[str, int]] = []
-    for monomial, coefficient in size.terms:
-        atom = monomial[0] if len(monomial) == 1 else None
-        if not isinstance(atom, FloorDivision) or not isinstance(atom.right, int):
+def text_of(tree: Any) -> str:
+    """The text, with ``a - m * (a // m)`` as the remainder that it is."""
+    if not isinstance(tree, list):
+        return str(tree)
+    if tree[0] in ("max", "min"):
+        return f"{tree[0]}({text_of(tree[1])}, {text_of(tree[2])})"
+    if tree[0] == "//":
+        return f"{_side(tree[1])}//{_side(tree[2])}"
+    text = ""
+    for factor, coefficient in _printed(_terms(tree)):
+        factors = [factor] if factor else []
+        if abs(coefficient) != 1 or not factors:
+            factors.insert(0, str(abs(coefficient)))
+        sign = "-" if coefficient < 0 else "+"
+        term = "*".join(factors)
+        text += f" {sign} {term}" if text else ("-" if coefficient < 0 else "") + term
+    return text
+
+
+def _side(tree: Any) -> str:
+    """A size beside an operator."""
+    return f"({text_of(tree)})" if isinstance(tree, list) and tree[0] in ("+", "*") else text_of(tree)
+
+
+def _terms(tree: Any) -> Terms:
+    found = []
+    for term in tree[1:] if isinstance(tree, list) and tree[0] == "+" else [tree]:
+        factors = term[1:] if isinstance(term, list) and term[0] == "*" else [term]
+        number = factors[-1] if isinstance(factors[-1], int) else 1
+        found.append(([each for each in factors if not isinstance(each, int)], number))
+    return found
+
+
+def _printed(terms: Terms) -> list[tuple[str, int]]:
+    """The terms as text, each with its coefficient."""
+    left, remainders = list(terms), list[tuple[str, int]]()
+    for term in terms:
+        (atom, *more), coefficient = term[0] or [None], term[1]
+        if more or not isinstance(atom, list) or atom[0] != "//" or not isinstance(atom[2], int):
             continue
-        inner = next((part for part in terms if _is_remainder(part, terms[part], atom, coefficient)), None)
-        if monomial in terms and inner is not None:  # a // m - k * (a // (m * k)) is a // m % k
-            of: Any = inner[0]
-            times = terms.pop(inner)
-            del terms[monomial]
-            remainders.append((f"(({of}) % {atom.right // of.right})", times))
+        inner = next((part for part in left if _is_remainder(part, atom, coefficient)), None)
+        if term in left and inner is not None:  # a // m - k * (a // (m * k)) is a // m % k
+            left.remove(inner)
+            left.remove(term)
+            remainders.append((f"(({text_of(inner[0][0])}) % {atom[2] // inner[0][0][2]})", inner[1]))
             continue
-        if coefficient % atom.right:
-            continue
-        times, parts = -coefficient // atom.right, [((), atom.left)] if isinstance(atom.left, int) else atom.left.terms
-        if monomial in terms and all(terms.get(part) == times * number for part, number in parts):
-            for part in (monomial, *(part for part, _ in parts)):
-                del terms[part]
-            text = str(atom.left) if isinstance(atom.left, int) or is_single(atom.left) else f"({atom.left})"
-            remainders.append((f"({text} % {atom.right})", times))
-    ordered = sorted(terms.items(), key=lambda term: (not term[0], -len(term[0])))
-    alone = len(ordered) + len(remainders) == 1
-    if alone and remainders and remainders[0][1] == 1:
+        times, parts = -coefficient // atom[2], _terms(atom[1])
+        wanted = [(factors, times * number) for factors, number in parts]
+        if coefficient % atom[2] == 0 and term in left and all(part in left for part in wanted):
+            left = [part for part in left if part != term and part not in wanted]
+            remainders.append((f"({_side(atom[1])} % {atom[2]})", times))
+    if not left and len(remainders) == 1 and remainders[0][1] == 1:
         return [(remainders[0][0][1:-1], 1)]
     result = remainders
-    for index, (monomial, coefficient) in enumerate(ordered):
+    for index, (factors, coefficient) in enumerate(sorted(left, key=lambda term: (not term[0], -len(term[0])))):
         plain = coefficient == 1 or (coefficient == -1 and (index > 0 or remainders))  # -(T//2) is not -T//2
-        plain = plain and len(monomial) == 1
-        factors = [f"({atom})" if isinstance(atom, FloorDivision) and not plain else str(atom) for atom in monomial]
-        result = [*result, ("*".join(factors), coefficient)]
+        plain = plain and len(factors) == 1
+        texts = [text_of(each) if plain or each[0] != "//" else f"({text_of(each)})" for each in factors]
+        result = [*result, ("*".join(texts), coefficient)]
     return result
 
 
-def _is_remainder(part: Monomial, times: int, atom: FloorDivision, coefficient: int) -> bool:
-    other = part[0] if len(part) == 1 else None
-    if not isinstance(other, FloorDivision) or not isinstance(other.right, int) or other.right >= atom.right:
+def _is_remainder(part: tuple[list[Any], int], atom: list[Any], coefficient: int) -> bool:
+    (other, *more), times = part[0] or [None], part[1]
+    if more or not isinstance(other, list) or other[0] != "//" or not isinstance(other[2], int) or other[2] >= atom[2]:
         return False
-    same = size_key(other.left) == size_key(atom.left) and atom.right % other.right == 0
-    return same and coefficient == -times * (atom.right // other.right)
-
-
-def ranges_text(*sizes: SizeLike | float) -> str:
-    """The dimensions of some sizes with their ranges, for a message."""
-    atoms = sorted(
-        {atom for size in sizes if not isinstance(size, (int, float)) for atom in size.atoms()}, key=atom_key
-    )
-    texts = []
-    for atom in atoms:
-        low, high = atom.bounds()
-        texts.append(f"{atom} >= {low}" if high >= INFINITY else f"{atom} from {low} to {high}")
-    return ", ".join(texts)
-
-
-def as_json(size: SizeLike) -> Any:
-    """The size as nested lists: ints, names of dimensions, and ``[operation, size, …]`` with + * // max min."""
-    if isinstance(size, int):
-        return size
-    terms = []
-    for monomial, coefficient in size.terms:
-        factors = [_atom_as_json(atom) for atom in monomial]
-        factors += [coefficient] if coefficient != 1 or not factors else []
-        terms.append(factors[0] if len(factors) == 1 else ["*", *factors])
-    return terms[0] if len(terms) == 1 else ["+", *terms]
-
-
-def _atom_as_json(atom: Atom) -> Any:
-    return [atom.symbol, as_json(atom.left), as_json(atom.right)] if isinstance(atom, Binary) else str(atom)
+    return other[1] == atom[1] and atom[2] % other[2] == 0 and coefficient == -times * (atom[2] // other[2])

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta, Struct, to_builtins
 
@@ -27,13 +27,11 @@ from ...core.version import __version__
 from ...sizes.dim import Dim
 from ...sizes.shape import shape_text
 from ...sizes.size import Size
+from ..input import Input
 from ..settings import as_facts
 from .choices import Choices, Site, SiteKey
 
-if TYPE_CHECKING:
-    from ..input import Input
-    from ..network import Network
-
+N = TypeVar("N")
 SCHEMA = 1
 Kind = Literal["tuning", "precision"]
 
@@ -199,8 +197,8 @@ def warn(text: str, advice: str = ANEW) -> None:
 
 
 def with_tuning(
-    given: Path | Tuning | None, backend: Backend, name: str, case: Case, defined: Callable[[Choices], Network]
-) -> Network:
+    given: Path | Tuning | None, backend: Backend, name: str, case: Case, defined: Callable[[Choices], N]
+) -> N:
     """The network that ``defined`` makes, with the choices of a tuning where one fits it wholly.
 
     A tuning that does not (the network was edited since) is not used at all, and a TuningWarning says so.

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...core.errors import WeightsError, nearest
-from ..operation import author_location
-from ..tensor import Tensor
+from ..call import author_location
+from ..tensor import Draft, Tensor
 from .files import SHOWN, is_number
 from .source import Weights
-
-if TYPE_CHECKING:
-    from ..network import Network
 
 
 class Scope:
@@ -27,7 +24,7 @@ class Scope:
 
     __slots__ = ("_network", "_prefix", "_scopes", "_tensors", "_weights")
 
-    def __init__(self, network: Network, weights: Weights, prefix: str = "", outer: Scope | None = None):
+    def __init__(self, network: Draft, weights: Weights, prefix: str = "", outer: Scope | None = None):
         self._network, self._weights, self._prefix = network, weights, prefix
         self._tensors: dict[str, Tensor] = network.cache.setdefault("weights", {}) if outer is None else outer._tensors
         self._scopes: dict[str, Scope] = {} if outer is None else outer._scopes  # of all modules that were asked for

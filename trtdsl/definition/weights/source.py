@@ -7,7 +7,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any, Union
 
 from ...core.caller import option
 from ...core.dtypes import dtype_name
@@ -16,9 +16,6 @@ from ...core.files.names import check_characters
 from ...core.lazy import torch
 from ...sizes.shape import shape_text
 from .files import SHOWN, WeightsFile, natural, open_files
-
-if TYPE_CHECKING:
-    from ..network import Network
 
 Source = Union[str, "os.PathLike[str]", Mapping[str, "torch.Tensor"], "Weights"]
 """A safetensors file, a folder or an index of several, tensors by name, or what was opened already: the same content,
@@ -230,20 +227,6 @@ class Weights:
             count = f"{len(problems)} weight{'s' if len(problems) > 1 else ''}"
             text = f"{count} in {self.label} do{'' if len(problems) > 1 else 'es'} not fit the network:\n{lines}"
             raise WeightsError(text, location=location)
-
-
-def check_weights(network: Network) -> None:
-    """Looks for NaN and Inf in a network's weights, once, where they are read: before a build and an evaluation.
-
-    Raises WeightsError naming every such weight, at the author's first line that uses the first of them.
-    """
-    if network.unsearched is not None:
-        places: dict[str, Location] = {}
-        for layer, names in network.weight_names.items():
-            for name in names if layer in network.locations else ():
-                places.setdefault(name, network.locations[layer])
-        network.unsearched.check_finite(places)
-        network.unsearched = None
 
 
 SEARCHED = 1 << 18

@@ -13,7 +13,6 @@ from ...core.cancel import Progress, noted, untold
 from ...core.errors import BuildError, CancelledError, UsageError
 from ...definition.input import MAX_SIZE
 from ...definition.network import Network
-from ...definition.weights.source import check_weights
 from ...sizes.profile import Profile
 from .config import BuildConfig
 
@@ -52,7 +51,7 @@ def compile_engine(
     if not network.outputs:
         raise UsageError(f"network {network.name!r} has no output")
     network.check_sizes()
-    check_weights(network)
+    network.check_weights()
     _refuse_attention_among_loops(network)
     profiles = [input_shapes(network, profile) for profile in network.profiles]
     plan, messages = compile_definition(network.definition, network.backend, profiles, config, progress=progress)

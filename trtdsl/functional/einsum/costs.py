@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ...definition.network import MAX_DIMS
+from ...definition.input import MAX_DIMS
 from .equation import ITEM, Labels
 from .plan import Axes
 

@@ -61,7 +61,7 @@ def scaled_dot_product_attention(
     _check(query, key, value, attn_mask, dropout_p, is_causal)
     groups = [_heads_of_each(x, query) for x in (key, value)] if enable_gqa else None
     network = query.network
-    choice, in_body = Choice("scaled_dot_product_attention", lowering, query, key, value), network.bodies > 0
+    choice, in_body = Choice("scaled_dot_product_attention", lowering, query, key, value), network.enclosing is not None
     call = network.current_operation
     assert call is not None
 

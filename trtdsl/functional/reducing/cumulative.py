@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ...definition.methods import Selected
+from ...definition.tensor import Selected
 from ...sizes.size import size_max
 from ..common import DefinitionError, L, ShapeError, Tensor, as_dtype, operation, torch
 from ..family import family

@@ -6,8 +6,9 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...definition.methods import Dims, Extremes, Selected
+from ...definition.methods import Dims
 from ...definition.operation import Operation
+from ...definition.tensor import Extremes, Selected
 from ...layers.shuffle import Shuffle
 from ..common import (
     Call,

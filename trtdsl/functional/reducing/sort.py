@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...definition.methods import Selected
+from ...definition.tensor import Selected
 from ...sizes.size import Size, SizeLike
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
 from ..operands import along, axis_of
