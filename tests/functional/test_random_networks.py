@@ -58,15 +58,17 @@ def test_the_builder_takes_random_networks(seed, tmp_path):
 
 
 def test_the_networks_hold_what_is_deferred():
-    """Among the first two hundred: values used twice, early outputs, loops, branches, half precision, dynamic sizes."""
+    """Among the first two hundred: values used twice, early outputs, nested loops and branches, half precision, dynamic
+    sizes."""
     cases = [RandomNetwork(seed) for seed in range(200)]
     text = "\n".join(case.text() for case in cases)
     wanted = ["conv2d", "conv_transpose2d", "linear", "batch_norm", "loop", "branch", "einsum", "max_pool2d", "prelu"]
     wanted += ["multi_head_attention_forward", "scaled_dot_product_attention", "instance_norm", "interpolate"]
     assert not [name for name in wanted if text.count(f"F.{name}(") < 3]
     assert sum(case.dynamic for case in cases) > 30
-    assert sum(case.dtype == torch.float16 for case in cases) > 20
-    assert sum(case.precision is not None for case in cases) > 20
+    for dtype, name in ((torch.float16, "float16"), (torch.bfloat16, "bfloat16")):
+        assert sum(case.dtype == dtype for case in cases) > 10 < sum(case.precision == name for case in cases) + 1
+    assert text.count("lambda hh:") > 10 < text.count("F.running(") + text.count("F.until(")
     assert sum(bool(case.early) for case in cases) > 100
     kinds = {kind for case in cases[:50] for kind in layer_types(defined(case))}
     assert {"CONVOLUTION", "DECONVOLUTION", "MATRIX_MULTIPLY", "SCALE", "LOOP_OUTPUT", "CONDITION"} <= kinds

@@ -1,11 +1,12 @@
-"""Which layers stand inside a loop or a conditional: nested ones, shared ones, and programs made at random."""
+"""Which layers stand inside a loop or a conditional: nested ones and shared ones.
+
+Random ones are among those of tests/functional/test_random_networks.py.
+"""
 
 import numpy as np
 import pytest
 import torch
 from cases import BACKEND, Builder, trt
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import trtdsl as td
 import trtdsl.layers as L
@@ -154,94 +155,3 @@ def test_an_assertion_in_a_loop_is_looked_at_in_each_iteration():
     assert td.interpret(builder.network, {"x": torch.tensor([1, 2, 3, 4])})["y"].item() == 10
     with pytest.raises(DefinitionError, match="all less than five"):
         td.interpret(builder.network, {"x": torch.tensor([1, 2, 5, 4])})
-
-
-# -- programs at random ------------------------------------------------------------------------------------------------
-
-BINARY = {"SUM": lambda a, b: a + b, "SUB": lambda a, b: a - b, "MAX": max, "MIN": min}
-
-
-def programs(variables, depth):
-    """Expressions over ``variables`` names: leaves, sums, choices, loops; nested to ``depth``."""
-    leaf = st.one_of(
-        st.integers(-3, 3).map(lambda v: ("number", v)), st.sampled_from(variables).map(lambda v: ("get", v))
-    )
-    if depth == 0:
-        return leaf
-    less = programs(variables, depth - 1)
-    name = f"v{depth}"
-    inside = programs([*variables, name], depth - 1)
-    return st.one_of(
-        leaf,
-        st.tuples(st.just("binary"), st.sampled_from(sorted(BINARY)), less, less),
-        st.tuples(st.just("choose"), less, less, less, less),
-        st.tuples(st.just("count"), st.just(name), st.integers(0, 3), less, inside),
-        st.tuples(st.just("while"), st.just(name), less, less, st.integers(1, 3)),
-    )
-
-
-def value_of(program, env):
-    """The program in Python."""
-    match program[0]:
-        case "number":
-            return program[1]
-        case "get":
-            return env[program[1]]
-        case "binary":
-            return BINARY[program[1]](value_of(program[2], env), value_of(program[3], env))
-        case "choose":
-            left, right, then, otherwise = program[1:]
-            return value_of(then if value_of(left, env) < value_of(right, env) else otherwise, env)
-        case "count":
-            _, name, times, start, body = program
-            value = value_of(start, env)
-            for _ in range(times):
-                value = value_of(body, {**env, name: value})
-            return value
-        case _:  # while value < limit: value += step
-            _, _, start, limit, step = program
-            value, end = value_of(start, env), value_of(limit, env)
-            while value < end:
-                value += step
-            return value
-
-
-def emit(program, env, net):
-    """The program as layers."""
-    match program[0]:
-        case "number":
-            return number(net, program[1])
-        case "get":
-            return env[program[1]]
-        case "binary":
-            return L.elementwise(emit(program[2], env, net), emit(program[3], env, net), program[1])
-        case "choose":
-            left, right, then, otherwise = program[1:]
-            zero = L.elementwise(env["x"], env["x"], "SUB")  # so that the condition is no constant
-            condition = L.elementwise(L.elementwise(emit(left, env, net), zero, "SUM"), emit(right, env, net), "LESS")
-            branch = L.Conditional(condition)
-            inside = {name: branch.input(tensor) for name, tensor in env.items()}
-            return branch.output(emit(then, inside, net), emit(otherwise, env, net))
-        case "count":
-            _, name, times, start, body = program
-            loop = L.Loop(net)
-            loop.count(number(net, times, i32))
-            value = loop.recurrence(emit(start, env, net))
-            loop.next(value, emit(body, {**env, name: value}, net))
-            return loop.last_value(value)
-        case _:
-            _, _, start, limit, step = program
-            loop = L.Loop(net)
-            end = emit(limit, env, net)
-            value = loop.recurrence(emit(start, env, net))
-            loop.while_(L.elementwise(value, end, "LESS"))
-            loop.next(value, L.elementwise(value, number(net, step), "SUM"))
-            return loop.last_value(value)
-
-
-@given(program=programs(["x"], 4), x=st.integers(-5, 5))
-@settings(max_examples=150, deadline=None)
-def test_random_programs(program, x):
-    net = td.Network()
-    net.output(L.identity(emit(program, {"x": net.input("x", (), "int64")}, net)), "y")
-    assert run(net, x=x)[0] == value_of(program, {"x": x})

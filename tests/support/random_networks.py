@@ -29,6 +29,16 @@ class Torch:
         return x
 
     @staticmethod
+    def until(limit, rounds, body, x):
+        while rounds and x.mean() < limit:
+            x, rounds = body(x), rounds - 1
+        return x
+
+    @staticmethod
+    def running(x):
+        return x.cumsum(0)
+
+    @staticmethod
     def branch(chosen, yes, no, x):
         return yes(x) if chosen else no(x)
 
@@ -44,6 +54,15 @@ class Ours:
         return td.while_loop(lambda i, _: i < rounds, lambda i, x: (i + 1, body(x).to(x.dtype)), (0, x))[1]
 
     @staticmethod
+    def until(limit, rounds, body, x):
+        step = lambda i, x: (i + 1, body(x).to(x.dtype))  # noqa: E731
+        return td.while_loop(lambda i, x: (i < rounds) & (x.mean() < limit), step, (0, x))[1]
+
+    @staticmethod
+    def running(x):
+        return td.scan(lambda total, row: (total + row, total + row), x[0] * 0, x)[1]
+
+    @staticmethod
     def branch(chosen, yes, no, x):
         return td.cond(chosen, lambda x: yes(x).to(x.dtype), lambda x: no(x).to(x.dtype), (x,))
 
@@ -54,8 +73,10 @@ class RandomNetwork:
     def __init__(self, seed):
         self.random, self.seed = random.Random(seed), seed
         self.generator = torch.Generator().manual_seed(seed)
-        self.dtype = torch.float16 if seed % 8 == 7 else torch.float32
-        self.precision = "float16" if seed % 8 == 3 else None
+        self.dtype = {7: torch.float16, 5: torch.bfloat16, 15: torch.float16}.get(seed % 16, torch.float32)
+        self.precision = {3: "float16", 11: "float16", 13: "bfloat16"}.get(seed % 16)
+        self.is_nested = seed % 8 == 2
+        """Whether loops and branches stand in one another, and there are functions that move elements."""
         self.constants, self.lines, self.outputs = {}, [], []
         self.inputs, self.feeds = {}, [{}, {}]
         channels, self.dynamic = self.random.choice([4, 6, 8]), self.random.random() < 0.3
@@ -78,6 +99,8 @@ class RandomNetwork:
     @property
     def tolerance(self):
         """Relative to the greatest value: half precision rounds at every step, and norms enlarge that."""
+        if torch.bfloat16 in (self.dtype, getattr(torch, self.precision or "", None)):
+            return 3e-1
         return 1e-4 if self.dtype == torch.float32 and self.precision is None else 4e-2
 
     def values(self, shape, scale=1.0):
@@ -142,7 +165,7 @@ class RandomNetwork:
                 value = eval(expression, known)
             except (RuntimeError, ValueError, IndexError, TypeError):
                 return False
-            if value.ndim > 5 or not 0 < value.numel() <= MOST or value.abs().max() > 30 or value.abs().max() < 1e-3:
+            if value.ndim > 5 or not 0 < value.numel() <= MOST or not 1e-3 <= value.abs().max() <= 30:
                 return False
             found.append((known, value, feed))
         for known, value, _ in found:
@@ -199,6 +222,7 @@ class RandomNetwork:
             self.loop,
             self.branch,
             self.flat_linear,
+            *([*[self.loop, self.branch, self.moved] * 4] if self.is_nested else []),
         ]
 
     def channels(self, x, axis):
@@ -418,19 +442,44 @@ class RandomNetwork:
     def enlarged(self, x):
         return f"F.interpolate({x}, scale_factor=2)" if len(self.shape(x)) in (3, 4) else None
 
-    def loop(self, x):
-        return f"F.loop({self.random.randint(1, 3)}, lambda h: F.tanh({self.body(x)}), {x})"
+    def moved(self, x):
+        axis = self.random.randrange(len(self.shape(x)))
+        kinds = [
+            "F.flip({x}, ({axis},))",
+            "F.roll({x}, 1, {axis})",
+            "F.cumsum({x}, {axis}) * 0.3",
+            "{x}.clamp(-0.6, 0.9)",
+        ]
+        kinds += [
+            "F.sort({x}, {axis})[0]",
+            "F.topk({x}, 1, {axis})[0]",
+            "F.pad({x}, (1, 2))",
+            "{x}.repeat_interleave(2, {axis})",
+        ]
+        kinds += ["F.log_softmax({x}, {axis})", "{x}.masked_fill({x} > 0.137, 0.5)", "{x}.var({axis}, correction=0)"]
+        return self.random.choice(kinds).format(x=x, axis=axis)
 
-    def branch(self, x):
+    def loop(self, x, h="h"):
+        around = x if h == "h" else h[:-1]
+        if self.is_nested and self.random.random() < 0.4:
+            return f"F.until(0.137, {self.random.randint(1, 4)}, lambda {h}: F.tanh({self.body(x, h)}) + 0.1, {around})"
+        return f"F.loop({self.random.randint(1, 3)}, lambda {h}: F.tanh({self.body(x, h)}), {around})"
+
+    def branch(self, x, h="h"):
+        around = x if h == "h" else h[:-1]
         y = self.random.choice(self.names[:2] if self.tolerance > 1e-3 else self.names)
-        return f"F.branch({y}.mean() > 0.137, lambda h: {self.body(x)}, lambda h: {self.body(x)}, {x})"
+        y = self.random.choice([y, around]) if self.is_nested else y
+        return f"F.branch({y}.mean() > 0.137, lambda {h}: {self.body(x, h)}, lambda {h}: {self.body(x, h)}, {around})"
 
-    def body(self, x):
+    def body(self, x, h="h"):
         """An expression in ``h`` that keeps its shape, with a value from outside, and with weights where they fit."""
-        y, steps = self.random.choice(self.alike(x)), ["h"]
+        y, steps = self.random.choice(self.alike(x)), [h]
+        if self.is_nested and len(h) < 3 and self.random.random() < 0.6:
+            steps.append(f"({h} + {self.random.choice([self.loop, self.branch])(x, h + 'h')})")
         for _ in range(self.random.randint(1, 3)):
             kinds = [f"({steps[-1]} + {y})", f"F.tanh({steps[-1]})", f"({y} * F.sigmoid({steps[-1]}))"]
             kinds += [f"({steps[-1]} - F.relu({y}))"]
+            kinds += [f"(F.running({steps[-1]}) * 0.3)"] if self.is_nested else []
             if (width := self.channels(x, -1)) is not None and len(self.shape(x)) > 1:
                 kinds += [f"F.linear({steps[-1]}, {self.constant([width, width], width**-0.5)})"]
             if (channels := self.channels(x, 1)) is not None and len(self.shape(x)) == 4:
