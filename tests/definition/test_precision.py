@@ -8,7 +8,7 @@ from support import layer_types
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.definition.precision import FLOAT32, LOW, WIDEST
+from trtdsl.definition.precision import FLOAT32, LOW, WIDEST, as_precision
 from trtdsl.definition.tuning.precisions import Precisions
 from trtdsl.engine.compiling.compiler import compile_engine
 
@@ -196,3 +196,27 @@ def test_a_loop_over_constants_does_not_compute_as_the_loop_before_it():
     sites = two.define(precision=Precisions({})).policy.calls.sites
     (loop,) = (site.key for site in sites if site.key.function == "scan")
     two.define(precision=Precisions({loop: "float16"}))
+
+
+@td.network(inputs={"x": td.Input((4, 4, 32)), "mask": td.Input((4, 4))})
+def mixed(x, mask):
+    """A call of each list, of none, of another floating-point dtype beside it, in a loop and made of others."""
+    weights = [torch.randn(32, 32, generator=torch.Generator().manual_seed(n)) / 6 for n in range(3)]
+    y = F.linear(F.tanh(x), weights[0])
+    y = F.softmax(F.relu(y) @ y.mT + mask, -1) @ y
+    y = F.multi_head_attention_forward(
+        *(y.transpose(0, 1),) * 3, 32, 4, torch.cat(weights), None, None, None, False, 0.0, weights[1], None, False
+    )[0].transpose(0, 1)
+    y, _ = td.scan(lambda h, part: (F.tanh(F.linear(h, weights[2]) + F.exp(part)), ()), F.cat([x, y], 1)[:, 0], x)
+    return {"y": F.cumsum(F.linear(y, weights[0]), 0)}
+
+
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+def test_calls_that_are_named_compute_as_autocast_has_them(precision):
+    named = mixed.define(precision=Precisions({}, low=as_precision(precision)))
+    dtypes = {site.key: site.lowering for site in named.policy.calls.sites}
+    assert len(set(dtypes.values())) == 2
+    feeds = td.sample_feeds(mixed, {}, torch.Generator().manual_seed(0))
+    wanted = td.interpret(mixed.define(precision=precision), feeds)["y"]
+    for network in (named, mixed.define(precision=Precisions(dtypes))):
+        assert torch.equal(td.interpret(network, feeds)["y"], wanted)

@@ -27,7 +27,7 @@ from ..definition.network import Network
 from ..definition.precision import as_precision
 from ..definition.spec.opened import NetworkLike
 from ..definition.spec.spec import NetworkSpec
-from ..definition.tuning.choices import SiteKey
+from ..definition.tuning.choices import Site, SiteKey
 from ..definition.tuning.file import Tuned, Tuning, Variant, default_file, dump, file_kind
 from ..definition.tuning.precisions import NARROW, SUFFIX, Precisions
 from ..definition.weights.source import Source
@@ -176,13 +176,14 @@ def find_precision(
         search.measure()
         search.calibrate(search.start())
         name = "fp16" if "float16" in low else "bf16"
-        policy = spec.define(precision=name, **how)
         tell("building engines", 0, 1)
-        fp32, other = (_program(each, device) for each in (spec.define(**how), policy))
-        rough, got = search.quality(policy)
+        fp32, other = (_program(spec.define(precision=each, **how), device) for each in (None, name))
+        autocast = define(Precisions({}, low=as_precision(name)))
+        rough, got = search.quality(autocast)
+        alike = {site.key: site.lowering for site in _sites(autocast)}, autocast, rough
         serves = search.is_enough(rough, got)
         plain_choice = search.chosen(dict.fromkeys(search.of, "float32")), plain, recording.own
-        best = _best(search, plain_choice, low[0], device, serves, other[1])
+        best = _best(search, plain_choice, alike, device, serves, other[1])
         chosen, network, quality, program, cost = best
         found = search.precisions(chosen)
     notes = []
@@ -198,7 +199,6 @@ def find_precision(
         notes.append(f"measured on {DRAWN}")
     if search.unmeasured:
         notes.append(f"no time to measure {search.unmeasured} of {len(search.groups)} groups of calls alone")
-    sites = network.policy.calls.sites if network.policy is not None and network.policy.calls is not None else []
     all_decibels = {"fp32": recording.own, name: rough, "found": quality}
     measured = {
         "data": label,
@@ -208,7 +208,7 @@ def find_precision(
         "device": device,
         "figures": {key: asdict(value) for key, value in figures.items()},
     }
-    variant = Variant(spec.case(dims, found), tuple(map(Tuned.of, sites)), measured)
+    variant = Variant(spec.case(dims, found), tuple(map(Tuned.of, _sites(network))), measured)
     label_of = f"{backend.name} {backend.version}"
     tuning = Tuning(spec.name, label_of, __version__, (variant,), "precision")
     write_atomically(target, dump(tuning))
@@ -352,25 +352,29 @@ def _program(network: Network, device: str) -> tuple[Program, Figures]:
 
 
 def _best(
-    search: Search, plain: Found, low: str, device: str, serves: bool, rough: Figures
+    search: Search, plain: Found, autocast: Found, device: str, serves: bool, rough: Figures
 ) -> tuple[Assignment, Network, Quality, Program, Figures]:
     """The cheapest of float32, what the search finds, and, where half precision as autocast has it ``serves`` or costs
     less than that (``rough``), what begins with autocast's choices."""
-    autocast = search.recording.as_autocast(low)
     kept = [plain]
-    if serves and (alike := search.evaluated(autocast)) is not None:
-        kept.append(alike)
     if (own := search.run(search.start())) is not None:
         kept.append(own)
     if own is not None and not NARROW.keys().isdisjoint(own[0].values()):
         kept += search.with_less(own[0])
+    if serves:
+        kept.append(autocast)  # the last one, so that nothing that costs more than autocast's choices is the best
     found = [(*each, *_program(each[1], device)) for each in kept]
-    if not serves and rough.beats(found[-1][-1]) and (again := search.run(autocast)) is not None:
+    if not serves and rough.beats(found[-1][-1]) and (again := search.run(autocast[0])) is not None:
         found.append((*again, *_program(again[1], device)))
     best = found[0]
     for each in found[1:]:
         best = best if best[-1].beats(each[-1]) else each
     return best
+
+
+def _sites(network: Network) -> list[Site]:
+    """The calls that have a precision each."""
+    return [] if network.policy is None or network.policy.calls is None else network.policy.calls.sites
 
 
 def _decibels(found: Mapping[str, float]) -> str:

@@ -253,13 +253,6 @@ class Search:
         """The noise of each output over what is allowed."""
         return {name: part / self.limits[name] for name, part in quality.parts().items() if name in self.limits}
 
-    def evaluated(self, assignment: Assignment) -> Found | None:
-        """The network with these dtypes as they are; None where that is not enough."""
-        assignment = self.chosen(assignment)
-        network = self.define(assignment)
-        quality, got = self.quality(network)
-        return (assignment, network, quality) if self.is_enough(quality, got) else None
-
     def chosen(self, assignment: Assignment) -> Assignment:
         """With the author's own choices."""
         return assignment | {key: call.site.lowering for key, call in self.recording.calls.items() if call.site.given}

@@ -10,7 +10,7 @@ from typing import Any
 from ..core.dtypes import as_dtype
 from ..core.lazy import torch
 from ..definition.network import Network
-from ..definition.precision import FLOAT32, LOW
+from ..definition.precision import LOW
 from ..definition.tuning.choices import Site, SiteKey
 from ..definition.tuning.precisions import GROUP, NARROW, around
 from ..interpreter.calibration import Seen
@@ -200,12 +200,3 @@ class Recording:
         if key not in self._scales:
             self._scales[key] = self.seen[name].scale(method, dtype)
         return self._scales[key]
-
-    def as_autocast(self, low: str) -> Assignment:
-        """The dtypes that autocast's lists give the calls."""
-        found: Assignment = {}
-        for key, call in self.calls.items():  # in the author's order: sources come first
-            name = key.function
-            wide = any(source is None or found.get(source) == "float32" for source in call.sources)
-            found[key] = low if name in LOW else "float32" if name in FLOAT32 or wide else low
-        return found

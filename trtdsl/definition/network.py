@@ -55,8 +55,8 @@ class Network(Draft):
         self.asked = precision
         """The precision that was asked for, with which another definition computes alike."""
         if isinstance(precision, Precisions):
-            self.policy = Policy(calls=precision)
-            used = {as_precision(around(dtype)) for dtype in precision.tuned.values()}
+            self.policy = Policy(precision.low, precision)
+            used = {precision.low, *(as_precision(around(dtype)) for dtype in precision.tuned.values())}
             self.precision = next((dtype for dtype in (torch.float16, torch.bfloat16) if dtype in used), None)
         elif (low := as_precision(precision)) is not None:
             self.policy, self.precision = Policy(low), low

@@ -44,6 +44,7 @@ WIDEST = _names(
 MULTIPLYING = frozenset({"conv1d", "conv2d", "conv3d", "linear", "matmul"})
 """Functions of one operand and a constant weight that compute in narrow dtypes where a precision says so. A sum of two
 operands takes what such calls quantize."""
+LOOPS = frozenset({"cond", "scan", "while_loop"})
 COMPOSED = frozenset({"multi_head_attention_forward"})
 """Functions of which torch's own is made of others in these lists: the parts follow them."""
 
@@ -120,7 +121,10 @@ class Cast(Site):
 
 
 class Policy:
-    """What says in which dtype a call computes: a block of :func:`precision`, else ``calls``, else autocast's lists."""
+    """What says in which dtype a call computes: a block of :func:`precision`, else ``calls``, else autocast's lists.
+
+    With both ``calls`` and ``autocast`` the calls are those that a file names, each in the dtype of autocast's lists.
+    """
 
     __slots__ = ("autocast", "blocks", "calls", "sources")
 
@@ -169,9 +173,9 @@ class Policy:
     ) -> tuple[torch.dtype, tuple[float, ...], str]:
         """The dtype of a call of a network whose calls have one each, the scales of its operands, and their dtype."""
         key = calls.key(location.file, call.within, call.name, call.name)
-        asked = calls.wanted(key) or "float32" if given is None else dtype_name(given)
         tensors = _tensors((args, kwargs))
         varying = [x for x in tensors if not x.is_constant]
+        asked = calls.wanted(key) or self._unnamed(call.name, varying) if given is None else dtype_name(given)
         weights = [x.ndim for x in tensors[1:2] if x.is_constant]
         product = (
             call.name in MULTIPLYING and len(varying) == 1 and weights > [2 if call.name.startswith("conv") else 1]
@@ -193,6 +197,15 @@ class Policy:
             return _dtypes()[asked], (), ""
         call.narrow = asked if product else ""
         return torch.float16, scales, asked
+
+    def _unnamed(self, name: str, varying: list[Tensor]) -> str:
+        """The dtype of a call that the file does not name: float32, or that of autocast's lists; a loop has the low
+        one, which calls inside follow."""
+        low, dtypes = self.autocast, {x.dtype for x in varying}
+        if low is None or name in FLOAT32:
+            return "float32"
+        is_low = name in LOW or name in LOOPS or name in COMPOSED
+        return dtype_name(low if is_low else torch.float32 if len(dtypes) > 1 else dtypes.pop())
 
 
 def _quantized(x: Tensor, scale: float, dtype: str) -> Tensor:

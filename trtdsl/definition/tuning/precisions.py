@@ -10,6 +10,7 @@ from typing import Any
 
 from ...core.errors import UsageError
 from ...core.files.names import is_file
+from ...core.lazy import torch
 from .choices import Choices, SiteKey
 from .file import Variant, read_tuning
 
@@ -30,7 +31,8 @@ def around(dtype: str) -> str:
 class Precisions(Choices):
     """The dtypes of a network's calls, by their keys; without any, all compute in float32.
 
-    ``scales`` has those of the operands that calls in int8 and fp8 quantize.
+    ``scales`` has those of the operands that calls in int8 and fp8 quantize. With ``low`` calls that have no dtype
+    here compute as autocast has it.
     """
 
     def __init__(
@@ -40,13 +42,15 @@ class Precisions(Choices):
         file: Path | None = None,
         variant: Variant | None = None,
         sha256: str | None = None,
+        low: torch.dtype | None = None,
     ):
         super().__init__(dtypes)
         self.scales, self.file, self.variant, self.sha256 = scales or {}, file, variant, sha256
+        self.low = low
 
     def fresh(self) -> Precisions:
         """What is asked for, without the calls."""
-        return Precisions(self.tuned, self.scales, self.file, self.variant, self.sha256)
+        return Precisions(self.tuned, self.scales, self.file, self.variant, self.sha256, self.low)
 
     def __str__(self) -> str:
         text = json.dumps([[*key, dtype, self.scales.get(key)] for key, dtype in self.tuned.items()])
