@@ -270,8 +270,11 @@ def llama(
         return x + part.rows(y.transpose(1, 2).reshape(n, s, heads * width), w, "o_proj"), keys, values
 
     def mlp(x: td.Tensor, block: td.Scope) -> td.Tensor:
-        x, w = norm(x, block.post_attention_layernorm, eps), block.mlp
-        return part.rows(F.silu(part.columns(x, w, "gate_proj")) * part.columns(x, w, "up_proj"), w, "down_proj")
+        normed, w = norm(x, block.post_attention_layernorm, eps).reshape(-1, x.shape[-1]), block.mlp
+        bias = part.of(w.gate_proj.bias, 0) if "gate_proj" in part.biased else 0
+        # Of one operand builders make both products at once, and a launch behind them that multiplies.
+        gate = F.silu(bias - part.product(-normed, part.of(w.gate_proj.weight, 0)))
+        return part.rows(gate * part.columns(normed, w, "up_proj"), w, "down_proj").view(x.shape)
 
     @td.network(
         inputs={

@@ -45,6 +45,14 @@ def test_a_gather_reads_a_row_for_each_index():
     assert touched(cast + GATHER.format(size="__v9")) == (math.inf, math.inf, math.inf)
 
 
+def test_of_remainders_in_one_another_the_outer_one_counts():
+    body = """
+  __myln_int32 __v6 = (((__v5 / 4) % 1200) + 1) % 3;
+  __v3[__v5 * 1] = __v1[(__v6 * 1)];
+"""
+    assert touched(body) == (3, 0, math.inf)
+
+
 def test_conditions_narrow_the_parts_of_a_concatenation():
     body = """
   __myln_int32 __v6 = (__v5 / 1) % 10;

@@ -246,12 +246,15 @@ class _Kernel:
     def _depends(self, text: str) -> tuple[Indices, str]:
         """The indices that an expression depends on, and what it has beside those that stand in it."""
         found: set[Index] = set()
+        taken = len(text)
         for match in reversed(list(REMAINDER.finditer(text))):
+            if match.start() >= taken:
+                continue  # inside of the remainder behind it
             begin, end = _opening(text, match.start("of")) if match["of"] == ")" else match.start(), match.end("of")
             inside, size = text[begin:end], self._number(match["size"])
             if size is not None and any(index.size == inf for index in self._plain(inside)):
                 found.add(Index(f"{self._named(inside)} % {size}", size))
-                text = text[:begin] + text[match.end() :]
+                text, taken = text[:begin] + text[match.end() :], begin
         return frozenset(found) | self._plain(text), text
 
     def _plain(self, text: str) -> Indices:
