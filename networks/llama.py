@@ -218,6 +218,8 @@ def llama(
     config = read_config(folder)
     layers, width, eps = config.num_hidden_layers, config.width, config.rms_norm_eps
     heads, groups = config.num_attention_heads, config.groups
+    if batch < 1:
+        raise td.UsageError(f"batch is 1 or more sequences, not {batch}")
     if ranks < 1 or groups % ranks or heads % ranks:
         raise td.UsageError(f"{ranks} ranks do not share out {heads} heads and {groups} of keys and values")
     heads, groups = heads // ranks, groups // ranks

@@ -344,6 +344,18 @@ def test_the_guide_s_service_compiles_and_runs(sanitized, tmp_path):
     assert (tmp_path / "double.cache").is_file()
 
 
+def test_the_generator_of_the_page_on_language_models_compiles_and_runs(sanitized, tmp_path):
+    """The C++ of docs/cookbook/language-model.md, as it stands there, on the doubles."""
+    (program,) = (CPP.parent / "docs/cookbook/language-model.md").read_text().split("```cpp\n")[1:]
+    (tmp_path / "main.cpp").write_text(program.split("```")[0])
+    generator = compiled(tmp_path / "main.cpp", tmp_path / "main", sanitized, ADDRESS)
+    done = subprocess.run([generator], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr.split(":")[0]) == (2, "engine-missing")
+    write(tmp_path / "decoder.engine", GENERATING, **GENERATING_FACTS)
+    done = subprocess.run([generator], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr, len(done.stdout.split())) == (0, "", 4)
+
+
 @pytest.mark.parametrize("nth", range(1, 5))
 def test_too_little_memory_leaves_the_engine_usable(running, engine, nth):
     said = running(engine, "again", DOUBLE_FAIL=f"cudaMalloc:{nth}")

@@ -64,8 +64,10 @@ def test_ranks_together_equal_transformers(family, ranks, tmp_path):
     assert found == td.Generator(spec_of(tmp_path).define())(prompts, max_tokens=4)
 
 
-def test_ranks_share_out_whole_heads_and_read_their_part_alone(tmp_path):
+def test_ranks_share_out_whole_heads_and_read_their_part_alone(tmp_path, command_line):
     save_checkpoint("llama", tmp_path)
+    said = command_line(tmp_path)("build", str(FILE), "--set", "folder=.", "--ranks", "3", "-o", "out/", code=2).stderr
+    assert said.count("3 ranks do not share out 4 heads") == 1 and not (tmp_path / "out").exists()
     with pytest.raises(td.UsageError, match="4 ranks do not share out 4 heads and 2 of keys and values"):
         td.load_spec(str(FILE), {"folder": tmp_path, "ranks": 4})
     with pytest.raises(td.UsageError, match="0 ranks do not share out"):
@@ -148,6 +150,8 @@ def test_what_is_no_checkpoint_is_refused(tmp_path):
     for capacity, prompt in ((4, 8), (4, 1)):
         with pytest.raises(td.UsageError, match=f"no more than the capacity of 4, not {prompt}"):
             td.load_spec(str(FILE), {"folder": tmp_path, "capacity": capacity, "prompt": prompt})
+    with pytest.raises(td.UsageError, match="batch is 1 or more sequences, not 0"):
+        td.load_spec(str(FILE), {"folder": tmp_path, "batch": 0})
     for text, message in (
         ("{", "config.json is not JSON: it is damaged, or not a config"),
         ("[" * 200_000, "config.json is not JSON: it is damaged, or not a config"),

@@ -56,9 +56,15 @@ def build_several(
     ``tune_seconds`` each is tuned first (:func:`~trtdsl.tune`); ``tuning=False`` leaves out what was tuned earlier.
     Outcomes come in the order of ``networks``; ``done`` sees each as it comes, and ``progress`` how many
     came. Raises UsageError for two networks of
-    one name or no folder, CancelledError after Ctrl-C.
+    one name or no folder, CancelledError after Ctrl-C, and with ``ranks`` what opening a network's first one does.
     """
     target = Path(folder) if folder is not None else Path()
+    names = {name: (name, settings) for name in networks}
+    if ranks > 1:
+        parts = [(name, {**(settings or {}), "rank": rank, "ranks": ranks}) for name in names for rank in range(ranks)]
+        for first in parts[::ranks]:
+            load_spec(*first)  # what refuses ranks does so once
+        names = {f"{name} rank {given['rank']}": (name, given) for name, given in parts}
     if os.path.lexists(target) and not os.path.isdir(target):  # Path.is_dir raises for a name that is too long
         raise UsageError(f"several networks are built into a directory, and {target} is none")
     make_folder(target)
@@ -73,10 +79,6 @@ def build_several(
 
     context = multiprocessing.get_context("spawn")  # TensorRT's threads and CUDA do not survive a fork
     outcomes: dict[str, Outcome] = {}
-    names = {name: (name, settings) for name in networks}
-    if ranks > 1:
-        parts = ((name, {**(settings or {}), "rank": rank, "ranks": ranks}) for name in names for rank in range(ranks))
-        names = {f"{name} rank {given['rank']}": (name, given) for name, given in parts}
     tell, phase = progress or untold, f"building {len(names)} networks"
     tell(phase, 0, len(names))
     with ProcessPoolExecutor(min(jobs, len(names)), context) as pool:
