@@ -267,6 +267,26 @@ ATTENTIONS = {
 }
 
 
+def test_a_weight_in_4_bits_equals_torch():
+    """A product of one row, whose weight is two codes a byte; in torch its rows are rounded in groups of 128."""
+    draw = torch.Generator().manual_seed(3)
+    x, weight = torch.randn(1, 256, generator=draw), torch.randn(96, 256, generator=draw)
+    groups = weight.reshape(-1, 128)
+    steps = groups.abs().amax(1) / 7
+
+    @td.network(inputs={"x": td.Input((1, 256))})
+    def row(x):
+        codes = td.quantize(x.network.constant(groups), steps, "int4", axis=0)
+        wide = td.dequantize(codes, steps, axis=0).reshape(96, 256)
+        return {"y": (x.unsqueeze(-2) * wide).sum(-1)}
+
+    network = row.define()
+    assert any(launch.dtype == "int4" for launch in td.program(network).launches)
+    rounded = (groups / steps[:, None]).round().clamp(-8, 7) * steps[:, None]
+    wanted = x.double() @ rounded.reshape(96, 256).double().T
+    torch.testing.assert_close(td.evaluate_engine(network, {"x": x})["y"].double(), wanted, atol=1e-4, rtol=1e-4)
+
+
 @pytest.mark.parametrize("name", ATTENTIONS)
 def test_fused_attention_equals_torch(name):
     net, half = td.Network(), torch.float16

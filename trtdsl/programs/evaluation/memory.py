@@ -142,8 +142,6 @@ class Memory:
     def place(self, name: str) -> Place:
         """Where a tensor lies; raises UnevaluatedProgramError for one whose size is not known yet."""
         tensor = self.descriptor(name)
-        if BITS[tensor.dtype] < 8:
-            raise UnevaluatedProgramError(f"{plain(name)} has the type {tensor.dtype}, which is not evaluated")
         start, whole = 0, tensor
         while whole.base is not None:
             moved = 0 if whole.moving is None else self._known(name, whole.moving)
@@ -154,7 +152,9 @@ class Memory:
             start += self.starts[whole.region] + whole.offset
         shape = tuple(self._known(name, size) for size in tensor.dims)
         strides = tuple(self._known(name, size) for size in tensor.strides)
-        found = Place(start, shape, strides, BITS[tensor.dtype] // 8)
+        if BITS[tensor.dtype] < 8:
+            shape, strides = _in_bytes(tensor, shape, strides)
+        found = Place(start, shape, strides, max(BITS[tensor.dtype] // 8, 1))
         low, high = self._bounds(whole)
         if start < low or found.end > high:
             raise ProgramFaultError(
@@ -260,6 +260,16 @@ class Memory:
 
 
 INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def _in_bytes(
+    tensor: Descriptor, shape: tuple[int, ...], strides: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shape and strides in bytes of a weight in 4 bits, of which two that follow one another share a byte."""
+    *outer, inner = strides or (0,)
+    if tensor.base is not None or BITS[tensor.dtype] != 4 or inner != 1 or any(n % 2 for n in (shape[-1], *outer)):
+        raise UnevaluatedProgramError(f"{plain(tensor.name)} has the type {tensor.dtype}, which is not evaluated")
+    return (*shape[:-1], shape[-1] // 2), (*(stride // 2 for stride in outer), 1)
 
 
 def dtype_of(tensor: Descriptor) -> torch.dtype:
