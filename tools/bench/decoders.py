@@ -117,7 +117,14 @@ def row(name):
 
 
 def table(rows):
-    heads = "one token: launches, MB", "of the limit", "by ONNX", "512 tokens: launches, MB", "by ONNX", "engine: constants, other MB"
+    heads = (
+        "one token: launches, MB",
+        "of the limit",
+        "by ONNX",
+        "512 tokens: launches, MB",
+        "by ONNX",
+        "engine: constants, other MB",
+    )
     lines = [f"| shape | {' | '.join(heads)} |", f"|---{'|---:' * len(heads)}|"]
     for name, found in rows.items():
         cells = {key: f"{value[0]}, {value[1] / 1e6:.1f}" for key, value in found.items() if isinstance(value, list)}
