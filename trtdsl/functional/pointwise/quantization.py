@@ -251,8 +251,6 @@ def narrow_weight(input: Tensor, kernel: Tensor, axis: int) -> tuple[Tensor, Ten
     """
     network = kernel.network
     asked = "" if network.current_operation is None else network.current_operation.narrow
-    if kernel.ndim == 3:
-        return None  # conv1d multiplies by the values of a kernel, one after the other
     if not asked and not (kernel.is_constant and kernel.data.numel() and is_rounded(input)):
         return None
     others = [dim for dim in range(kernel.ndim) if dim != axis]

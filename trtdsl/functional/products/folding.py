@@ -27,7 +27,7 @@ class Weighted:
 
     ``axis`` is the kernel's dimension of output channels, ``channel`` the result's. The bias has one value a channel,
     or is of the result's rank, to be broadcast. ``pointwise``: the result is ``kernel @ input`` along the channels, and
-    every other dimension is the input's.
+    every other dimension is the input's. ``by_value``: the layers have numbers of the kernel, which cannot be narrow.
     """
 
     def __init__(
@@ -40,6 +40,7 @@ class Weighted:
         axis: int,
         channel: int,
         pointwise: bool = False,
+        by_value: bool = False,
     ):
         self.add, self.input, self.kernel, self.bias = add, input, kernel, bias
         self.axis, self.channel, self.pointwise = axis, channel, pointwise
@@ -228,13 +229,14 @@ def weighted(
     axis: int,
     channel: int,
     pointwise: bool = False,
+    by_value: bool = False,
 ) -> Tensor:
     """A product; where its weight is narrow, then the scale of each channel and the bias."""
     operation = input.network.current_operation
     if operation is not None and operation.narrow == "int4":
         result = product_in_int4(input, kernel)
         return result if bias is None else L.elementwise(*align([result, bias]), op="SUM")
-    narrow = narrow_weight(input, kernel, axis)
+    narrow = None if by_value else narrow_weight(input, kernel, axis)
     if narrow is None:
         return add(kernel, bias)
     wide, factors = narrow

@@ -152,7 +152,7 @@ def _by_taps(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, pre: i
             total = _add_bias(total, L.cast(bias, torch.float32))
         return L.cast(total, x.dtype)
 
-    return deferred(add, x, weight, bias, shape, None, axis=0, channel=1)
+    return deferred(add, x, weight, bias, shape, None, axis=0, channel=1, by_value=True)
 
 
 def _check_static(weight: Tensor, groups: Any) -> None:
