@@ -753,7 +753,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """``input * tanh(softplus(input))``: IActivationLayer SOFTPLUS and TANH, IElementWiseLayer PROD.
+    """``input * tanh(softplus(input))``: IActivationLayer SOFTPLUS and TANH, IElementWiseLayers; of a product, EXP.
 
     >>> F.mish(net.input("x", (2, 3))).shape
     (2, 3)

@@ -137,7 +137,8 @@ def select(condition: Tensor, then: Tensor, otherwise: Tensor) -> Tensor:
     may_be_equal = then.shape == otherwise.shape and not (then.is_constant and otherwise.is_constant)
     condition, otherwise = repeated(condition, shape), repeated(otherwise, shape)
     then = repeated(then, shape, always=may_be_equal)  # docs/traps/builder-select.md
-    return add_layer(adds("add_select"), condition, then, otherwise, shape=shape, dtype=then.dtype, order="kept")
+    facts = {"shape": shape, "dtype": then.dtype, "order": "kept", "what": ("select",)}
+    return add_layer(adds("add_select"), condition, then, otherwise, **facts)
 
 
 @evaluates("SELECT", category="pointwise", carries_sizes=True, computes=False, flops=1)

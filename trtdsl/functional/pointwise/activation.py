@@ -20,7 +20,7 @@ from ..operands import (
     sum_in_float32,
     with_dimension,
 )
-from ..products.folding import is_convolution, is_linear
+from ..products.folding import is_convolution, is_linear, product_of
 from ..shaping.join import chunk
 from ..windows.maxima import monotone
 from .arithmetic import clamp
@@ -85,8 +85,21 @@ def _hardsigmoid(x: Tensor) -> Tensor:
 
 
 def _mish(x: Tensor) -> Tensor:
+    if product_of(x) is not None:
+        return mish_of_product(x)
     smooth = L.activation(x, "SOFTPLUS", alpha=1.0, beta=1.0)
     return L.elementwise(x, L.activation(smooth, "TANH"), "PROD")
+
+
+def mish_of_product(x: Tensor) -> Tensor:
+    """``(x * n) / (n + 2)`` for ``n = exp(x) * (exp(x) + 2)`` in float32, which the builder makes part of a product.
+
+    The factor of what is greater than 15 is 1 - 2e-13; what is greater than 3e25 becomes infinite.
+    """
+    wide = L.cast(x, torch.float32)
+    powers = L.unary(binary(wide, 15.0, "MIN", torch.float32), "EXP")
+    n = L.elementwise(powers, binary(powers, 2.0, "SUM", torch.float32), "PROD")
+    return _rounded(L.elementwise(L.elementwise(wide, n, "PROD"), binary(n, 2.0, "SUM", torch.float32), "DIV"), x.dtype)
 
 
 relu, relu6, hardsigmoid, hardswish, selu, mish = family(
@@ -111,7 +124,7 @@ relu, relu6, hardsigmoid, hardswish, selu, mish = family(
     ),
     mish=(
         _mish,
-        "``input * tanh(softplus(input))``: IActivationLayer SOFTPLUS and TANH, IElementWiseLayer PROD.",
+        "``input * tanh(softplus(input))``: IActivationLayer SOFTPLUS and TANH, IElementWiseLayers; of a product, EXP.",
     ),
 )
 
