@@ -248,6 +248,7 @@ SUITES = {
 # Files that are tested through another one.
 THROUGH = {
     "building/manifest.py": "building/test_build.py",
+    "core/reads.py": "checking/test_proof.py",
     "sizes/dim.py": "sizes/test_size.py",
     "display/program.py": "cli/test_program.py",
     "display/results.py": "cli/test_main.py",

@@ -128,7 +128,7 @@ def build(
         refuse_obstacles(network)
     known = previous.get("check", {}) if unchanged else {}
     proof = None if network.plugins else before  # a plugin's evaluator may have changed unseen
-    known = _known_check(proof, spec, known, check, on)
+    known = _known_check(proof, spec, known, check, on, sources)
     early = on == "program" and known is None and not dry_run
     plan = compile_engine(network, config, progress=progress) if early and not unchanged else None
     data = read_engine_file(engine) if early and plan is None else None if plan is None else bytes(plan.data)
@@ -196,20 +196,23 @@ def _with_tolerance(spec: NetworkSpec, tolerance: Tolerances) -> NetworkSpec:
 
 
 def _known_check(
-    proof: str | None, spec: NetworkSpec, before: dict[str, Any], run_check: bool, on: str
+    proof: str | None, spec: NetworkSpec, before: dict[str, Any], run_check: bool, on: str, sources: Sources
 ) -> dict[str, Any] | None:
     """What the manifest says of the check where none is to be made; ``before``, what it said of the very same engine.
 
     A verdict is only kept where all that it depends on is the same; without a check it is told as an earlier one.
     """
-    holds = proof is not None and bool(before.get("passed")) and before.get("proof_sha256") == proof
+
+    def holds(entry: dict[str, Any]) -> bool:
+        alike = proof is not None and entry.get("proof_sha256") == proof
+        return alike and bool(entry.get("passed")) and sources.have_read(entry.get("read", {}))
+
     if not run_check:
-        earlier = before.get("earlier") or (before if holds else None)
-        kept = earlier is not None and earlier.get("proof_sha256") == proof
-        return {"done": False, "reason": "--no-check", **({"earlier": earlier} if kept else {})}
+        earlier = before.get("earlier") or before
+        return {"done": False, "reason": "--no-check", **({"earlier": earlier} if holds(earlier) else {})}
     if spec.reference is None:
         return {"done": False, "reason": "the network has no reference"}
-    return before if holds and on in ("interpreter", before.get("on")) else None
+    return before if on in ("interpreter", before.get("on")) and holds(before) else None
 
 
 def _checked(
@@ -229,7 +232,8 @@ def _checked(
     report = check(spec, on=on, weights=weights, network=network, plan=plan, progress=tell)
     if not report.passed:
         raise CheckFailedError(report)
-    return check_entry(report, proof if sources.import_alike() else None), report
+    read = sources.read()
+    return check_entry(report, None if read is None or not sources.import_alike() else proof, read or {}), report
 
 
 def engine_file(name: str, output: str | PathLike[str] | None) -> Path:

@@ -15,6 +15,7 @@ from ..core.errors import ManifestDamagedError, TrtdslError
 from ..core.files.reading import LARGEST, parse_json, read_file
 from ..core.files.writing import JSON_TEXT, Kind
 from ..core.lazy import torch
+from ..core.reads import Hashes
 from ..core.version import __version__
 from ..definition.network import Network
 from ..definition.settings import as_facts
@@ -117,8 +118,8 @@ def plugin_entry(network: Network, *, fields: bool = False) -> dict[str, Any]:
     return {"plugins": unique} if unique else {}
 
 
-def check_entry(report: CheckReport, proof: str | None) -> dict[str, Any]:
-    """The entry on a check that was made, with the hash of all that its verdict depends on."""
+def check_entry(report: CheckReport, proof: str | None, read: Hashes) -> dict[str, Any]:
+    """The entry on a check that was made, with the hash of all that its verdict depends on, and of what was read."""
     outputs = [output for case in report.cases for output in case.outputs]
     return {
         "done": True,
@@ -137,6 +138,7 @@ def check_entry(report: CheckReport, proof: str | None) -> dict[str, Any]:
         ),
         "torch": torch.__version__,
         "proof_sha256": proof,
+        "read": read,
     }
 
 

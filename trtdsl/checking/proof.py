@@ -13,12 +13,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ..core.author import LOADED, READ
+from ..core.author import READ
 from ..core.errors import DefinitionError, UsageError
 from ..core.files.names import is_file
 from ..core.files.reading import read_file
-from ..core.imports import Imports, imported, tree_of
+from ..core.imports import Imports, imported, is_compiled, tree_of
 from ..core.lazy import torch
+from ..core.reads import Hashes, hold, reads_of
 from ..core.version import __version__
 from ..definition.input import Input
 from ..definition.spec.spec import NetworkSpec
@@ -47,15 +48,33 @@ class Sources:
 
     def import_alike(self) -> bool:
         """Whether they import the same still: running them may make Python find what was not to be seen before."""
-        return self._imports() == self.proving and self.are_all
+        return self._imports() == self.proving
+
+    def read(self) -> Hashes | None:
+        """What the reference's code and the samples' have read besides, until now; None where nobody can compare it."""
+        own = {os.path.realpath(path) for path in self.proving.files}
+        others = {os.path.realpath(path) for path in self.hashes} - own
+        found: Hashes = {}
+        for folder in {file.parent for file in (self._spec.file, self.reference and self.reference[1]) if file}:
+            hashes = reads_of(folder).hashes(others)
+            if hashes is None:
+                return None
+            found.update((self._name(path), value) for path, value in hashes.items() if path not in own)
+        return found
+
+    def have_read(self, known: Hashes) -> bool:
+        """Whether nothing but ``known`` was read until now, and all of that is as it was."""
+        now = self.read()
+        return now is not None and now.keys() <= known.keys() and hold(known, self._folder)
 
     @property
-    def are_all(self) -> bool:
-        """False where their folders' code loaded, or may load, a module of the author's that no import names."""
-        files = (self._spec.file, None if self.reference is None else self.reference[1])
-        folders = {os.path.realpath(file.parent) for file in files if file is not None}
-        loaded = set[str]().union(*(LOADED.get(folder, ()) for folder in folders))
-        return self.proving.are_all and loaded <= {os.path.realpath(path) for path in self.hashes}
+    def _folder(self) -> str:
+        file = self._spec.file if self.reference is None else self.reference[1]
+        return os.path.realpath("." if file is None else file.parent)
+
+    def _name(self, path: str) -> str:
+        """A path as it is where the project stands in another folder."""
+        return os.path.relpath(path, self._folder) if Path(path).is_relative_to(self._folder) else path
 
     def changed(self) -> Path | None:
         """The first file that has another hash now, or is not there any more."""
@@ -67,8 +86,8 @@ def proof_of(spec: NetworkSpec, weights: Source | None, sources: Sources | None 
 
     That is: the content of the reference's file, of the samples', and of every file that these import, in functions
     too; the versions of torch and of the packages that they import; the inputs' samples; tolerances and what is left
-    out; weights that the network leaves aside. Data files that a reference reads are not in it. None where the
-    reference or a sample is not in a file under its name, or runs code that no import names, and so may change unseen.
+    out; weights that the network leaves aside. What it reads while it runs is not in it: :meth:`Sources.read` tells of
+    that afterwards. None where the reference or a sample is not in a file under its name, and so may change unseen.
     """
     sources = sources or Sources(spec)
     reference, found = sources.reference, sources.proving
@@ -78,7 +97,7 @@ def proof_of(spec: NetworkSpec, weights: Source | None, sources: Sources | None 
     if any(sample is None for sample in samples.values()):
         return None
     hashes = {path: sources.hashes[path] for path in found.files}
-    if not sources.are_all or any(READ.get(str(path), now) != now for path, now in hashes.items()):
+    if any(READ.get(str(path), now) != now for path, now in hashes.items()):
         return None
     opened = spec.open_weights(weights)
     facts = {
@@ -101,7 +120,7 @@ def may_branch(spec: NetworkSpec) -> bool:
     if reference is None:
         return True
     found = imported([reference[1]])
-    if found.packages - {"numpy"} or not found.are_all:
+    if found.packages - {"numpy"} or any(map(is_compiled, found.modules)):
         return True
     return branches_when_called(map(tree_of, found.modules))
 

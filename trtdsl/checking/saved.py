@@ -27,7 +27,7 @@ from ..interpreter.feeds import as_tensor, note_of_files, read_array
 from ..interpreter.interpret import dims_of
 from .coverage import working_precision
 from .judging.evidence import Evidence, Rules
-from .proof import reference_facts
+from .proof import Sources, reference_facts
 
 SAVED_CHECK = Kind("a saved check", r'.{8}\{"__metadata__":\{"trtdsl_check":')
 SCHEMA = 2
@@ -75,6 +75,7 @@ def save(output: Output, spec: NetworkSpec, network: Network, cases: Sequence[tu
         "network": network.name,
         "precision": str(network.precision),
         "reference": reference_facts(spec),
+        "read": Sources(spec).read() or {},
         "draws": [{"draw": draw, "sizes": sizes_of(network, evidence.feeds)} for draw, evidence in cases],
         "torch": torch.__version__,
     }
@@ -96,6 +97,7 @@ class Facts(Struct, forbid_unknown_fields=True):
     network: str
     precision: str
     reference: dict[str, str] | None
+    read: dict[str, str | None]
     draws: Annotated[tuple[DrawEntry, ...], Meta(min_length=1)]
     torch: str
     sha256: str
@@ -128,7 +130,7 @@ def load(
     if facts["precision"] != str(network.precision):
         raise UsageError(f"{path} was saved in precision {facts.get('precision')}, not {network.precision}")
     known, here = facts["reference"], reference_facts(spec)
-    if here is not None and known is not None and here != known:
+    if here is not None and known is not None and (here != known or not Sources(spec).have_read(facts["read"])):
         raise UsageError(f"{path} was saved with another reference, or another state of its files: save it again")
     cases = []
     for index, fact in enumerate(facts["draws"]):

@@ -17,6 +17,7 @@ from .diagnosis import misfits
 from .errors import PACKAGE, DefinitionError, Location, TrtdslError, UsageError, shown_file, told
 from .files.reading import read_file
 from .lazy import torch
+from .reads import Reads, asker_of, noted
 
 
 def load_module(path: Path, text: bytes | None = None) -> Any:
@@ -43,19 +44,20 @@ def load_module(path: Path, text: bytes | None = None) -> Any:
 
 @contextlib.contextmanager
 def import_path(folder: Path | None) -> Iterator[None]:
-    """Inside, modules in a folder, a whole path, can be imported."""
+    """Inside, modules in a folder, a whole path, can be imported, and what the author's code reads is noted."""
     if folder is None:
         yield
         return
-    finder = _Finder(LOADED.setdefault(os.path.realpath(folder), set()))
-    sys.path.insert(0, str(folder))
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)
-        with contextlib.suppress(ValueError):
-            sys.path.remove(str(folder))
+    with noted(folder) as reads:
+        finder = _Finder(reads)
+        sys.path.insert(0, str(folder))
+        sys.meta_path.insert(0, finder)
+        try:
+            yield
+        finally:
+            sys.meta_path.remove(finder)
+            with contextlib.suppress(ValueError):
+                sys.path.remove(str(folder))
 
 
 class _Source(SourceFileLoader):
@@ -83,21 +85,19 @@ READ: dict[str, str] = {}
 """The SHA-256 of each of the author's files as it was when it was loaded last."""
 
 
-LOADED: dict[str, set[str]] = {}
-"""The author's modules that were loaded while a folder was importable, whoever asked for them."""
-
-
 class _Finder:
     """Finds what Python would, and has the author's files loaded as they are now."""
 
-    def __init__(self, loaded: set[str]):
-        self.loaded = loaded
+    def __init__(self, reads: Reads):
+        self.reads = reads
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         spec = PathFinder.find_spec(name, path, target)
         if spec is None or type(spec.loader) is not SourceFileLoader or not _is_authors(spec.loader.path):
             return None
-        self.loaded.add(os.path.realpath(spec.loader.path))
+        is_ours, asker = asker_of(sys._getframe(1))
+        if not is_ours:
+            self.reads.note(spec.loader.path, asker)
         spec.loader = _Source(spec.name, spec.loader.path)
         return spec
 

@@ -28,8 +28,6 @@ class Imports(NamedTuple):
     """The author's, the first ones included: Python files, compiled modules, and ``archive.zip/module.py``."""
     packages: set[str]
     """The names of other packages; not torch, trtdsl and Python's own."""
-    are_all: bool
-    """False where one of them is compiled, or runs code that no import names: what these import is not known."""
 
     @property
     def files(self) -> set[Path]:
@@ -42,16 +40,14 @@ def imported(roots: Iterable[Path]) -> Imports:
     importlib.invalidate_caches()
     waiting = [path.resolve() for path in roots]
     folders = [str(path.parent) for path in waiting]
-    places = [place for place in map(os.path.abspath, _paths()) if not _is_library(place)]
-    modules, packages, are_all = set[Path](), set[str](), True
+    places = [place for place in map(os.path.abspath, _paths()) if not is_library(place)]
+    modules, packages = set[Path](), set[str]()
     while waiting:
         path = waiting.pop()
         if path in modules:
             continue
         modules.add(path)
-        names, runs_code = _read(_source(path))
-        are_all &= not (runs_code or _is_compiled(path)) or _is_library(str(path))
-        for name, level in names:
+        for name, level in _names(_source(path)):
             top = name.partition(".")[0]
             if not level and top in ("torch", "trtdsl"):
                 continue
@@ -60,7 +56,7 @@ def imported(roots: Iterable[Path]) -> Imports:
             waiting += found
             if not found and not level and top and top not in sys.stdlib_module_names:
                 packages.add(top)
-    return Imports(modules, packages, are_all)
+    return Imports(modules, packages)
 
 
 def file_of(path: Path) -> Path:
@@ -74,7 +70,7 @@ def tree_of(path: Path) -> ast.AST:
 
 
 def _source(path: Path) -> bytes:
-    if _is_compiled(path):
+    if is_compiled(path):
         return b""
     try:
         archive = file_of(path)
@@ -90,53 +86,27 @@ def _tree(source: bytes) -> ast.AST:
         return ast.Module([], [])
 
 
-def _is_compiled(path: Path) -> bool:
+def is_compiled(path: Path) -> bool:
+    """Whether a module has no source."""
     return path.suffix in (".pyc", ".so", ".pyd")
 
 
 @functools.lru_cache(1024)
-def _read(source: bytes) -> tuple[list[tuple[str, int]], bool]:
-    """The modules that a file imports, and whether it runs code that no import names."""
-    tree = _tree(source)
-    return list(dict.fromkeys(_names(tree))), any(_runs_code(node) for node in ast.walk(tree))
-
-
-def _names(tree: ast.AST) -> Iterator[tuple[str, int]]:
+def _names(source: bytes) -> dict[tuple[str, int], None]:
     """The modules that a file imports, anywhere in it, by name and level."""
-    for node in ast.walk(tree):
+    found: dict[tuple[str, int], None] = {}
+    for node in ast.walk(_tree(source)):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, 0) for alias in node.names)
+            found.update({(alias.name, 0): None for alias in node.names})
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
-            yield base, node.level
-            yield from ((f"{base}.{alias.name}".strip("."), node.level) for alias in node.names)
-        elif isinstance(node, ast.Call) and _called(node) in IMPORTING and (name := _text(node)) is not None:
-            yield name.lstrip("."), len(name) - len(name.lstrip("."))
-
-
-IMPORTING = ("import_module", "__import__")
-RUNNING = ("exec_module", "load_module", "run_path", "run_module")
-
-
-def _runs_code(node: ast.AST) -> bool:
-    """Whether this runs, or can run, what no import in the file names."""
-    if isinstance(node, ast.Call):
-        return _called(node) in IMPORTING and _text(node) is None
-    if isinstance(node, ast.alias):
-        return node.name in RUNNING or (node.name in IMPORTING and node.asname is not None)
-    return (isinstance(node, ast.Attribute) and node.attr in RUNNING) or (
-        isinstance(node, ast.Name) and node.id in (*RUNNING, "exec", "eval")
-    )
-
-
-def _called(call: ast.Call) -> str:
-    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-
-
-def _text(call: ast.Call) -> str | None:
-    """The first argument, where it is a text."""
-    given = call.args[0] if call.args else None
-    return given.value if isinstance(given, ast.Constant) and isinstance(given.value, str) else None
+            names = (base, *(f"{base}.{alias.name}".strip(".") for alias in node.names))
+            found.update({(name, node.level): None for name in names})
+        elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            name, given = getattr(node.func, "attr", getattr(node.func, "id", "")), node.args[0].value
+            if name in ("import_module", "__import__") and isinstance(given, str):
+                found[given.lstrip("."), len(given) - len(given.lstrip("."))] = None
+    return found
 
 
 def _found(name: str, level: int, path: Path, places: list[str]) -> Iterator[Path]:
@@ -161,7 +131,7 @@ def _earlier(name: str) -> ModuleSpec | None:
     if not isinstance(spec, ModuleSpec) or not spec.has_location or not isinstance(spec.origin, str):
         return None
     installed = _is_installation(spec.origin) and name.partition(".")[0] in _installed(*_paths())
-    return None if installed or _is_library(spec.origin) or not is_file(file_of(Path(spec.origin))) else spec
+    return None if installed or is_library(spec.origin) or not is_file(file_of(Path(spec.origin))) else spec
 
 
 def _paths() -> tuple[str, ...]:
@@ -169,7 +139,7 @@ def _paths() -> tuple[str, ...]:
 
 
 @functools.lru_cache(4096)
-def _is_library(path: str) -> bool:
+def is_library(path: str) -> bool:
     """Whether a file or folder belongs to this Python, or to what is installed for it."""
     return f"{os.path.realpath(path)}{os.sep}".startswith(_libraries())
 

@@ -12,6 +12,12 @@ from trtdsl.core.tensors.exact import Exact
 SHAPE = tuple(td.Dim(name, min=1, opt=6, max=12) for name in "ABC")
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """As many runs as there are branches, however slow the machine is."""
+    monkeypatch.setattr("trtdsl.checking.judging.branches.SECONDS", 600.0)
+
+
 def branches(forward, shape=SHAPE):
     class Module(torch.nn.Module):
         pass

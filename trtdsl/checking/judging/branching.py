@@ -9,6 +9,18 @@ KNOWING = {"isinstance", "issubclass", "hasattr", "callable"}
 """Functions whose result depends on no size."""
 UNNAMED = {"setattr", "vars", "__dict__"}
 """What changes a module without naming what."""
+RUNNING = {
+    "exec",
+    "eval",
+    "compile",
+    "import_module",
+    "__import__",
+    "exec_module",
+    "load_module",
+    "run_path",
+    "run_module",
+}
+"""What runs code that is not there to be read."""
 
 
 def branches_when_called(trees: Iterable[ast.AST]) -> bool:
@@ -20,6 +32,8 @@ def branches_when_called(trees: Iterable[ast.AST]) -> bool:
     [False, True]
     """
     nodes = [node for tree in trees for node in ast.walk(tree)]
+    if any((node.name if isinstance(node, ast.alias) else _mentioned(node)) in RUNNING for node in nodes):
+        return True
     functions = _functions(nodes)
     running = _running(nodes, functions)
     parts = [node for each in running for node in ast.walk(each)]

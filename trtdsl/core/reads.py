@@ -1,0 +1,166 @@
+"""What the author's code reads while it runs, as Python tells of it: a verdict on that code holds for this alone."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import stat
+import sys
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+from .errors import PACKAGE
+from .files.reading import open_regular
+from .imports import is_library
+
+Identity = tuple[Any, ...]
+"""Size, time, inode and device of a file, or a folder's names; empty for what is not there."""
+Hashes = dict[str, str | None]
+"""SHA-256 by path, of a file or of a folder's names; None for what is not there."""
+
+
+@dataclass
+class Reads:
+    """The files and folders that were read while a folder was importable, each as it was then, and by which file."""
+
+    found: dict[str, Identity] = field(default_factory=dict)
+    askers: dict[str, set[str | None]] = field(default_factory=dict)
+    written: set[str] = field(default_factory=set)
+    unrepeatable: set[str | None] = field(default_factory=set)
+    """The files whose code read what nobody can compare later: a pipe, a connection, another program's output."""
+
+    def note(self, path: str, asker: str | None) -> None:
+        """Keeps what a path leads to."""
+        real, identity = os.path.realpath(path), identity_of(path)
+        if identity is None:
+            self.unrepeatable.add(asker)
+        elif real not in self.written and not is_library(real) and not real.startswith(("/dev/", "/proc/", "/sys/")):
+            self.found.setdefault(real, identity)
+            self.askers.setdefault(real, set()).add(asker)
+
+    def hashes(self, others: Collection[str]) -> Hashes | None:
+        """SHA-256 by path of what was read by other files than ``others``; None where it cannot be compared later."""
+        if self.unrepeatable - set(others):
+            return None
+        asked = [path for path, askers in self.askers.items() if askers - set(others)]
+        if any(identity_of(path) != self.found[path] for path in asked):
+            return None
+        return {path: hash_of(path) for path in asked}
+
+
+_BY_FOLDER: dict[str, Reads] = {}
+_ACTIVE: list[Reads] = []
+
+
+def reads_of(folder: str | os.PathLike[str]) -> Reads:
+    """What was read while this folder was importable, in this process."""
+    return _BY_FOLDER.setdefault(os.path.realpath(folder), Reads())
+
+
+@contextmanager
+def noted(folder: str | os.PathLike[str]) -> Iterator[Reads]:
+    """Inside, what the author's code reads is noted for a folder."""
+    _listen()
+    reads = reads_of(folder)
+    _ACTIVE.append(reads)
+    try:
+        yield reads
+    finally:
+        _ACTIVE.remove(reads)
+
+
+def identity_of(path: str) -> Identity | None:
+    """What tells a file or folder from a later one; None for what is neither, and cannot be read twice."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return ()
+    if stat.S_ISDIR(found.st_mode):
+        return tuple(_names(path))
+    if stat.S_ISREG(found.st_mode):
+        return found.st_size, found.st_mtime_ns, found.st_ino, found.st_dev
+    return () if stat.S_ISCHR(found.st_mode) else None
+
+
+def hash_of(path: str) -> str | None:
+    """The SHA-256 of a file, or of a folder's names; None for what is not there."""
+    digest = hashlib.sha256()
+    try:
+        if os.path.isdir(path):
+            digest.update("\0".join(_names(path)).encode("utf-8", "surrogateescape"))
+            return digest.hexdigest()
+        with open_regular(path) as file:
+            while part := file.read(1 << 24):
+                digest.update(part)
+    except OSError:
+        return None
+    return digest.hexdigest()
+
+
+def _names(folder: str) -> list[str]:
+    return sorted(name for name in os.listdir(folder) if name != "__pycache__")
+
+
+def hold(known: Hashes, folder: str) -> bool:
+    """Whether all of some files and folders, whose paths lead from ``folder``, are as they were."""
+    return all(hash_of(os.path.join(folder, path)) == before for path, before in known.items())
+
+
+@functools.cache
+def _listen() -> None:
+    sys.addaudithook(_heard)
+
+
+def _heard(event: str, given: tuple[Any, ...]) -> None:
+    """Python's audit hook: it cannot be removed again, and does nothing where no code of the author's runs."""
+    if not _ACTIVE or event not in _EVENTS:
+        return
+    reads, (is_ours, asker) = _ACTIVE[-1], asker_of(sys._getframe(1))
+    if is_ours:
+        return
+    path = _EVENTS[event](given)
+    if path is _UNREPEATABLE:
+        reads.unrepeatable.add(asker)
+    elif isinstance(path, (str, bytes, os.PathLike)):
+        name = os.fsdecode(path)
+        if event == "open" and _writes(given[2]):
+            reads.written.add(os.path.realpath(name))
+        elif event != "ctypes.dlopen" or os.path.isfile(name):
+            reads.note(name, asker)
+
+
+_UNREPEATABLE = object()
+_EVENTS: dict[str, Any] = {
+    "open": lambda given: given[0],
+    "import": lambda given: given[1],  # a compiled module's file
+    "ctypes.dlopen": lambda given: given[0],
+    "os.listdir": lambda given: given[0] or ".",
+    "os.scandir": lambda given: given[0] or ".",
+    **dict.fromkeys(
+        ("subprocess.Popen", "os.system", "os.posix_spawn", "os.exec", "os.fork", "socket.connect", "sqlite3.connect"),
+        lambda given: _UNREPEATABLE,
+    ),
+}
+"""What each of Python's events says was read."""
+
+
+def _writes(flags: int) -> bool:
+    return bool(flags & (os.O_TRUNC | os.O_EXCL)) or flags & os.O_ACCMODE == os.O_WRONLY
+
+
+def asker_of(frame: FrameType | None) -> tuple[bool, str | None]:
+    """Whether trtdsl, or Python's search for modules, does something by itself; if not, the author's file that does."""
+    if frame is not None and frame.f_code.co_name == "_fill_cache":  # importlib's
+        return True, None
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file.startswith(PACKAGE):
+            return True, None
+        if not file.startswith("<") and not is_library(file):
+            return False, os.path.realpath(file)
+        frame = frame.f_back
+    return False, None
