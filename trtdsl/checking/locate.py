@@ -17,11 +17,11 @@ from ..definition.weights.source import Source
 from ..interpreter.feeds import make_feeds
 from ..interpreter.interpret import Interpreter
 from ..layers.evaluation import Node
+from ..layers.region import nodes_of
 from .coverage import closure, depends_on_inputs, working_precision
 from .judging.equality import FLOORS, LIMIT, ROUNDED, excess, judge
 from .judging.isolate import Reference
 from .judging.recording import Call, Moments, Place, Recording
-from .mutation.sameness import nodes_of
 from .report import Case, CheckReport
 from .tried_sizes import holds
 

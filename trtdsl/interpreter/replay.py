@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from ..layers.evaluation import Evaluate, Node
 from .interpret import Feeds, Interpreter, Step, Steps, _State
 
 TIMES, MORE = 10, 100  # turns of a changed loop, for each of the most that there were before, and besides
+Alike = Callable[[Any, Any], bool]
 CORNER = 4  # elements of each dimension that are compared first
 
 
@@ -21,7 +22,7 @@ class Replay:
 
     That holds inside of loops, too: of each turn, only the layers that get other operands are evaluated. ``steps`` may
     stand for the interpreter's own, with other weights in them: then a loop may not end, and is given up after ``most``
-    turns with a DefinitionError.
+    turns with a DefinitionError. ``alike`` says which values count as those of before.
 
     >>> from dataclasses import replace
     >>> net = td.Network()
@@ -33,12 +34,17 @@ class Replay:
     """
 
     def __init__(
-        self, interpreter: Interpreter, feeds: Feeds, steps: Sequence[Step] | None = None, most: float = math.inf
+        self,
+        interpreter: Interpreter,
+        feeds: Feeds,
+        steps: Sequence[Step] | None = None,
+        most: float = math.inf,
+        alike: Alike | None = None,
     ):
-        self.interpreter = interpreter
+        self.interpreter, self.alike = interpreter, alike or same
         self.steps = interpreter.steps if steps is None else list(steps)
         self.past = _Past()
-        state = _Recorded(interpreter, self.past, most, recording=True)
+        state = _Recorded(interpreter, self.past, most, self.alike, recording=True)
         for name, tensor in interpreter._check_feeds(feeds).items():
             state.values[interpreter.slots[name]] = tensor
         with torch.no_grad():
@@ -68,7 +74,7 @@ class Replay:
         Raises DefinitionError for a layer that fails on what comes out of it, and for a loop that does not end.
         """
         changed = step.part if inside is None else None
-        state = _Recorded(self.interpreter, self.past, self.most, changed=changed, inside=inside)
+        state = _Recorded(self.interpreter, self.past, self.most, self.alike, changed=changed, inside=inside)
         state.values = list(self.values)
         different: set[int] = set()
         with torch.no_grad():
@@ -78,7 +84,7 @@ class Replay:
                     continue
                 state.execute([current])
                 for slot in current.outputs:
-                    if not same(state.values[slot], self.values[slot]):
+                    if not self.alike(state.values[slot], self.values[slot]):
                         different.add(slot)
                     else:
                         state.values[slot] = self.values[slot]
@@ -109,13 +115,14 @@ class _Recorded(_State):
         interpreter: Interpreter,
         past: _Past,
         most: float,
+        alike: Alike,
         *,
         recording: bool = False,
         changed: Any = None,
         inside: tuple[Node, Evaluate] | None = None,
     ):
         super().__init__(interpreter, frozenset(range(len(interpreter.slots))), None)
-        self.past, self.most, self.recording, self.changed = past, most, recording, changed
+        self.past, self.most, self.alike, self.recording, self.changed = past, most, alike, recording, changed
         self.node, self.evaluate = (None, None) if inside is None else inside
         self.turns: dict[Any, int] = {}
         self.apart = False
@@ -129,7 +136,7 @@ class _Recorded(_State):
             if self.node is not None and self.evaluate is not None and name in self.node.makes:
                 value = self.evaluate(value)
             before = self._past_of(name, self.past.written)
-            if before is not None and same(value, before):
+            if before is not None and self.alike(value, before):
                 value = before
             else:
                 self.apart = True
@@ -161,7 +168,7 @@ class _Recorded(_State):
             step = replace(step, run=self.evaluate)
         super().execute([step])
         for slot, result in zip(step.outputs, () if self.apart else results, strict=False):
-            if same(values[slot], result):
+            if self.alike(values[slot], result):
                 values[slot] = result
 
     def _past_of(self, key: Any, past: dict[Any, list[Any]]) -> Any:

@@ -6,7 +6,7 @@ how it runs. Which layers stand inside is computed here, since TensorRT does not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -99,6 +99,15 @@ class Region:
 
 REGIONS: dict[str, RegionKind] = {}
 """By boundary layer type."""
+
+
+def nodes_of(part: Node | Region) -> Iterator[Node]:
+    """A layer, or all those of a region."""
+    if isinstance(part, Node):
+        yield part
+        return
+    for inside in (*part.boundary, *part.nodes, *part.regions):
+        yield from nodes_of(inside)
 
 
 def category_of(type: str) -> str:

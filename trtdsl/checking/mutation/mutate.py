@@ -9,23 +9,27 @@ from typing import Any, Protocol
 
 from ...core.backend import Backend
 from ...core.cancel import Progress, untold
-from ...core.errors import Location, MismatchError, placed
+from ...core.errors import Location, MismatchError, TrtdslError, placed
 from ...core.lazy import torch
+from ...core.tensors.exact import Exact
 from ...definition.network import Network
 from ...definition.spec.spec import NetworkSpec
 from ...definition.weights.source import Source
 from ...interpreter.interpret import Interpreter, Step
-from ...interpreter.replay import Replay
+from ...interpreter.replay import Replay, same
 from ...layers.evaluation import KINDS, Evaluate, Node
+from ...layers.region import nodes_of
 from ...sizes.profile import Profile, Range
 from ..check import Planned, planned
+from ..judging.equality import LIMIT
 from ..judging.evidence import Tolerances
 from ..tried_sizes import Sizes, elements
 from .mutants import Mutant, mutants, varied
-from .sameness import FAILING, Sameness, nodes_of, repeats
 
 SCHEMA = 1
 FACTORS = (0.03, 0.3, 1.0, 3.0, 30.0, 1e3, 1e5)  # on weights and inputs, to see whether a change ever has an effect
+ORDINARY = 30.0  # values of greater factors may overflow, and then show nothing
+FAILING = (TrtdslError, RuntimeError, ArithmeticError, IndexError, TypeError, ValueError)  # of a changed network
 MEMORY = 1 << 30  # bytes of intermediate values that a case may keep
 
 
@@ -89,8 +93,7 @@ class MutationReport:
 UNREACHED = "unreached: no feed shows it in an output"
 ALLOWED = "allowed: no output changes by more than the check allows"
 SURVIVING = (UNREACHED, ALLOWED)
-SAME = "the layer, with a few around it, gives the same whatever it is fed"
-ANYHOW = "the outputs stay what they are, bit for bit, with other weights and inputs too"
+NOTHING = "in exact arithmetic the outputs stay what they are, with other weights and inputs too"
 
 
 def mutate(
@@ -161,11 +164,10 @@ class Hunt:
         self.exact = network.exact_values()
         with self.exact:
             self.interpreter = Interpreter(network)
-        self.sameness = Sameness(self.interpreter, self.exact)
         self.cases: list[Judged] = []
         self.replays: list[Replay] = []
         self.bytes: list[int] = []
-        self.kept: list[Replay] = []
+        self.kept: list[tuple[float, Replay]] = []
 
     def has_room(self, fed: int) -> bool:
         """Whether the values of a case with this number of elements fit into memory beside those of the other cases."""
@@ -228,11 +230,14 @@ class Hunt:
                 changes.append(changed)
         except FAILING:
             return None
-        if self.sameness.holds(mutant, self.replays):
-            return SAME
-        if any(changes):
+        pairs = zip(changes, self.replays, strict=True)
+        if any(
+            not self._alike(changed[name], replay.values[replay.outputs[name]])
+            for changed, replay in pairs
+            for name in changed
+        ):
             return ALLOWED
-        return UNREACHED if any(_differs(other, place, step, inside) for other in self._others()) else ANYHOW
+        return UNREACHED if any(self._differs(*other, place, step, inside) for other in self._others()) else NOTHING
 
     def _pass(self, case: Judged, replay: Replay, changed: Mapping[str, torch.Tensor]) -> bool:
         for name, value in changed.items():
@@ -265,25 +270,42 @@ class Hunt:
 
     # -- where there is nothing to see ---------------------------------------------------------------------------------
 
-    def _others(self) -> Iterator[Replay]:
-        """The network with other weights and inputs, of several sizes; those of small cases are kept."""
+    def _others(self) -> Iterator[tuple[float, Replay]]:
+        """The network with other weights and inputs, and the factor of their sizes; those of small cases are kept."""
         small = [place for place, kept in enumerate(self.bytes) if kept <= MEMORY / 32][-2:]
         if not small and self.bytes[0] * len(FACTORS) > 2 * MEMORY:
             return self._made([0])
         small = small or [0]
         if not self.kept:
             fed = sum(feed.numel() for feed in self.cases[small[-1]].feeds.values())
-            self.kept = list(self._made(small * repeats(fed)))
+            self.kept = list(self._made(small * min(max(128 // max(fed, 1), 1), 16)))
         return iter(self.kept)
 
-    def _made(self, places: Sequence[int]) -> Iterator[Replay]:
+    def _made(self, places: Sequence[int]) -> Iterator[tuple[float, Replay]]:
         generator = torch.Generator().manual_seed(0)
         for factor in FACTORS:
             steps = [self._varied(step, factor, generator) for step in self.interpreter.steps]
             for place in places:
                 feeds = {name: _other(feed, factor, generator) for name, feed in self.cases[place].feeds.items()}
                 with contextlib.suppress(*FAILING):  # such weights and inputs show nothing
-                    yield Replay(self.interpreter, feeds, steps, self.replays[place].most)
+                    with self.exact:
+                        other = Replay(self.interpreter, feeds, steps, self.replays[place].most, self._alike)
+                    yield factor, other
+
+    def _alike(self, a: torch.Tensor, b: torch.Tensor) -> bool:
+        return agree(self.exact, a, b)
+
+    def _differs(
+        self, factor: float, replay: Replay, place: int, step: Step, inside: tuple[Node, Evaluate] | None
+    ) -> bool:
+        """Whether a change has an effect; failing is one, and overflow, but for great values."""
+        try:
+            with self.exact:
+                changed = replay.changed(place, step, inside)
+        except FAILING:
+            return True
+        values = [value for name in changed for value in (changed[name], replay.values[replay.outputs[name]])]
+        return bool(changed) and (factor <= ORDINARY or all(bool(self.exact.of(x).isfinite().all()) for x in values))
 
     def _varied(self, step: Step, factor: float, generator: torch.Generator) -> Step:
         node = step.part
@@ -293,12 +315,14 @@ class Hunt:
         return step if evaluate is None else replace(step, run=evaluate)
 
 
-def _differs(replay: Replay, place: int, step: Step, inside: tuple[Node, Evaluate] | None) -> bool:
-    """Whether a change has an effect; failing is one."""
-    try:
-        return bool(replay.changed(place, step, inside))
-    except FAILING:
-        return True
+def agree(exact: Exact, a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two results have the same exact values."""
+    if a.dtype != b.dtype or a.shape != b.shape or not a.is_floating_point():
+        return same(a, b)
+    with torch._C._DisableTorchDispatch():
+        wide, other = exact.of(a), exact.of(b)
+        greatest = float(other.nan_to_num(0.0, 0.0, 0.0).abs().max()) if other.numel() else 0.0
+        return torch.allclose(wide, other, rtol=LIMIT, atol=LIMIT * greatest, equal_nan=True)
 
 
 def _other(feed: torch.Tensor, factor: float, generator: torch.Generator) -> torch.Tensor:
