@@ -64,6 +64,16 @@ def test_feeds_that_do_not_fit(feeds, error, text):
         td.check(spec(), feeds=feeds)
 
 
+def test_feeds_of_a_function_that_fails_are_told_with_its_line():
+    def feeds():
+        raise KeyError("mine")
+
+    spec = td.network(inputs={"x": td.Input((3,))}, reference=torch.nn.ReLU)(lambda x: x.relu())
+    with pytest.raises(td.DefinitionError, match="the feeds cannot be made: KeyError: 'mine'") as caught:
+        td.check(spec, feeds=feeds)
+    assert caught.value.location.line == feeds.__code__.co_firstlineno + 1
+
+
 def test_a_folder_without_an_input(tmp_path):
     with pytest.raises(td.UsageError, match=r"there is no x.npy in "):
         td.check(spec(), feeds=tmp_path)
@@ -100,9 +110,11 @@ def test_files_that_are_no_saved_check(tmp_path):
     text, other = tmp_path / "a.txt", tmp_path / "b.safetensors"
     text.write_text("no")
     save_file({"x": torch.ones(3)}, other)
-    for file in (text, other, tmp_path / "nowhere"):
-        with pytest.raises(td.UsageError, match="is not a saved check"):
+    for file in (text, other):
+        with pytest.raises(td.CorruptFileError, match="is not a saved check"):
             td.check(spec(), against=file)
+    with pytest.raises(td.UsageError, match="there is no saved check"):
+        td.check(spec(), against=tmp_path / "nowhere")
     file = tmp_path / "c.safetensors"
     td.check(spec(), save=file)
     with pytest.raises(td.UsageError, match="was saved in precision None, not torch.float16"):

@@ -97,8 +97,9 @@ def test_the_threads_device_is_set_back():
         ):
             call()
             assert machine.current == 0
-        with pytest.raises(FeedError):
-            engine.run({})
+        for nothing in ({}, 5, None, [X]):
+            with pytest.raises(FeedError):
+                engine.run(nothing)
         assert machine.current == 0
         (context,) = {allocation.device for allocation in machine.memory.live if "context" in allocation.what}
         assert context == 1

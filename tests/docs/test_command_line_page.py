@@ -6,6 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -34,6 +35,34 @@ def folder(small_folder, tmp_path_factory):
     folder = shutil.copytree(small_folder, tmp_path_factory.mktemp("commands") / "project")
     td.build(str(folder / "small.py"), folder / "small.engine", check=False)  # which several commands read
     return folder
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        (1, "check wrong.py"),
+        (2, "check small.py --against nothing.saved"),
+        (2, "check small.py --feed x=nothing.npy"),
+        (2, "check nothing.py"),
+        (2, "check small.py --no-such-option"),
+        (2, "build small.py -o small.py"),
+        (3, "check broken.py"),
+        (3, "check small.py --weights nothing.safetensors"),
+        (6, "run small.engine --input x=x.npy"),
+        (7, "check small.py --weights damaged"),
+        (7, "check small.py --against damaged"),
+        (7, "check small.py --feed x=damaged"),
+    ],
+)
+def test_what_the_page_says_of_each_exit_code(code, line, folder, command_line):
+    text = (folder / "small.py").read_text()
+    (folder / "wrong.py").write_text(re.sub(r"def small\b", "def wrong", text).replace("F.relu", "F.silu"))
+    (folder / "broken.py").write_text(
+        re.sub(r"def small\b", "def broken", text).replace("return ", "raise ValueError\n    return ")
+    )
+    (folder / "damaged").write_bytes(b"no file of any kind, and longer than a header")
+    np.save(folder / "x.npy", np.ones((2, 3, 5, 5), np.float32))
+    command_line(folder)(*line.split(), code=code)
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,11 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from ..core.author import authors_code
 from ..core.caller import option
 from ..core.dtypes import dtype_name
-from ..core.errors import FeedError, TrtdslError, UsageError, noted
-from ..core.files.names import is_folder
+from ..core.errors import FeedError, SavedCheckDamagedError, TrtdslError, UsageError, noted
+from ..core.files.names import is_file, is_folder
 from ..core.files.reading import Count, Text, as_struct, check_schema, parse_json
 from ..core.files.writing import Kind, Output, write_atomically
 from ..core.lazy import torch
@@ -118,13 +119,15 @@ def load(
 ) -> list[SavedCase]:
     """The cases of a saved check.
 
-    Raises UsageError for a file that is missing, is no saved check or is not as it was saved, for one of another
-    network, precision, reference or of other inputs, and for results that are nowhere finite or no results of an
-    output; outputs in ``trivial`` need not be finite.
+    Raises UsageError for a file that is missing, SavedCheckDamagedError for one that is no saved check or is not as it
+    was saved; UsageError for one of another network, precision, reference or of other inputs, and for results that are
+    nowhere finite or no results of an output; outputs in ``trivial`` need not be finite.
     """
     facts, tensors = _read(path)
     if facts["sha256"] != _digest(facts, tensors):
-        raise UsageError(f"{path} is not as it was saved: its tensors or what it says of them were changed. Save again")
+        raise SavedCheckDamagedError(
+            f"{path} is not as it was saved: its tensors or what it says of them were changed. Save again"
+        )
     if facts["network"] != network.name:
         raise UsageError(f"{path} was saved for the network {facts.get('network')!r}, not {network.name!r}")
     if facts["precision"] != str(network.precision):
@@ -142,10 +145,10 @@ def load(
             given, wanted = ", ".join(kinds["feeds"]), ", ".join(network.inputs)
             raise UsageError(f"{path} was saved for other inputs: {given}, not {wanted}")
         if fact["sizes"] != sizes_of(network, kinds["feeds"]):
-            raise UsageError(f"{path} is not as it was saved: the feeds have other sizes than it says")
+            raise SavedCheckDamagedError(f"{path} is not as it was saved: the feeds have other sizes than it says")
         cases.append(SavedCase(fact["draw"], kinds["feeds"], kinds["torch"], kinds["float64"] or None))
     if tensors:
-        raise UsageError(f"{path} is not as it was saved: it says nothing of {min(tensors)!r}")
+        raise SavedCheckDamagedError(f"{path} is not as it was saved: it says nothing of {min(tensors)!r}")
     problem = next(_problems(cases, trivial), None)
     if problem is not None:
         raise UsageError(f"{path} proves nothing: {problem}")
@@ -153,7 +156,9 @@ def load(
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
-    """What a file says, and its tensors. UsageError for one that is no saved check."""
+    """What a file says, and its tensors. SavedCheckDamagedError for one that is no saved check."""
+    if not is_file(path):
+        raise UsageError(f"there is no saved check {path}: a check with {option('save', str(path))} makes one")
     try:
         opened = Weights(path)
         text = (opened.metadata() or {}).get("trtdsl_check", "")
@@ -163,7 +168,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, torch
         return facts, {name: opened.get(name) for name in opened.shapes}
     except TrtdslError as error:
         made = f"a check with {option('save', str(path))} makes one"
-        raise UsageError(f"{path} is not a saved check, or damaged ({error.message}): {made}") from None
+        raise SavedCheckDamagedError(f"{path} is not a saved check, or damaged ({error.message}): {made}") from None
 
 
 def _problems(cases: Sequence[SavedCase], trivial: Collection[str]) -> Iterator[str]:
@@ -193,7 +198,8 @@ def given_feeds(network: Network, given: Any) -> list[dict[str, torch.Tensor]]:
     UsageError for anything else, FeedError for feeds that do not fit the inputs.
     """
     if callable(given):
-        given = given()
+        with authors_code(given, "the feeds cannot be made: "):
+            given = given()
     if isinstance(given, (str, os.PathLike)):
         given = _in_folder(network, Path(given))
     if isinstance(given, Mapping):

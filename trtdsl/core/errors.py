@@ -311,6 +311,14 @@ class ManifestDamagedError(CorruptFileError, code="manifest-damaged"):
     """The manifest is not one that trtdsl wrote, or belongs to another engine."""
 
 
+class InputDamagedError(CorruptFileError, FeedError):
+    """A .npy file is truncated, damaged, or none."""
+
+
+class SavedCheckDamagedError(CorruptFileError, UsageError):
+    """A saved check is truncated, damaged, none, or not as it was saved."""
+
+
 class WeightsDamagedError(CorruptFileError, code="weights-damaged"):
     """A weights file is truncated, or not a safetensors file."""
 

@@ -16,6 +16,7 @@ from ..core.errors import BackendError, UsageError
 from ..core.lazy import np, torch
 from ..definition.network import Network
 from ..definition.weights.source import Source
+from ..interpreter.feeds import by_name
 from . import cuda
 from .arrays import KINDS, Kind, kind_of, target_view, view, zeros
 from .compiling.compiler import compile_engine
@@ -291,7 +292,7 @@ class Engine:
 
     def _placed(self, feeds: Mapping[str, Any], outputs: str | None, stream: int | None) -> tuple[Kind, int | None]:
         """The kind of the outputs, and the stream in whose order they follow; None for the context's own."""
-        kinds = [kind_of(feed) for feed in feeds.values()]
+        kinds = [kind_of(feed) for feed in by_name(feeds).values()]
         if outputs is not None and outputs not in KINDS:
             raise UsageError(f"outputs is one of {', '.join(KINDS)}, not {outputs!r}")
         kind: Any = outputs or (kinds[0] if kinds else "numpy")

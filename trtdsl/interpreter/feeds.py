@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from ..core.author import authors_code
 from ..core.dtypes import as_dtype, dtype_name
-from ..core.errors import FeedError, TrtdslError, UsageError
+from ..core.errors import FeedError, InputDamagedError, TrtdslError, UsageError
 from ..core.files.names import is_file
 from ..core.files.reading import open_regular
 from ..core.lazy import np, torch
@@ -238,7 +238,9 @@ def note_of_files(feeds: Mapping[str, object]) -> str:
 
 
 def read_array(name: str, path: str | PathLike[str]) -> np.ndarray:
-    """The array in a .npy file. Raises UsageError for a file that is not there, FeedError for one that is no array."""
+    """The array in a .npy file. Raises UsageError for a file that is not there, InputDamagedError for one
+    that is no array.
+    """
     if not is_file(path):
         raise UsageError(f"input {name}: {fspath(path)} cannot be read: there is no such file")
     try:
@@ -249,7 +251,7 @@ def read_array(name: str, path: str | PathLike[str]) -> np.ndarray:
         raise UsageError(f"input {name}: {fspath(path)} cannot be read: {error.strerror or error}") from None
     except Exception as error:
         reason = str(error).partition("\n")[0][:200]
-        raise FeedError(f"input {name}: {fspath(path)} is not an array that can be fed: {reason}") from None
+        raise InputDamagedError(f"input {name}: {fspath(path)} is not an array that can be fed: {reason}") from None
 
 
 def _check_header(file: BinaryIO) -> None:

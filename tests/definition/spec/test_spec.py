@@ -30,6 +30,9 @@ def test_missing_and_empty_files(tmp_path):
         load_spec(str(tmp_path / "none.py"))
     with pytest.raises(td.UsageError, match="defines no network: mark a function with @td.network"):
         load_spec(write(tmp_path, "x = 1\n"))
+    for nothing in (5, None, []):
+        with pytest.raises(td.UsageError, match="a network is the name of its file, not"):
+            load_spec(nothing)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from ..settings import place_of, read_settings, returns_a_network
 from .spec import NetworkSpec
 
 
-def load_spec(name: str, settings: Mapping[str, Any] | None = None, *, text: bytes | None = None) -> NetworkSpec:
+def load_spec(
+    name: str | PathLike[str], settings: Mapping[str, Any] | None = None, *, text: bytes | None = None
+) -> NetworkSpec:
     """The spec in ``FILE.py`` or ``FILE.py:NAME``; without a name, the one called like the file, or the only one.
 
     NAME may be a function of the file that makes a spec, with parameters of the types str, int, float, bool, Path or
@@ -26,6 +29,8 @@ def load_spec(name: str, settings: Mapping[str, Any] | None = None, *, text: byt
     Raises UsageError when there is no such file or spec, and for settings that are unknown, missing or badly typed;
     DefinitionError when the file or the function raises.
     """
+    if not isinstance(name, (str, PathLike)):
+        raise UsageError(f"a network is the name of its file, not {name!r}")
     file, _, wanted = str(name).partition(".py:")
     path = Path(f"{file}.py" if wanted or not file.endswith(".py") else file)
     if not is_file(path):
