@@ -299,13 +299,18 @@ class Hunt:
         self, factor: float, replay: Replay, place: int, step: Step, inside: tuple[Node, Evaluate] | None
     ) -> bool:
         """Whether a change has an effect; failing is one, and overflow, but for great values."""
+        own = self.interpreter.steps[place]
         try:
             with self.exact:
                 changed = replay.changed(place, step, inside)
+                before = {} if replay.steps[place] is own else replay.changed(place, own)  # its weight is not another
         except FAILING:
             return True
-        values = [value for name in changed for value in (changed[name], replay.values[replay.outputs[name]])]
-        return bool(changed) and (factor <= ORDINARY or all(bool(self.exact.of(x).isfinite().all()) for x in values))
+        outputs, others = self._outputs(replay, changed), self._outputs(replay, before)
+        pairs = [(outputs[name], others[name]) for name in changed.keys() | before.keys()]
+        if factor > ORDINARY and not all(bool(self.exact.of(x).isfinite().all()) for pair in pairs for x in pair):
+            return False
+        return not all(self._alike(*pair) for pair in pairs)
 
     def _varied(self, step: Step, factor: float, generator: torch.Generator) -> Step:
         node = step.part
