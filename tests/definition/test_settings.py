@@ -78,7 +78,7 @@ def run(spec, values):
 
 
 def test_texts_are_read_in_the_types_of_the_parameters(file):
-    texts = {"path": "w.safetensors", "depth": "2", "factor": "0.5", "gate": "relu", "signed": "yes", "label": "deep"}
+    texts = {"path": "w.safetensors", "depth": "2", "factor": "0.5", "gate": "relu", "signed": "true", "label": "deep"}
     spec = td.load_spec("net.py:scaled", texts)
     assert spec.settings == {**texts, "path": file.parent / "w.safetensors", "depth": 2, "factor": 0.5, "signed": True}
     assert spec.name == "deep"

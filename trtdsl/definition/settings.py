@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import inspect
-import math
 import os
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import ValidationError, convert
 
 from ..core.caller import to_write
 from ..core.errors import DefinitionError, Location, UsageError, nearest
 
 KINDS = (str, int, float, bool, Path)
-WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 NONE = "none"
 
 
@@ -51,46 +52,19 @@ class Setting:
 
     def read(self, given: Any) -> Any:
         """The value in its type: a text is parsed, and a path is made absolute. Raises UsageError."""
-        if given is None and self.optional:
+        is_text, value = isinstance(given, str), self
+        if self.optional and (given is None or (is_text and given.lower() == NONE)):
             return None
-        value = self._parsed(given) if isinstance(given, str) else self._fitting(given)
-        if value is self or (self.choices and value not in self.choices):
+        if self.choices:
+            value = next((each for each in self.choices if given == each or (is_text and given == str(each))), self)
+        elif self.kind is not Path:
+            with suppress(ValidationError):
+                value = convert(given, self.kind, strict=not is_text)
+        elif given and isinstance(given, (str, os.PathLike)):
+            value = Path(os.path.abspath(Path(given).expanduser()))
+        if value is self or value != value:
             raise UsageError(f"the setting {self.name} is {self.expected}, not {given!r}")
         return value
-
-    def _parsed(self, text: str) -> Any:
-        """The value of a text; the setting itself for none."""
-        if self.optional and text.lower() == NONE:
-            return None
-        if self.choices:
-            return next((choice for choice in self.choices if str(choice) == text), self)
-        if self.kind is bool:
-            return WORDS.get(text.lower(), self)
-        if self.kind is Path:
-            return _absolute(Path(text)) if text else self
-        if self.kind is str:
-            return text
-        try:
-            value = int(text, 10) if self.kind is int else float(text)
-        except ValueError:
-            return self
-        return self if isinstance(value, float) and math.isnan(value) else value
-
-    def _fitting(self, value: Any) -> Any:
-        """A value of its type as it is; the setting itself for another."""
-        if self.choices:
-            return value
-        if self.kind is Path:
-            return _absolute(Path(value)) if isinstance(value, os.PathLike) else self
-        if self.kind is float and isinstance(value, int) and not isinstance(value, bool):
-            return float(value)
-        assert self.kind is not None
-        right = isinstance(value, self.kind) and not (self.kind is int and isinstance(value, bool))
-        return value if right else self
-
-
-def _absolute(path: Path) -> Path:
-    return Path(os.path.abspath(path.expanduser()))
 
 
 def returns_a_network(function: Any) -> bool:
