@@ -479,12 +479,9 @@ def _tuning(spec: Any) -> dict[str, Any]:
     """A tuning of the network, of one call."""
     from trtdsl.core.backend import get_backend
     from trtdsl.core.version import __version__
-    from trtdsl.definition.tuning.choices import SiteKey
     from trtdsl.definition.tuning.file import Tuned, Tuning, Variant, dump
 
-    calls = tuple(
-        Tuned(SiteKey("n.py", "define", "prelu", "prelu", i), 3, ("(N, 3) float32",), "layer") for i in range(3)
-    )
+    calls = tuple(Tuned("n.py", "define", "prelu", "prelu", i, 3, ("(N, 3) float32",), "layer") for i in range(3))
     backend = get_backend()
     head = (spec.name, f"{backend.name} {backend.version}", __version__)
     return json.loads(dump(Tuning(*head, variants=(Variant(spec.case(), calls, {"device": "h100"}),))))

@@ -115,6 +115,11 @@ class Cast(Site):
         return tuple(f"{len(shape)}-D" for shape, _ in self.shapes)
 
     @property
+    def said(self) -> str:
+        """What a file calls its way."""
+        return "dtype"
+
+    @property
     def wins(self) -> bool:
         """Whether what the author says goes before what a file does: a block may be added at any time."""
         return True

@@ -5,6 +5,7 @@ import warnings
 
 import pytest
 import torch
+from msgspec.structs import replace
 
 import trtdsl as td
 import trtdsl.functional as F
@@ -22,7 +23,7 @@ def spec(x):
 def tuning_of(spec, lowering="layer", **changed):
     network = spec.define()
     calls = [Tuned.of(site) for site in network.choices.sites]
-    calls = tuple(Tuned(call.key, call.line, call.operands, lowering) for call in calls)
+    calls = tuple(Tuned(*call.key, call.line, call.operands, lowering) for call in calls)
     backend = f"{network.backend.name} {network.backend.version}"
     head = {"network": "folded", "backend": backend, "trtdsl": __version__, **changed}
     return Tuning(**head, variants=(Variant(spec.case(), calls, {"device": "rtx-4090"}),))
@@ -87,7 +88,7 @@ def test_an_entry_that_no_tuning_has_is_named():
 def test_what_differs_in_a_call_is_in_the_message(changed, words):
     tuning = tuning_of(spec)
     first, second = tuning.variants[0].calls
-    wrong = Tuned(second.key._replace(**changed), second.line, second.operands, second.lowering)
+    wrong = replace(second, **changed)
     variant = Variant(tuning.variants[0].case, (first, wrong), {})
     with pytest.warns(TuningWarning, match=words):
         assert ways(spec.tuned(tuning.including(variant))) == ["fused", "fused"]
@@ -96,7 +97,7 @@ def test_what_differs_in_a_call_is_in_the_message(changed, words):
 def test_a_tuning_with_one_wrong_call_is_not_used_at_all():
     tuning = tuning_of(spec)
     first, second = tuning.variants[0].calls
-    wrong = Tuned(second.key, second.line, ("(N, 9, 5) float32",), second.lowering)
+    wrong = replace(second, operands=("(N, 9, 5) float32",))
     variant = Variant(tuning.variants[0].case, (first, wrong), {})
     with pytest.warns(
         TuningWarning,

@@ -46,6 +46,11 @@ class Site(NamedTuple):
     """With which its operands are quantized, one for each that is not constant; 0 for one that is not."""
 
     @property
+    def said(self) -> str:
+        """What a file calls its way."""
+        return "lowering"
+
+    @property
     def wins(self) -> bool:
         """Whether what the author says goes before what a file does."""
         return False

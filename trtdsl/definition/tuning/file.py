@@ -66,21 +66,36 @@ class Case:
         return " ".join([self.precision, *dims, *settings, *(f"{name} {text}" for name, text in self.inputs.items())])
 
 
-@dataclass(frozen=True)
-class Tuned:
-    """One call of a tuned network."""
+class Tuned(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One call of a tuned network, as the file has it: with a lowering, or with a dtype."""
 
-    key: SiteKey
-    line: int
+    file: Text
+    within: Text
+    operation: Text
+    function: Text
+    ordinal: Int
+    line: Int
     """Where it stood; for the reader alone."""
-    operands: tuple[str, ...]
-    lowering: str
-    scales: tuple[float, ...] = ()
+    operands: tuple[Text, ...]
+    lowering: Text = ""
+    dtype: Literal["float32", "float16", "bfloat16", "int8", "float8_e4m3fn", "int4", ""] = ""
+    scales: tuple[Annotated[float, Meta(ge=0, le=3.4e38)], ...] = ()
 
     @classmethod
     def of(cls, site: Site) -> Tuned:
         """The call as it was defined."""
-        return cls(site.key, site.location.line if site.location else 0, site.operands, site.lowering, site.scales)
+        way: dict[str, Any] = {site.said: site.lowering, "scales": site.scales}
+        return cls(*site.key, site.location.line if site.location else 0, site.operands, **way)
+
+    @property
+    def key(self) -> SiteKey:
+        """What names the call."""
+        return SiteKey(self.file, self.within, self.operation, self.function, self.ordinal)
+
+    @property
+    def way(self) -> str:
+        """Its lowering, or its dtype."""
+        return self.lowering or self.dtype
 
 
 @dataclass(frozen=True)
@@ -95,7 +110,7 @@ class Variant:
 
     def choices(self) -> dict[SiteKey, str]:
         """The lowerings by the calls' keys."""
-        return {call.key: call.lowering for call in self.calls}
+        return {call.key: call.way for call in self.calls}
 
     def difference(self, sites: Sequence[Site], before: str = "tuned network", of: str = "lowerings") -> str | None:
         """What differs in a network that was defined with these choices; None where they are all there."""
@@ -103,9 +118,9 @@ class Variant:
             now = Tuned.of(site)
             if (now.key, now.operands) != (call.key, call.operands):
                 return f"{site.location}: {_words(now)}, where the {before} had {_words(call)}"
-            if now.lowering != call.lowering and not (site.given and site.wins):
-                has = f"the author says {now.lowering!r}" if site.given else f"it can have {', '.join(site.ways)}"
-                return f"{site.location}: {_words(now)} has the lowering {brief(call.lowering)!r} there, and {has}"
+            if now.way != call.way and not (site.given and site.wins):
+                has = f"the author says {now.way!r}" if site.given else f"it can have {', '.join(site.ways)}"
+                return f"{site.location}: {_words(now)} has the lowering {brief(call.way)!r} there, and {has}"
         if len(sites) != len(self.calls):
             return f"the network has {len(sites)} calls with a choice of {of}, and had {len(self.calls)}"
         return None
@@ -230,9 +245,7 @@ def dump(tuning: Tuning) -> bytes:
     """The file's text: JSON with a line for each call."""
     variants = []
     for variant in tuning.variants:
-        calls = ",\n".join(
-            f"        {json.dumps(_call(call, CHOSEN[tuning.kind]), ensure_ascii=False)}" for call in variant.calls
-        )
+        calls = ",\n".join(f"        {json.dumps(to_builtins(call), ensure_ascii=False)}" for call in variant.calls)
         parts = [
             f'      "{name}": {json.dumps(value, ensure_ascii=False)}'
             for name, value in (*vars(variant.case).items(), ("measured", dict(variant.measured)))
@@ -244,33 +257,8 @@ def dump(tuning: Tuning) -> bytes:
     return ("{\n" + ",\n".join([*lines, '  "variants": [\n' + ",\n".join(variants) + "\n  ]"]) + "\n}\n").encode()
 
 
-def _call(call: Tuned, chosen: str) -> dict[str, Any]:
-    scales = {"scales": list(call.scales)} if call.scales else {}
-    return {**call.key._asdict(), "line": call.line, "operands": list(call.operands), chosen: call.lowering, **scales}
-
-
 CHOSEN = {"tuning": "lowering", "precision": "dtype"}
 """What a file says of each call."""
-
-
-class CallEntry(Struct, forbid_unknown_fields=True):
-    """A call, as the file has it: with a lowering, or with a dtype."""
-
-    file: Text
-    within: Text
-    operation: Text
-    function: Text
-    ordinal: Int
-    line: Int
-    operands: tuple[Text, ...]
-    lowering: Text = ""
-    dtype: Literal["float32", "float16", "bfloat16", "int8", "float8_e4m3fn", "int4", ""] = ""
-    scales: tuple[Annotated[float, Meta(ge=0, le=3.4e38)], ...] = ()
-
-    @property
-    def key(self) -> SiteKey:
-        """What names the call."""
-        return SiteKey(self.file, self.within, self.operation, self.function, self.ordinal)
 
 
 Decibels = Annotated[float, Meta(ge=-1000, le=1000)]
@@ -300,7 +288,7 @@ class VariantEntry(Struct, forbid_unknown_fields=True):
     dims: dict[Text, Annotated[list[Int], Meta(min_length=3, max_length=3)] | None]
     settings: dict[Text, Any]
     measured: Measured
-    calls: tuple[CallEntry, ...]
+    calls: tuple[Tuned, ...]
 
     def __post_init__(self) -> None:
         if len({call.key for call in self.calls}) != len(self.calls):
@@ -356,14 +344,7 @@ def parse(facts: dict[str, Any], kind: Kind = "tuning") -> Tuning:
     check_schema(facts, (SCHEMA,), "it", ValueError)
     file = as_struct(facts, TuningEntry, "", ValueError)
     variants = (
-        Variant(
-            Case(each.precision, each.inputs, each.dims, each.settings),
-            tuple(
-                Tuned(call.key, call.line, call.operands, call.lowering or call.dtype, call.scales)
-                for call in each.calls
-            ),
-            to_builtins(each.measured),
-        )
+        Variant(Case(each.precision, each.inputs, each.dims, each.settings), each.calls, to_builtins(each.measured))
         for each in file.variants
     )
     return Tuning(file.network, file.backend, file.trtdsl, tuple(variants), kind)
