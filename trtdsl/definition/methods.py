@@ -7,8 +7,8 @@ Each is one call into :mod:`trtdsl.functional`. The methods that are functions t
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..core.dtypes import dtype_name
 from ..core.errors import DefinitionError, nearest
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 Dims = int | Sequence[int] | None
+T = TypeVar("T")
 
 
 def _listed(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -67,6 +68,14 @@ class ShapeMethods:
         return F.transpose(self, -2, -1)
 
 
+def _to(dtype: str) -> Callable[[T], T]:
+    def method(self: T) -> T:
+        return F.to(self, getattr(torch, dtype))
+
+    method.__doc__ = f"The tensor as {dtype}."
+    return method
+
+
 class ConversionMethods:
     """Other dtypes, and copies, which a network does not need."""
 
@@ -80,45 +89,18 @@ class ConversionMethods:
         """The tensor in the dtype of another."""
         return F.to(self, other.dtype)
 
-    def float(self) -> Self:
-        """The tensor as float32."""
-        return F.to(self, torch.float32)
-
-    def half(self) -> Self:
-        """The tensor as float16."""
-        return F.to(self, torch.float16)
-
-    def bfloat16(self) -> Self:
-        """The tensor as bfloat16."""
-        return F.to(self, torch.bfloat16)
-
-    def int(self) -> Self:
-        """The tensor as int32."""
-        return F.to(self, torch.int32)
-
-    def long(self) -> Self:
-        """The tensor as int64."""
-        return F.to(self, torch.int64)
-
-    def bool(self) -> Self:
-        """Whether each element is not zero."""
-        return F.to(self, torch.bool)
+    float, half, bfloat16 = _to("float32"), _to("float16"), _to("bfloat16")
+    int, long, bool = _to("int32"), _to("int64"), _to("bool")
 
     def contiguous(self, memory_format: Any = None) -> Self:
         """The tensor itself: layouts are TensorRT's to choose."""
         return F.clone(self, memory_format=memory_format)
 
-    def cpu(self) -> Self:
-        """The tensor itself: an engine places its values."""
+    def detach(self, *args: Any, **kwargs: Any) -> Self:
+        """The tensor itself: a network has no gradients, and an engine places its values."""
         return F.clone(self)
 
-    def cuda(self, device: Any = None, non_blocking: Any = False) -> Self:
-        """The tensor itself: an engine places its values."""
-        return F.clone(self)
-
-    def detach(self) -> Self:
-        """The tensor itself: a network has no gradients."""
-        return F.clone(self)
+    cpu = cuda = detach
 
 
 # -- numpy -----------------------------------------------------------------------------------------------------------
