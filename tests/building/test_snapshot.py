@@ -17,7 +17,7 @@ from trtdsl.core.files import snapshot
 from trtdsl.definition.weights.source import Weights
 
 STEPS = [
-    "trtdsl.building.build.check_weights",
+    "trtdsl.building.build.content_hash",
     "trtdsl.building.build.content_hash",
     "trtdsl.building.build.refuse_obstacles",
     "trtdsl.building.build.check",

@@ -52,7 +52,8 @@ def test_damaged_files(readers, folder):
 def test_many_damaged_files(tmp_path, seed):
     """In processes of their own: one that crashes is named by its last seed."""
     harness = Path(damage.__file__)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    tests = harness.parents[1]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{tests}{os.pathsep}{tests.parent}"}
     done = subprocess.run(
         [sys.executable, harness, tmp_path, str(seed), str(PART)], capture_output=True, text=True, env=environment
     )

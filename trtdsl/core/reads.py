@@ -18,7 +18,7 @@ from .files.reading import open_regular
 from .imports import is_library
 
 Identity = tuple[Any, ...]
-"""Size, time, inode and device of a file, or a folder's names; empty for what is not there."""
+"""Size, times, inode and device of a file, or a folder's names; empty for what is not there."""
 Hashes = dict[str, str | None]
 """SHA-256 by path, of a file or of a folder's names; None for what is not there."""
 
@@ -82,7 +82,7 @@ def identity_of(path: str) -> Identity | None:
     if stat.S_ISDIR(found.st_mode):
         return tuple(_names(path))
     if stat.S_ISREG(found.st_mode):
-        return found.st_size, found.st_mtime_ns, found.st_ino, found.st_dev
+        return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev
     return () if stat.S_ISCHR(found.st_mode) else None
 
 
