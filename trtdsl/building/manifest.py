@@ -65,7 +65,7 @@ def make_manifest(
         else {"file": opened.path.name if opened.path else None, "sha256": opened.sha256()},
         "check": checked,
         "layers": network.definition.num_layers,
-        "fallbacks": [str(each) for each in network.choices.fallbacks],
+        "fallbacks": list(network.choices.fallbacks),
         "tuning": network.choices.to_json(),
         "precisions": precision_entry(network),
     }

@@ -206,7 +206,7 @@ def summarize(
         layers.append(_layer(interpreter, node, shapes, sizes, executions))
     if interpreter.network is not None:
         layers = _placed(interpreter.network, interpreter.nodes, layers)
-    fallbacks = [str(each) for each in network.choices.fallbacks] if isinstance(network, Network) else []
+    fallbacks = list(network.choices.fallbacks) if isinstance(network, Network) else []
     remarks = [each.to_json() for each in network.graph.remarks] if isinstance(network, Network) else []
     return Summary(name, backend, layers, fallbacks, remarks, tuned)
 

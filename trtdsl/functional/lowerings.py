@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ..core.errors import UnsupportedError, nearest
+from ..core.errors import UnsupportedError, nearest, placed
 from ..definition.tensor import Draft as Network
 from ..definition.tensor import Tensor
-from ..definition.tuning.choices import Fallback, Site
+from ..definition.tuning.choices import Site
 
 AUTO = "auto"
 Emit = TypeVar("Emit", bound=Callable[..., Any])
@@ -129,8 +129,8 @@ class Choice:
         used = next(name for name in (wanted, default, *possible) if name not in lacks) if lacks else wanted
         place = None if self.operation is None else self.operation.location
         if used != wanted:
-            why = _missing(network, lacks[wanted])
-            network.choices.fallbacks.append(Fallback(self.function, wanted, used, why, place))
+            text = f"{self.function} is lowered as {used!r} instead of {wanted!r}: {_missing(network, lacks[wanted])}"
+            network.choices.fallbacks.append(placed(place, text))
         if self._key is not None:
             every = dict.fromkeys((default, *possible))
             tried = tuple([name for name in every if ways[name].not_tuned is None and name not in lacks])

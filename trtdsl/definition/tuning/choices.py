@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...core.dtypes import dtype_name
-from ...core.errors import Location, placed
+from ...core.errors import Location
 from ...core.files.names import is_file
 from ...core.lazy import torch
 from ...sizes.shape import Shape, shape_text
@@ -71,21 +70,6 @@ class Site(NamedTuple):
         return tuple(f"{shape_text(shape)} {dtype_name(dtype)}" for shape, dtype in self.shapes)
 
 
-@dataclass(frozen=True)
-class Fallback:
-    """A call that is lowered otherwise than it would be, because this version of TensorRT lacks a layer."""
-
-    function: str
-    wanted: str
-    used: str
-    reason: str
-    location: Location | None
-
-    def __str__(self) -> str:
-        text = f"{self.function} is lowered as {self.used!r} instead of {self.wanted!r}: {self.reason}"
-        return placed(self.location, text)
-
-
 class Choices:
     """The lowerings of one network's calls: what is asked for, and the calls in their order.
 
@@ -106,7 +90,8 @@ class Choices:
         self.unused: str | None = None
         """Why a tuning that is there has nothing for this network."""
         self._sites: dict[int, Site | None] = {}  # by the order in which the author made the calls
-        self.fallbacks: list[Fallback] = []
+        self.fallbacks: list[str] = []
+        """Which calls are lowered otherwise than they would be, because this version of TensorRT lacks a layer."""
         self._counts: Counter[tuple[str, str, str, str]] = Counter()
         self._labels: dict[str, str] = {}
 
