@@ -221,7 +221,8 @@ def by_name(feeds: Mapping[str, Any]) -> Mapping[str, Any]:
 def as_tensor(name: str, feed: Any) -> torch.Tensor:
     """A feed on the CPU. FeedError for what is no array."""
     try:
-        return torch.as_tensor(feed).detach().cpu()
+        writable = np.require(feed, requirements="W") if isinstance(feed, np.ndarray) else feed
+        return torch.as_tensor(writable).detach().cpu()
     except (TypeError, ValueError, RuntimeError) as error:
         raise FeedError(f"input {name!r} cannot be read as a tensor: {error}") from None
 

@@ -12,13 +12,13 @@ from .. import layers  # noqa: F401  (registers the evaluators)
 from ..core.backend import backend_of
 from ..core.dtypes import dtype_name
 from ..core.errors import DefinitionError, FeedError, Location, ShapeError, TrtdslError, nearest
-from ..core.lazy import np, torch
+from ..core.lazy import torch
 from ..definition.network import Network
 from ..layers.evaluation import Evaluate, Meeting, Node, kind, storage
 from ..layers.region import Region, partition
 from ..sizes.shape import linear, shape_text
 from ..sizes.size import value
-from .feeds import by_name
+from .feeds import as_tensor, by_name
 
 Keep = Collection[str] | Literal["all"] | None
 Feeds = Mapping[str, Any]
@@ -198,7 +198,7 @@ class Interpreter:
         parts: list[dict[str, Any]] = [{} for _ in self.ranks]
         for name, fed in feeds.items():
             axis = network.sharded(name)
-            shared = [fed] * count if axis is None else _as_cpu_tensor(fed).chunk(count, axis)
+            shared = [fed] * count if axis is None else as_tensor(name, fed).chunk(count, axis)
             for part, own in zip(parts, shared, strict=True):
                 part[name] = own
         return parts
@@ -245,9 +245,9 @@ class Interpreter:
                 problems.append(f"{name!r} is missing")
                 continue
             try:
-                tensors[name] = _as_cpu_tensor(feeds[name])
-            except (TypeError, ValueError) as error:
-                problems.append(f"{name!r} cannot be read as a tensor: {error}")
+                tensors[name] = as_tensor(name, feeds[name])
+            except FeedError as error:
+                problems.append(error.message)
                 continue
             problems += self._check_feed(name, handle, tensors[name])
         if not problems and self.network:
@@ -441,10 +441,3 @@ def dims_of(network: Network, shapes: Mapping[str, Sequence[int]]) -> dict[str, 
                         f"dimension {axis} of {name!r} is {size}, which is not {got} where {dim.name} = {found}"
                     )
     return env
-
-
-def _as_cpu_tensor(feed: Any) -> torch.Tensor:
-    if isinstance(feed, torch.Tensor):
-        return feed.detach().cpu()
-    array = np.asarray(feed)
-    return torch.from_numpy(array if array.flags.writeable else array.copy())
