@@ -260,3 +260,29 @@ def test_a_report_of_what_no_check_has_is_refused(change):
     report = CheckReport.from_json(facts, "r.json")
     with pytest.raises(td.UsageError, match="a case or a seed that no check of relu has"):
         locate_call(relu, relu.define(), report)
+
+
+def test_what_is_in_the_weights_of_the_layer_that_differs_is_named():
+    """A norm that was taken into a convolution, with the statistics of another one."""
+
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.conv, self.one, self.other = nn.Conv2d(2, 2, 3), nn.BatchNorm2d(2), nn.BatchNorm2d(2)
+            self.other.running_mean += 1
+
+        def forward(self, x):
+            return self.other(torch.relu(self.one(self.conv(x))))
+
+    def norm(x, w):
+        return F.batch_norm(x, w.running_mean, w.running_var, w.weight, w.bias)
+
+    @td.network(inputs={"x": td.Input((1, 2, 5, 5))}, weights=Two().state_dict(), reference=Two)
+    def two(x, w):
+        return norm(F.relu(norm(F.conv2d(x, w.conv.weight, w.conv.bias), w.other)), w.one)
+
+    found = td.locate_call(two, two.define(exact=True), td.check(two)).difference
+    assert found.network.name == "conv2d"
+    assert {"conv.weight", "other.running_mean"} <= set(found.weights) and "one.running_mean" not in found.weights
+    assert "other.running_mean" in str(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -41,17 +41,20 @@ class CallDifference:
     """The greatest difference of the results as a part of the greatest element, where they have one shape."""
     module: str = ""
     """The innermost submodule in which torch's call stands."""
+    weights: tuple[str, ...] = ()
+    """What the network's layer has in its weights: those of a norm, too, that was taken into a product."""
 
     def __str__(self) -> str:
-        def pair(network: Place | None, reference: Place | None) -> str:
-            return f"{network or 'nothing in the network'} (torch: {reference or 'nothing'})"
+        def pair(network: Place | None, reference: Place | None, weights: Sequence[str] = ()) -> str:
+            made = f" with {', '.join(weights)}" if weights else ""
+            return f"{network or 'nothing in the network'}{made} (torch: {reference or 'nothing'})"
 
         inside = f" in module {self.module!r}" if self.module else ""
         amount = f", off by {self.error:.2g} of its scale" if self.error is not None else ""
         last = ""
         if self.last_network or self.last_torch:
             last = f"; the last that agrees is {pair(self.last_network, self.last_torch)}"
-        return f"{pair(self.network, self.torch)}{inside}{amount}{last}"
+        return f"{pair(self.network, self.torch, self.weights)}{inside}{amount}{last}"
 
 
 @dataclass(frozen=True)
@@ -287,6 +290,7 @@ class Located:
             self.place(before.found) if before and before.found else None,
             error,
             call.module if call else "",
+            tuple(self.network.weight_names.get(node.name, ())) if node else (),
         )
 
     def place(self, tensor: str) -> Place:
