@@ -273,6 +273,8 @@ def test_a_picture_larger_than_the_window_is_readable_and_has_a_map(show):
     box = page.locator(".map").bounding_box()
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] - 5)
     assert float(seen.get_attribute("y")) > float(before)
+    page.set_viewport_size({"width": 800, "height": 900})
+    assert not page.locator(".map").is_visible(), "it would lie on the graph"
 
 
 def test_expanding_opens_one_level_at_a_time(show):
