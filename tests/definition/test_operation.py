@@ -155,3 +155,11 @@ def test_an_argument_that_is_not_a_tensor_is_named(call, words):
         call(td.Network().input("x", (2, 3)))
     assert words in str(caught.value)
     assert caught.value.location.file == __file__
+
+
+def test_a_module_for_a_weight_leaves_the_errors_own_message():
+    net = td.Network()
+    w, x = net.weights({"fc.weight": torch.ones(2, 3)}), net.input("x", (5, 3))
+    with pytest.raises(td.UnsupportedError, match="unknown lowering") as caught:
+        F.prelu(x, torch.ones(1), lowering=w.fc)
+    assert "input: (5, 3) float32" in str(caught.value)

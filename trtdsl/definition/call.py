@@ -79,7 +79,7 @@ def _seen(given: Any) -> Any:
     """An argument with the shape and the dtype of a tensor in its place."""
     if isinstance(given, (list, tuple)):
         return list(map(_seen, given))
-    if hasattr(given, "shape") and hasattr(given, "dtype"):
+    if hasattr(type(given), "shape") and hasattr(type(given), "dtype"):  # a Scope has every name
         return Operand(tuple(given.shape), given.dtype if isinstance(given.dtype, torch.dtype) else str(given.dtype))
     return given
 
