@@ -322,7 +322,8 @@ class Graph:
             self.is_emitting = False
 
     def _lost_outputs(self) -> set[str]:
-        """Outputs that TensorRT may leave unwritten: two others of the same shape are computed from it, one is used on.
+        """Outputs that TensorRT may leave unwritten: two others of the same shape are computed from it, and one
+        of the three is used on.
 
         A kernel of TensorRT-RTX 1.7 that writes two outputs, and one of them in another layout for what uses it, does
         not write the third, from which it computes them. It writes a copy (``docs/traps/builder-outputs.md``).
@@ -335,7 +336,9 @@ class Graph:
                 waiting += [each for each in results if each.shape == tensor.shape and id(each) not in reached]
                 reached |= {id(each): each for each in waiting}
             later = [each for each in outputs.values() if id(each) in reached]
-            if len(later) > 1 and any(self.users(each) for each in later):
+            users = [user for each in (tensor, *reached.values()) for user in self.users(each)]
+            others = any(result.shape != tensor.shape for user in users for result in user.results)
+            if len(later) > 1 and (others or any(self.users(each) for each in later)):
                 found.add(name)
         return found
 
