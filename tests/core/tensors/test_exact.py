@@ -64,7 +64,33 @@ def _copied(x):
     return copy.deepcopy(x * 3).sort(0).values.t()
 
 
-@pytest.mark.parametrize("function", [_read_by_numpy, _changed_in_place, _cut_to_integers, _seen_as_bits, _copied])
+def _laid_out_otherwise_in_place(x):
+    y = (x * 3).unsqueeze_(0).transpose_(0, 1).squeeze_(1)
+    return y[:, :2].resize_(4, 2).t_() + torch.arange(y.shape[1] - 2.0 + y.shape[0]).sum()
+
+
+def _recurrent(x):
+    """torch lays the result of ``batch_first`` out otherwise in place."""
+    gru = torch.nn.GRU(4, 3, batch_first=True)
+    with torch.no_grad():
+        for weight in gru.parameters():
+            weight.fill_(0.1)
+        y, _ = gru(x.reshape(1, 4, 4))
+    return y * torch.arange(float(y.shape[1])).reshape(1, -1, 1)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        _laid_out_otherwise_in_place,
+        _recurrent,
+        _read_by_numpy,
+        _changed_in_place,
+        _cut_to_integers,
+        _seen_as_bits,
+        _copied,
+    ],
+)
 def test_what_is_computed_exactly_alone_is_what_is_computed_beside(function):
     x = torch.randn(4, 4, generator=torch.Generator().manual_seed(0))
     found = []

@@ -388,7 +388,11 @@ def _is_hollow(value: torch.Tensor) -> bool:
 
 @functools.cache
 def _is_view(func: Any) -> bool:
-    """Whether an operation gives a tensor of its operand's memory, and changes nothing in it."""
+    """Whether an operation gives a tensor of its operand's memory, or lays that out otherwise, and changes nothing in
+    it.
+    """
+    if torch.Tag.inplace_view in func.tags:
+        return True
     if func._schema.is_mutable or func is torch.ops.aten.view.dtype:  # whose values are read
         return False
     return any(one.alias_info is not None for one in func._schema.returns)
