@@ -15,7 +15,7 @@ from .alike import Lines, trace
 from .branches import Apart, Way, state_of, united
 from .guards import SCANS, Scans
 from .prove_guards import Asked, Asking, ElsewhereAt, LoopOver, clamped, kept, proven, refused
-from .trace import Trace
+from .trace import Trace, sample_of
 
 MOST_WAYS = 12  # programs that are written as one with branches
 TRACING = "tracing forward"
@@ -95,6 +95,8 @@ def _traced_at(points: list[Env], module: torch.nn.Module, given: Given, tell: P
     first, *others = points
     tell(TRACING, 0, 1)
     result = _traced(module, given, first)
+    for name, spec in given.inputs.items():
+        sample_of(result, name, spec)  # what it raises needs no further trace
     scans = SCANS.get()
     if scans is not None and scans.on and not scans.forms:
         raise UnsupportedError("forward has no loop over a size that is a scan") from NoLoop()

@@ -18,9 +18,11 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
-from ...core.dtypes import dtype_name
+from ...core.caller import to_write
+from ...core.dtypes import as_dtype, dtype_name
 from ...core.errors import DefinitionError, TrtdslError, UnsupportedError, UsageError
 from ...core.lazy import torch
+from ...definition.input import Input
 from ..calls import Call, Op, Value, Weight, leaves, operations, values_in
 from .frames import returned_names
 from .guards import GUARDS, SCANS, Guard, Record, Shortcut
@@ -29,6 +31,20 @@ from .names import RANDOM, drawn, narrowed
 from .recorder import Recorder
 from .scans.as_one import with_scans
 from .stand_ins import named_for_a_type, package_of, packages_of, pythons_functions, source_of, without_sizes
+
+REARRANGED = {
+    "view",
+    "reshape",
+    "flatten",
+    "to",
+    "long",
+    "int",
+    "unsqueeze",
+    "squeeze",
+    "getitem",
+    "expand",
+    "transpose",
+}
 
 
 @dataclass(eq=False)
@@ -282,6 +298,35 @@ def trivial(trace: Trace) -> list[str]:
         varies = any(leaf in inputs or known.get(leaf, False) for leaf in operands)
         known.update((leaf, varies) for leaf in leaves(op.results) if isinstance(leaf, Value))
     return [name for name, value in named.items() if value not in inputs and not known.get(value, False)]
+
+
+def sample_of(trace: Trace, name: str, spec: Input) -> Any:
+    """What a check feeds an input: what was given, or for integers the rows of the table that they index.
+
+    Raises UsageError for integers of which nothing says their range.
+    """
+    dtype = as_dtype(spec.dtype)
+    if spec.sample is not None or dtype == torch.bool or dtype.is_floating_point:
+        return spec.sample
+    rows = [
+        op.args[1].shape[0]
+        for op in operations(trace.root)
+        if op.name == "embedding" and _source(op.args[0]) is trace.inputs[name] and isinstance(op.args[1], Value)
+    ]
+    if not rows:
+        asked = f"SHAPE:{dtype_name(dtype)}:LOW:HIGH"
+        raise UsageError(
+            f"input {name!r} is {dtype_name(dtype)}: say what a check feeds it, as "
+            + to_write(f"inputs={{{name!r}: {asked!r}}}", f"--input {name}={asked}")
+        )
+    return 0, min(rows)
+
+
+def _source(value: Any) -> Any:
+    """The value before it was only rearranged."""
+    while isinstance(value, Value) and value.producer is not None and value.producer.name in REARRANGED:
+        value = value.producer.args[0]
+    return value
 
 
 def live_operations(trace: Trace, instead: Mapping[Value, Value] | None = None) -> dict[Op, None]:

@@ -8,7 +8,6 @@ import keyword
 import os
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from ...checking.judging.structure import OUT
 from ...core.caller import to_write
@@ -16,14 +15,14 @@ from ...core.dtypes import as_dtype, dtype_name
 from ...core.errors import Location, UsageError
 from ...core.files.names import check_characters
 from ...definition.input import Input
-from ..calls import Value, operations
+from ..calls import Value
 from ..given import Given
 from ..origin import Origin
 from ..passes.functions import Function, program_of
 from ..passes.instances import numbered_parts
 from ..render import literal
 from ..statements import expressions, flat
-from ..tracing.trace import Trace, trivial
+from ..tracing.trace import Trace, sample_of, trivial
 from ..translating.lowering import describe
 from .body import WIDTH, Body, returned, wrapped_call
 
@@ -201,28 +200,11 @@ class File:
         sizes = ", ".join(str(size).replace("*", " * ") for size in spec.shape)
         shape = f"({sizes}{',' if len(spec.shape) == 1 else ''})"
         dtype = dtype_name(as_dtype(spec.dtype))
-        sample = None if callable(spec.sample) else spec.sample  # a spec without a file gets the function itself
-        if sample is None and dtype != "bool" and not as_dtype(dtype).is_floating_point:
-            sample = self._vocabulary(name)
+        sample = sample_of(self.trace, name, spec)
+        sample = None if callable(sample) else sample  # a spec without a file gets the function itself
         more = [f'"{dtype}"'] if dtype != "float32" else []
         more += [f"sample={literal(sample)}"] if sample is not None else []
         return f"td.Input({', '.join([shape, *more])})"
-
-    def _vocabulary(self, name: str) -> tuple[int, int]:
-        """The range of an input of indices: the rows of the table that it indexes."""
-        wanted = self.trace.inputs[name]
-        rows = [
-            op.args[1].shape[0]
-            for op in operations(self.trace.root)
-            if op.name == "embedding" and _source(op.args[0]) is wanted and isinstance(op.args[1], Value)
-        ]
-        if not rows:
-            dtype = dtype_name(as_dtype(self.given.inputs[name].dtype))
-            raise UsageError(
-                f"input {name!r} is {dtype}: say what a check feeds it, as "
-                + to_write(f"inputs={{{name!r}: 'SHAPE:{dtype}:LOW:HIGH'}}", f"--input {name}=SHAPE:{dtype}:LOW:HIGH")
-            )
-        return 0, min(rows)
 
     def _unused(self) -> tuple[str, ...]:
         """Modules and weights of the state_dict that no output depends on."""
@@ -260,13 +242,3 @@ class File:
                 [text] if len(text) <= WIDTH else ["    return {", *(f"        {entry}," for entry in entries), "    }"]
             )
         return returned(names) if len(names) > 1 else [f"    return ({names[0]},)"]
-
-
-def _source(value: Any) -> Any:
-    """The value before it was only rearranged."""
-    while isinstance(value, Value) and value.producer is not None and value.producer.name in ARRANGED:
-        value = value.producer.args[0]
-    return value
-
-
-ARRANGED = {"view", "reshape", "flatten", "to", "long", "int", "unsqueeze", "squeeze", "getitem", "expand", "transpose"}
