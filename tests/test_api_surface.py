@@ -33,7 +33,7 @@ RTX_ONLY = {  # asked for where Backend says that it is there, or refused by Bui
 }
 LATER = {
     # layers: add_layer turns their absence into an UnsupportedError
-    *("add_attention_v2", "add_cumulative", "add_dynamic_quantize_v2", "add_kv_cache_update"),
+    *("add_attention_v2", "add_cumulative", "add_dynamic_quantize_v2", "add_kv_cache_update", "add_moe"),
     *("add_normalization_v2", "add_rotary_embedding", "add_dist_collective"),
     *("add_squeeze", "add_unsqueeze"),  # layers/shuffle.py: a shuffle instead
     # enums of those layers
@@ -44,6 +44,7 @@ LATER = {
         "CollectiveOperation",
         "CumulativeOperation",
         "KVCacheMode",
+        "MoEActType",
     ),
     # attributes of those layers, and of a quantize layer that has blocks
     *("causal_kind", "key_value_form", "key_value_lengths", "query_form", "query_lengths", "update_form"),

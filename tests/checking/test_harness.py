@@ -161,7 +161,7 @@ def test_unbroken_evaluators_pass():
         ("CONVOLUTION", ["SAME_LOWER"]),
         ("SLICE", ["WRAP", "CLAMP", "REFLECT", "FILL"]), ("GATHER", ["ELEMENT", "ND"]), ("SCATTER", ["ELEMENT", "ND"]),
         ("FILL", ["LINSPACE", "RANDOM_NORMAL"]), ("ATTENTION_INPUT", ["SOFTMAX", "LOWER_RIGHT", "PACKED_NHD"]),
-        ("KV_CACHE_UPDATE", ["LINEAR"]), ("NMS", ["CENTER_SIZES"]), ("TOPK", ["MIN"]),
+        ("KV_CACHE_UPDATE", ["LINEAR"]), ("NMS", ["CENTER_SIZES"]), ("TOPK", ["MIN"]), ("MOE", ["SILU"]),
         ("MATRIX_MULTIPLY", ["VECTOR"]), ("CUMULATIVE", ["SUM"]), ("SCALE", ["UNIFORM"]), ("TRIP_LIMIT", ["WHILE"]),
         ("LOOP_OUTPUT", ["CONCATENATE"]),
     ],

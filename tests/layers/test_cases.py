@@ -7,7 +7,7 @@ from trtdsl.layers.evaluation import KINDS
 from trtdsl.layers.region import REGIONS
 
 # Plugins are code that is not TensorRT's; collectives need several devices.
-EXCLUDED = {"MOE", "PLUGIN", "PLUGIN_V2", "PLUGIN_V3", "DIST_COLLECTIVE"}
+EXCLUDED = {"PLUGIN", "PLUGIN_V2", "PLUGIN_V3", "DIST_COLLECTIVE"}
 
 
 @pytest.mark.parametrize("item", CASES, ids=str)

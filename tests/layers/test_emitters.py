@@ -267,6 +267,27 @@ def test_rotary_embedding_and_cache():
     check(lambda n, *t: L.kv_cache_update(*t), [cache, flat, at, ends], want, tolerance=0.0)
 
 
+def test_mixture_of_experts():
+    h = signed(1, 2, 3).half()
+    experts, scores = torch.tensor([[[0], [1]]], dtype=i32), torch.tensor([[[0.5], [2.0]]]).half()
+    gate, up, down = (signed(2, *shape, seed=seed).half() for shape, seed in (((3, 4), 1), ((3, 4), 2), ((4, 3), 3)))
+    biases = [signed(2, size, seed=seed).half() for size, seed in ((4, 4), (4, 5), (3, 6))]
+
+    def expert(x, e):
+        g, u = x @ gate[e].float() + biases[0][e], x @ up[e].float() + biases[1][e]
+        g, u = g.clamp(max=1.5), u.clamp(-1.5, 1.5)
+        return (g * torch.sigmoid(1.25 * g) * (u + 0.5)) @ down[e].float() + biases[2][e]
+
+    want = torch.stack((0.5 * expert(h[0, 0].float(), 0), 2.0 * expert(h[0, 1].float(), 1)))[None]
+
+    def build(n, *x):
+        return L.moe(*x, [n.constant(b) for b in biases], limit=1.5, alpha=1.25, beta=0.5)
+
+    check(build, [h, experts, scores, gate, up, down], want, types=["MOE"], tolerance=2e-3)
+    with pytest.raises(ShapeError, match="all three or none"):
+        check(lambda n, *x: L.moe(*x, [n.constant(biases[0])]), [h, experts, scores, gate, up, down])
+
+
 def test_suppression_and_assertions():
     boxes = torch.tensor([[[0.5, 0.5, 1.0, 1.0], [0.6, 0.5, 1.0, 1.0], [3.0, 3.0, 1.0, 1.0]]])
     scores = torch.tensor([[[0.5], [0.6], [0.2]]])

@@ -32,6 +32,7 @@ from .gather import gather as gather
 from .grid_sample import grid_sample as grid_sample
 from .loop import Loop as Loop
 from .matrix_multiply import matrix_multiply as matrix_multiply
+from .moe import moe as moe
 from .nms import assertion as assertion
 from .nms import nms as nms
 from .normalization import lrn as lrn

@@ -210,3 +210,47 @@ case(
     packed_update,
     tolerance=0.0,
 )
+
+# -- mixture of experts ------------------------------------------------------------------------------------------------
+
+H, EXPERTS, SCORES = (
+    signed(1, 3, 4).astype(np.float16),
+    np.int32([[[0, 2], [1, 0], [2, 2]]]),
+    np.float16([[[0.75, 0.25], [0.5, 0.5], [1.0, 0.5]]]),
+)
+GATE, UP, DOWN = (
+    signed(3, *shape, seed=seed).astype(np.float16) for shape, seed in (((4, 6), 1), ((4, 6), 2), ((6, 4), 3))
+)
+BIASES = [signed(3, size, seed=seed).astype(np.float16) for size, seed in ((6, 4), (6, 5), (4, 6))]
+
+
+def mixture(biases=None, limit=np.inf, alpha=1.0, beta=0.0):
+    g, u, d = (x.astype(np.float64) for x in (GATE, UP, DOWN))
+    gb, ub, db = (x.astype(np.float64) for x in biases) if biases else (np.zeros((3, 1)),) * 3
+    result = np.zeros(H.shape)
+    for b, t, k in np.ndindex(*EXPERTS.shape):
+        e, x = EXPERTS[b, t, k], H[b, t].astype(np.float64)
+        opened, raised = np.minimum(x @ g[e] + gb[e], limit), np.clip(x @ u[e] + ub[e], -limit, limit)
+        inner = opened / (1 + np.exp(-alpha * opened)) * (raised + beta)
+        result[b, t] += float(SCORES[b, t, k]) * (inner @ d[e] + db[e])
+    return result
+
+
+def moe(biased=False, parameters=None):
+    def build(n, h, experts, scores):
+        layer = n.add_moe(h, experts, scores)
+        layer.set_gated_weights(n.constant(GATE), n.constant(UP), n.constant(DOWN), trt.MoEActType.SILU)
+        if biased:
+            layer.set_gated_biases(*(n.constant(x) for x in BIASES))
+        if parameters:
+            layer.set_swiglu_params(*parameters)
+        return layer
+
+    return build
+
+
+case("MOE", "plain", [H, EXPERTS, SCORES], [mixture()], moe(), tolerance=2e-3)
+case("MOE", "biases", [H, EXPERTS, SCORES], [mixture(BIASES)], moe(True), tolerance=2e-3)
+case(
+    "MOE", "swiglu", [H, EXPERTS, SCORES], [mixture(BIASES, 1.0, 1.5, 0.5)], moe(True, (1.0, 1.5, 0.5)), tolerance=2e-3
+)

@@ -92,6 +92,20 @@ def kv_cache_update(t: Trial) -> Any:
     return t.add_kv_cache_update(cache, update, indices, trt.KVCacheMode.LINEAR)
 
 
+@recipe("MOE")
+def moe(t: Trial) -> Any:
+    dtype = t.pick((torch.float16, torch.bfloat16))
+    n, tokens, chosen, experts, d, inner = (t.number(1, 3) for _ in range(6))
+    chosen = min(chosen, experts)
+    hidden = t.input((n, tokens, d), dtype)
+    places = t.input((n, tokens, chosen), torch.int32, 0, experts - 1)
+    layer = t.add_moe(hidden, places, t.input((n, tokens, chosen), dtype, 0, 1))
+    gate, up = (t.operand(t.values((experts, d, inner), dtype), static=True) for _ in range(2))
+    down = t.operand(t.values((experts, inner, d), dtype), static=True)
+    layer.set_gated_weights(gate, up, down, trt.MoEActType.SILU)
+    return layer
+
+
 @recipe("NMS")
 def nms(t: Trial) -> Any:
     dtype, n, boxes, classes = t.pick(FLOATS), t.number(0, 2), t.number(0, 4), t.number(1, 2)
