@@ -143,6 +143,8 @@ def _hand_over(
     if len(carried) != len(following):
         raise DefinitionError(f"{name}: {len(carried)} values are carried, but {len(following)} follow")
     for before, after, kept in zip(carried, following, held or carried, strict=True):
+        if before.network.precision is not None and before.is_floating_point() and after.is_floating_point():
+            after = L.cast(after, before.dtype)  # what a precision computes low is carried as it began
         if before.dtype != after.dtype or before.ndim != after.ndim:
             raise DefinitionError(f"{name}: {before} would become {after}: shape and dtype must stay")
         loop.next(kept, _like(_own(after, before.network, {id(value) for value in carried}), kept))
