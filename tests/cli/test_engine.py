@@ -41,7 +41,7 @@ def test_invalid_input_arguments(trtdsl, engine, small):
     assert "expected NAME=FILE.npy" in trtdsl("run", engine, "--input", "x", code=2).stderr
     assert "cannot be read" in trtdsl("run", engine, "--input", "x=none.npy", code=2).stderr
     (small / "text.npy").write_text("no array")
-    assert "is no .npy file" in trtdsl("run", engine, "--input", "x=text.npy", code=2).stderr
+    assert "is no .npy file" in trtdsl("run", engine, "--input", "x=text.npy", code=7).stderr
     assert "there is no engine" in trtdsl("run", "none.engine", code=2).stderr
 
 

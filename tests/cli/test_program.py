@@ -127,7 +127,7 @@ def test_feeds_of_files_that_do_not_fit_name_their_files(trtdsl, small):
 def test_a_damaged_header_of_an_array_is_one_sentence(trtdsl, small, change, reason):
     np.save(small / "x.npy", np.ones((2, 3), np.float32))
     (small / "x.npy").write_bytes((small / "x.npy").read_bytes().replace(*change))
-    said = trtdsl("check", "small.py", "--feed", "x=x.npy", code=2).stderr
+    said = trtdsl("check", "small.py", "--feed", "x=x.npy", code=7).stderr
     assert said == f"error: input x: x.npy is not an array that can be fed: {reason}\n"
 
 

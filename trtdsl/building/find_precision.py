@@ -145,8 +145,8 @@ def find_precision(
     ...     return {"y": F.sigmoid(x) * x}
     >>> with TemporaryDirectory() as folder:
     ...     report = td.find_precision(gate, data=[torch.rand(256, 1024)], output=f"{folder}/gate.precision.json")
-    >>> [(line.calls, line.dtypes) for line in report.lines]
-    [(('sigmoid', 'mul'), ('float16',))]
+    >>> [(line.calls, line.dtypes) for line in report.lines]  # between float32 in and out, half precision wins nothing
+    [(('sigmoid', 'mul'), ('float32',))]
     """
     began = time.perf_counter()
     spec, tell = searched(source, seconds, "give"), progress or untold
