@@ -295,7 +295,7 @@ class Exact:
         """What an operation makes of exact values, with noise where it is asked for."""
         if name in NEAREST:
             return nearest(func, args, kwargs, *wide)
-        if self.noise is not None and name.startswith("_scaled_dot"):  # whose scores nobody else sees
+        if self.noise is not None and name.startswith(UNSEEN):  # whose scores, or mean, nobody else sees
             wide = tuple(_each(value, self._shaken) for value in wide[0]), wide[1]
         if self.noise is not None and name.startswith("grid_sampler"):  # whose coordinates begin at -1
             wide = (wide[0][0], self._shaken(wide[0][1] + 1) - 1, *wide[0][2:]), wide[1]
@@ -384,6 +384,10 @@ def _is_floating(value: Any) -> bool:
 
 def _is_hollow(value: torch.Tensor) -> bool:
     return "_hollow" in vars(value)
+
+
+UNSEEN = ("_scaled_dot", "native_layer_norm", "native_group_norm", "native_batch_norm", "var", "std")
+"""Operations whose results between come of operands that differ little."""
 
 
 @functools.cache
