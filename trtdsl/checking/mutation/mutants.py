@@ -6,6 +6,7 @@ A mutant is evaluated by the layer's own evaluator, which reads the changed attr
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,8 @@ from ...layers.constant import Values, read_weights
 from ...layers.evaluation import KINDS, Evaluate, Node, kind, weights_of
 from ...layers.region import mistakes_of
 
-Wrap = Callable[[Evaluate], Evaluate]
+Instead = Callable[..., Any]
+"""A function of a layer, its evaluator and its operands, in place of the evaluator."""
 HALVES = ("float16", "bfloat16")
 
 
@@ -34,12 +36,12 @@ class Altered:
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change of one layer: another ``layer`` for the evaluator to read, or a function around the evaluator."""
+    """One change of one layer: another ``layer`` for the evaluator to read, or a function ``instead`` of it."""
 
     node: Node
     change: str
     layer: Altered | None = None
-    wrap: Wrap | None = None
+    instead: Instead | None = None
 
     def evaluate(self) -> Evaluate:
         """The changed layer's evaluator."""
@@ -47,8 +49,11 @@ class Mutant:
         if self.layer is not None:
             node = copy.copy(node)
             node.layer = self.layer
-        evaluate = kind(node).prepare(node)
-        return evaluate if self.wrap is None else self.wrap(evaluate)
+        return self.around(kind(node).prepare(node))
+
+    def around(self, evaluate: Evaluate) -> Evaluate:
+        """What stands for an evaluator."""
+        return evaluate if self.instead is None else functools.partial(self.instead, self.node, evaluate)
 
 
 def mutants(node: Node) -> Iterator[Mutant]:
@@ -60,13 +65,15 @@ def mutants(node: Node) -> Iterator[Mutant]:
     ['axis 0 for 1', 'left out']
     """
     found = [Mutant(node, change, layer) for change, layer in _attributes(node)]
-    found += [Mutant(node, change, wrap=wrap) for change, wrap in _wrapped(node)]
+    if mistakes_of(node.type).left_out and _keeps_dtype(node):
+        found.append(Mutant(node, "left out", instead=_first))
+    for row in INSTEAD:
+        if node.type in row.types.split() and row.where(node):
+            found.append(Mutant(node, row.change, instead=row.instead))
     still = node.type in KINDS and not KINDS[node.type].computes  # there is nothing to scale
     if not found and node.outputs and not still and node.dtype.is_floating_point:
         part = 1 / 8 if dtype_name(node.dtype) in HALVES else 1 / 50
-        found.append(
-            Mutant(node, f"result x {1 + part:g}", wrap=lambda evaluate: lambda *x: _scaled(evaluate(*x), 1 + part))
-        )
+        found.append(Mutant(node, f"result x {1 + part:g}", instead=lambda node, f, *x: _scaled(f(*x), 1 + part)))
     yield from found
 
 
@@ -114,14 +121,11 @@ def _moved_window(node: Node) -> Iterator[tuple[str, Altered]]:
     layer = node.layer
     pre, post = tuple(layer.pre_padding), tuple(layer.post_padding)
     if layer.padding_mode.name.startswith("EXPLICIT"):
-        for before, after, text in ((pre, post, "before"), (post, pre, "after")):
-            if any(before):
-                axis = max(index for index, size in enumerate(before) if size)
-                less, more = _added(before, axis, -1), _added(after, axis, 1)
-                sides = (less, more) if text == "before" else (more, less)
-                change = f"one element of padding not {text} dimension {axis - len(pre)}"
-                yield change, Altered(layer, pre_padding=sides[0], post_padding=sides[1])
-                break
+        side, by = ("before", -1) if any(pre) else ("after", 1)
+        axis = max((index for index, size in enumerate(pre if any(pre) else post) if size), default=None)
+        if axis is not None:
+            moved = {"pre_padding": _added(pre, axis, by), "post_padding": _added(post, axis, -by)}
+            yield f"one element of padding not {side} dimension {axis - len(pre)}", Altered(layer, **moved)
     else:
         other = {"SAME_UPPER": "SAME_LOWER", "SAME_LOWER": "SAME_UPPER"}[layer.padding_mode.name]
         member = layer.padding_mode.__class__
@@ -207,30 +211,33 @@ def varied(node: Node, factor: float, generator: torch.Generator) -> Evaluate | 
     return Mutant(node, "", Altered(node.layer, **given)).evaluate()
 
 
-# -- a function around the evaluator -----------------------------------------------------------------------------------
-
-Around = Callable[[Node], Iterator[tuple[str, Wrap]]]
-AROUND: dict[str, list[Around]] = {}
-
-ORDERED = {"SUB", "DIV", "POW", "FLOOR_DIV"}
+# -- a function instead of the evaluator -------------------------------------------------------------------------------
 
 
-def around(*types: str) -> Callable[[Around], Around]:
-    """Registers the changes around the evaluators of some layer types."""
+@dataclass(frozen=True)
+class Row:
+    """A change of the layers of some types, where it is one."""
 
-    def register(function: Around) -> Around:
-        for type in types:
-            AROUND.setdefault(type, []).append(function)
-        return function
-
-    return register
+    types: str
+    change: str
+    instead: Instead
+    where: Callable[[Node], bool] = lambda node: True
 
 
-def _wrapped(node: Node) -> Iterator[tuple[str, Wrap]]:
-    if mistakes_of(node.type).left_out and node.inputs[0].dtype == node.outputs[0].dtype:
-        yield "left out", lambda evaluate: lambda x, *rest: x
-    for function in AROUND.get(node.type, ()):
-        yield from function(node)
+def _first(node: Node, f: Evaluate, x: Any, *rest: Any) -> Any:
+    return x
+
+
+def _keeps_dtype(node: Node) -> bool:
+    return node.inputs[0].dtype == node.outputs[0].dtype
+
+
+def _is_op(*names: str) -> Callable[[Node], bool]:
+    return lambda node: node.layer.op.name in names
+
+
+def _expanded(x: torch.Tensor, *operands: torch.Tensor) -> torch.Tensor:
+    return x.expand(torch.broadcast_shapes(*(operand.shape for operand in operands)))
 
 
 def _scaled(result: Any, factor: float) -> Any:
@@ -239,135 +246,81 @@ def _scaled(result: Any, factor: float) -> Any:
     return (result.float() * factor).to(result.dtype)
 
 
-@around("CONSTANT")
-def _constant(node: Node) -> Iterator[tuple[str, Wrap]]:
-    yield "moved", lambda evaluate: lambda: moved(evaluate())
-
-
-@around("ELEMENTWISE")
-def _elementwise(node: Node) -> Iterator[tuple[str, Wrap]]:
-    name = node.layer.op.name
-    if name in ORDERED:
-        yield "operands swapped", lambda evaluate: lambda a, b: evaluate(b, a)
-    if name in ("GREATER", "LESS"):
-        yield "or equal", lambda evaluate: lambda a, b: torch.logical_not(evaluate(b, a))
-    if node.inputs[0].dtype == node.outputs[0].dtype:
-        for place in (0, 1):
-            other = ("second", "first")[place]
-            yield (
-                f"{other} operand left out",
-                lambda evaluate, place=place: lambda *x: x[place].expand(torch.broadcast_shapes(*(i.shape for i in x))),
-            )
-
-
-@around("UNARY")
-def _unary(node: Node) -> Iterator[tuple[str, Wrap]]:
-    if node.layer.op.name == "NOT":
-        yield "left out", lambda evaluate: lambda x: x
-
-
-@around("SELECT")
-def _select(node: Node) -> Iterator[tuple[str, Wrap]]:
-    yield "condition inverted", lambda evaluate: lambda c, a, b: evaluate(~c, a, b)
-    yield "always the first", lambda evaluate: lambda c, a, b: evaluate(torch.ones_like(c), a, b)
-    yield "always the second", lambda evaluate: lambda c, a, b: evaluate(torch.zeros_like(c), a, b)
-
-
-@around("SHUFFLE")
-def _shuffle(node: Node) -> Iterator[tuple[str, Wrap]]:
+def _transposes(node: Node) -> bool:
     layer, before, after = node.layer, len(node.inputs[0].shape), len(node.outputs[0].shape)
     first, second = tuple(layer.first_transpose)[:before], tuple(layer.second_transpose)[:after]
-    if first != tuple(range(before)) or second != tuple(range(after)):
-        yield "transposes left out", lambda evaluate: lambda x, *rest: x.reshape(evaluate(x, *rest).shape)
-    elif before > 1:
-        yield "elements in another order", lambda evaluate: lambda x, *rest: evaluate(x.mT.reshape(x.shape), *rest)
+    return first != tuple(range(before)) or second != tuple(range(after))
 
 
-@around("CONCATENATION")
-def _concatenation(node: Node) -> Iterator[tuple[str, Wrap]]:
-    if len(node.inputs) > 1:
-        yield "parts in reverse order", lambda evaluate: lambda *parts: evaluate(*parts[::-1])
+def _further_on(node: Node, f: Evaluate, x: torch.Tensor, *rest: Any) -> torch.Tensor:
+    """A slice of ``x`` turned by one element along the last dimension of which the result has another part."""
+    pairs = zip(x.shape, f(x, *rest).shape, strict=True)
+    changed = [axis for axis, (have, got) in enumerate(pairs) if have != got] or list(range(x.ndim))
+    return f(x.roll(-1, changed[-1]) if changed else x, *rest)
 
 
-@around("SLICE")
-def _slice(node: Node) -> Iterator[tuple[str, Wrap]]:
-    yield "one element further on", lambda evaluate: lambda x, *rest: evaluate(_rolled(x, evaluate(x, *rest)), *rest)
-
-
-def _rolled(x: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
-    """``x`` turned by one element along the last dimension of which the result has another part."""
-    changed = [axis for axis, (have, got) in enumerate(zip(x.shape, result.shape, strict=True)) if have != got]
-    return x.roll(-1, changed[-1]) if changed else x.roll(-1, x.ndim - 1) if x.ndim else x
-
-
-@around("PADDING")
-def _padding(node: Node) -> Iterator[tuple[str, Wrap]]:
-    yield "one element further on", lambda evaluate: lambda x: evaluate(x).roll(1, -1)
-
-
-@around("GATHER")
-def _gather(node: Node) -> Iterator[tuple[str, Wrap]]:
+def _next_index(node: Node, f: Evaluate, data: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
     axis = node.layer.axis if node.layer.mode.name != "ND" else node.layer.num_elementwise_dims
-
-    def wrap(evaluate: Evaluate) -> Evaluate:
-        return lambda data, indices: evaluate(data, (indices + 1) % max(data.shape[axis], 1))
-
-    yield "the element after it", wrap
+    return f(data, (indices + 1) % max(data.shape[axis], 1))
 
 
-@around("SCATTER")
-def _scatter(node: Node) -> Iterator[tuple[str, Wrap]]:
-    yield "nothing written", lambda evaluate: lambda data, indices, updates: data
-    yield "updates reversed", lambda evaluate: lambda data, indices, updates: evaluate(data, indices, updates.flip(0))
+def _cuts(node: Node) -> bool:
+    return node.input_dtype().is_floating_point and not node.dtype.is_floating_point and node.dtype != torch.bool
 
 
-@around("ONE_HOT")
-def _one_hot(node: Node) -> Iterator[tuple[str, Wrap]]:
-    yield "on and off swapped", lambda evaluate: lambda indices, values, depth: evaluate(indices, values.flip(0), depth)
-
-
-@around("CAST")
-def _cast(node: Node) -> Iterator[tuple[str, Wrap]]:
-    if node.input_dtype().is_floating_point and not node.dtype.is_floating_point and node.dtype != torch.bool:
-        yield "rounded", lambda evaluate: lambda x: evaluate(torch.round(x))
-
-
-@around("FILL")
-def _fill(node: Node) -> Iterator[tuple[str, Wrap]]:
-    if node.dtype != torch.bool:
-        yield "one more", lambda evaluate: lambda *x: evaluate(*x) + 1
-
-
-@around("CUMULATIVE")
-def _cumulative(node: Node) -> Iterator[tuple[str, Wrap]]:
-    if len(node.inputs[0].shape) > 1:
-        yield "another axis", lambda evaluate: lambda x, axis: evaluate(x, (axis + 1) % x.ndim)
-
-
-@around("EINSUM", "MATRIX_MULTIPLY")
-def _product(node: Node) -> Iterator[tuple[str, Wrap]]:
-    yield "first operand reversed", lambda evaluate: lambda a, *rest: evaluate(a.flip(-1), *rest)
-
-
-@around("CONVOLUTION", "DECONVOLUTION")
-def _convolution(node: Node) -> Iterator[tuple[str, Wrap]]:
+def _flipped(node: Node, f: Evaluate, x: torch.Tensor, *rest: Any) -> torch.Tensor:
     size = tuple(node.layer.kernel_size_nd)
-    if max(size) > 1:
-        axes = [axis - len(size) for axis, length in enumerate(size) if length > 1]
-        yield "kernel flipped", lambda evaluate: lambda x, *rest: evaluate(x.flip(axes), *rest).flip(axes)
+    axes = [axis - len(size) for axis, length in enumerate(size) if length > 1]
+    return f(x.flip(axes), *rest).flip(axes)
 
 
-@around("TOPK")
-def _topk(node: Node) -> Iterator[tuple[str, Wrap]]:
-    yield "in reverse order", lambda evaluate: lambda *x: tuple(part.flip(-1) for part in evaluate(*x))
-
-
-@around("ROTARY_EMBEDDING")
-def _rotary(node: Node) -> Iterator[tuple[str, Wrap]]:
-    yield "turned the other way", lambda evaluate: lambda x, cos, sin, *rest: evaluate(x, cos, -sin, *rest)
-
-
-@around("ATTENTION_INPUT")
-def _without_mask(node: Node) -> Iterator[tuple[str, Wrap]]:
-    if node.has_input(3):
-        yield "mask left out", lambda evaluate: lambda q, k, v, mask, *rest: evaluate(q, k, v, None, *rest)
+INSTEAD = (
+    Row("CONSTANT", "moved", lambda node, f: moved(f())),
+    Row("ELEMENTWISE", "operands swapped", lambda node, f, a, b: f(b, a), _is_op("SUB", "DIV", "POW", "FLOOR_DIV")),
+    Row("ELEMENTWISE", "or equal", lambda node, f, a, b: torch.logical_not(f(b, a)), _is_op("GREATER", "LESS")),
+    Row("ELEMENTWISE", "second operand left out", lambda node, f, a, b: _expanded(a, a, b), _keeps_dtype),
+    Row("ELEMENTWISE", "first operand left out", lambda node, f, a, b: _expanded(b, a, b), _keeps_dtype),
+    Row("UNARY", "left out", _first, _is_op("NOT")),
+    Row("SELECT", "condition inverted", lambda node, f, c, a, b: f(~c, a, b)),
+    Row("SELECT", "always the first", lambda node, f, c, a, b: f(torch.ones_like(c), a, b)),
+    Row("SELECT", "always the second", lambda node, f, c, a, b: f(torch.zeros_like(c), a, b)),
+    Row("SHUFFLE", "transposes left out", lambda node, f, x, *rest: x.reshape(f(x, *rest).shape), _transposes),
+    Row(
+        "SHUFFLE",
+        "elements in another order",
+        lambda node, f, x, *rest: f(x.mT.reshape(x.shape), *rest),
+        lambda node: not _transposes(node) and len(node.inputs[0].shape) > 1,
+    ),
+    Row(
+        "CONCATENATION",
+        "parts in reverse order",
+        lambda node, f, *parts: f(*parts[::-1]),
+        lambda node: len(node.inputs) > 1,
+    ),
+    Row("SLICE", "one element further on", _further_on),
+    Row("PADDING", "one element further on", lambda node, f, x: f(x).roll(1, -1)),
+    Row("GATHER", "the element after it", _next_index),
+    Row("SCATTER", "nothing written", _first),
+    Row("SCATTER", "updates reversed", lambda node, f, data, at, updates: f(data, at, updates.flip(0))),
+    Row("ONE_HOT", "on and off swapped", lambda node, f, indices, values, depth: f(indices, values.flip(0), depth)),
+    Row("CAST", "rounded", lambda node, f, x: f(torch.round(x)), _cuts),
+    Row("FILL", "one more", lambda node, f, *x: f(*x) + 1, lambda node: node.dtype != torch.bool),
+    Row(
+        "CUMULATIVE",
+        "another axis",
+        lambda node, f, x, axis: f(x, (axis + 1) % x.ndim),
+        lambda node: len(node.inputs[0].shape) > 1,
+    ),
+    Row("EINSUM MATRIX_MULTIPLY", "first operand reversed", lambda node, f, a, *rest: f(a.flip(-1), *rest)),
+    Row(
+        "CONVOLUTION DECONVOLUTION", "kernel flipped", _flipped, lambda node: max(tuple(node.layer.kernel_size_nd)) > 1
+    ),
+    Row("TOPK", "in reverse order", lambda node, f, *x: tuple(part.flip(-1) for part in f(*x))),
+    Row("ROTARY_EMBEDDING", "turned the other way", lambda node, f, x, cos, sin, *rest: f(x, cos, -sin, *rest)),
+    Row(
+        "ATTENTION_INPUT",
+        "mask left out",
+        lambda node, f, q, k, v, mask, *rest: f(q, k, v, None, *rest),
+        lambda node: node.has_input(3),
+    ),
+)

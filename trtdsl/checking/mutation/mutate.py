@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from ...core.backend import Backend
 from ...core.cancel import Progress, untold
@@ -22,7 +22,7 @@ from ...layers.region import nodes_of
 from ...sizes.profile import Profile, Range
 from ..check import Planned, planned
 from ..judging.equality import LIMIT
-from ..judging.evidence import Tolerances
+from ..judging.evidence import Evidence, Tolerances
 from ..tried_sizes import Sizes, elements
 from .mutants import Mutant, mutants, varied
 
@@ -31,17 +31,6 @@ FACTORS = (0.03, 0.3, 1.0, 3.0, 30.0, 1e3, 1e5)  # on weights and inputs, to see
 ORDINARY = 30.0  # values of greater factors may overflow, and then show nothing
 FAILING = (TrtdslError, RuntimeError, ArithmeticError, IndexError, TypeError, ValueError)  # of a changed network
 MEMORY = 1 << 30  # bytes of intermediate values that a case may keep
-
-
-class Judged(Protocol):
-    """Feeds and the required outputs for them."""
-
-    @property
-    def feeds(self) -> Mapping[str, torch.Tensor]: ...
-
-    def compare(self, got: Mapping[str, torch.Tensor]) -> Sequence[Any]:
-        """A comparison, with ``passed`` and ``name``, of each output."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -164,7 +153,7 @@ class Hunt:
         self.exact = network.exact_values()
         with self.exact:
             self.interpreter = Interpreter(network)
-        self.cases: list[Judged] = []
+        self.cases: list[Evidence] = []
         self.replays: list[Replay] = []
         self.bytes: list[int] = []
         self.kept: list[tuple[float, Replay]] = []
@@ -176,7 +165,7 @@ class Hunt:
         first = sum(feed.numel() for feed in self.cases[0].feeds.values())
         return sum(self.bytes) + self.bytes[0] * fed / max(first, 1) <= MEMORY
 
-    def add(self, case: Judged) -> None:
+    def add(self, case: Evidence) -> None:
         """Evaluates the network for a case; MismatchError where the unchanged network does not pass."""
         with self.exact:
             replay = Replay(self.interpreter, case.feeds)
@@ -225,28 +214,17 @@ class Hunt:
             for case, replay in zip(self.cases, self.replays, strict=True):
                 with self.exact:
                     changed = replay.changed(place, step, inside)
-                if changed and not self._pass(case, replay, changed):
+                if changed and not all(each.passed for each in case.compare(self._outputs(replay, changed))):
                     return None
                 changes.append(changed)
         except FAILING:
             return None
-        pairs = zip(changes, self.replays, strict=True)
-        if any(
-            not self._alike(changed[name], replay.values[replay.outputs[name]])
-            for changed, replay in pairs
-            for name in changed
-        ):
+        pairs = list(zip(changes, self.replays, strict=True))
+        before = [replay.values[replay.outputs[name]] for changed, replay in pairs for name in changed]
+        after = [value for changed, _ in pairs for value in changed.values()]
+        if not all(map(self._alike, after, before)):
             return ALLOWED
         return UNREACHED if any(self._differs(*other, place, step, inside) for other in self._others()) else NOTHING
-
-    def _pass(self, case: Judged, replay: Replay, changed: Mapping[str, torch.Tensor]) -> bool:
-        for name, value in changed.items():
-            if (
-                value.dtype != replay.values[replay.outputs[name]].dtype
-                or value.shape != replay.values[replay.outputs[name]].shape
-            ):
-                return False
-        return all(result.passed for result in case.compare(self._outputs(replay, changed)))
 
     def _outputs(self, replay: Replay, changed: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         return {name: changed.get(name, replay.values[slot]) for name, slot in replay.outputs.items()}
@@ -258,8 +236,8 @@ class Hunt:
             return replace(step, run=mutant.evaluate()), None
         if node.type in KINDS:
             return step, (node, mutant.evaluate())
-        if mutant.wrap is not None:
-            return step, (node, mutant.wrap(lambda result: result))
+        if mutant.instead is not None:
+            return step, (node, mutant.around(lambda result: result))
         before = node.layer
         if mutant.layer is not None:  # a region reads its bounds when it is prepared
             node.layer = mutant.layer
