@@ -100,7 +100,14 @@ def _unbuilt(node: Node) -> str | None:
     )
 
 
-@evaluates("ATTENTION_INPUT", category="attention", flops=_flops, unbuilt=_unbuilt)
+def _without_mask(node: Node) -> Evaluate | None:
+    return (lambda f, q, k, v, mask, *rest: f(q, k, v, None, *rest)) if node.has_input(3) else None
+
+
+MISTAKES = Mistakes(instead={"mask left out": _without_mask})
+
+
+@evaluates("ATTENTION_INPUT", category="attention", flops=_flops, unbuilt=_unbuilt, mistakes=MISTAKES)
 def _attention_input(node: Node) -> Evaluate:
     """The whole attention. The scores, the mask and the normalization are computed in float32 and rounded once.
 
@@ -220,7 +227,14 @@ def rotary_embedding(
     return add_layer(add, x, cos, sin, position_ids, shape=x.shape)
 
 
-@evaluates("ROTARY_EMBEDDING", flops=3, mistakes=Mistakes(left_out=True, flags=("interleaved",)))
+TURNED = Mistakes(
+    left_out=True,
+    flags=("interleaved",),
+    instead={"turned the other way": lambda node: lambda f, x, cos, sin, *rest: f(x, cos, -sin, *rest)},
+)
+
+
+@evaluates("ROTARY_EMBEDDING", flops=3, mistakes=TURNED)
 def _rotary_embedding(node: Node) -> Evaluate:
     """``(a, b)`` becomes ``(a cos - b sin, a sin + b cos)``, computed in float32 and rounded once."""
     interleaved, rotary_dim, dtype = node.layer.interleaved, node.layer.rotary_embedding_dim, node.dtype

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..definition.graph import Layer
-from .common import Evaluate, Node, Tensor, add_layer, adds, as_dtype, dtype_name, evaluates, operation, torch
+from .common import Evaluate, Mistakes, Node, Tensor, add_layer, adds, as_dtype, dtype_name, evaluates, operation, torch
 
 
 @operation
@@ -68,7 +68,15 @@ def round_to_fp4(x: torch.Tensor) -> torch.Tensor:
     return torch.copysign(torch.round(size / step) * step, x)
 
 
-@evaluates("CAST", category="pointwise", carries_sizes=True, computes=False)
+def _rounded(node: Node) -> Evaluate | None:
+    cuts = node.input_dtype().is_floating_point and not node.dtype.is_floating_point and node.dtype != torch.bool
+    return (lambda f, x: f(torch.round(x))) if cuts else None
+
+
+MISTAKES = Mistakes(instead={"rounded": _rounded})
+
+
+@evaluates("CAST", category="pointwise", carries_sizes=True, computes=False, mistakes=MISTAKES)
 def _cast(node: Node) -> Evaluate:
     """Floating-point to integer truncates, NaN is 0. It saturates to int32 and int64; int8 and uint8 are the low bits
     of int32 and uint32 (of int16 and uint16 for half types), which saturate. Integers keep their low bits; fp8 and

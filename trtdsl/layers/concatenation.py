@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .common import DefinitionError, ShapeError, SizeLike, Tensor, add_layer, adds, normalize_axis, operation, torch
-from .evaluation import Evaluate, Node, evaluates
+from .evaluation import Evaluate, Mistakes, Node, evaluates
 from .lifting import HEIGHT, lifted
 
 
@@ -46,7 +46,15 @@ def concatenation(tensors: Sequence[Tensor], axis: int) -> Tensor:
     return add_layer(adds("add_concatenation", together=True, axis=axis), *tensors, shape=tuple(shape), order=order)
 
 
-@evaluates("CONCATENATION", category="rearranging", carries_sizes=True, computes=False, fp8="takes gives")
+MISTAKES = Mistakes(
+    instead={
+        "parts in reverse order": lambda node: (lambda f, *x: f(*x[::-1])) if len(node.inputs) > 1 else None,
+    }
+)
+FACTS = {"category": "rearranging", "carries_sizes": True, "computes": False, "mistakes": MISTAKES}
+
+
+@evaluates("CONCATENATION", fp8="takes gives", **FACTS)
 def _concatenation(node: Node) -> Evaluate:
     axis = node.layer.axis
     return lambda *tensors: torch.cat(tensors, axis)

@@ -234,7 +234,16 @@ class _Settings:
 
 
 WEIGHTS = {"kernel": "KERNEL", "bias": "BIAS"}
-FACTS = {"category": "convolution", "flops": _flops, "weights": WEIGHTS, "mistakes": Mistakes(windows=True)}
+
+
+def _flipped(node: Node) -> Evaluate | None:
+    size = tuple(node.layer.kernel_size_nd)
+    axes = [axis - len(size) for axis, length in enumerate(size) if length > 1]
+    return (lambda f, x, *rest: f(x.flip(axes), *rest).flip(axes)) if axes else None
+
+
+MISTAKES = Mistakes(windows=True, instead={"kernel flipped": _flipped})
+FACTS = {"category": "convolution", "flops": _flops, "weights": WEIGHTS, "mistakes": MISTAKES}
 
 
 @evaluates("CONVOLUTION", unbuilt=_reads_nothing, **FACTS)

@@ -33,13 +33,14 @@ def running_sum(x: torch.Tensor, axis: int) -> torch.Tensor:
     return total
 
 
-@evaluates(
-    "CUMULATIVE",
-    category="reduction",
-    settings=True,
-    flops=1,
-    mistakes=Mistakes(left_out=True, flags=("exclusive", "reverse")),
-)
+def _another_axis(node: Node) -> Evaluate | None:
+    return (lambda f, x, axis: f(x, (axis + 1) % x.ndim)) if len(node.inputs[0].shape) > 1 else None
+
+
+MISTAKES = Mistakes(left_out=True, flags=("exclusive", "reverse"), instead={"another axis": _another_axis})
+
+
+@evaluates("CUMULATIVE", category="reduction", settings=True, flops=1, mistakes=MISTAKES)
 def _cumulative(node: Node) -> Evaluate:
     """Assumed: float16 and bfloat16 accumulate in float32; the order of the additions is not defined."""
     layer, dtype = node.layer, node.dtype

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 from .common import ShapeError, SizeLike, Tensor, UnsupportedError, add_layer, adds, folding, operation, torch
-from .evaluation import Evaluate, Node, Shapes, evaluates
+from .evaluation import Evaluate, Mistakes, Node, Shapes, evaluates
+from .matrix_multiply import REVERSED
 
 Labels = list[str]
 
@@ -127,7 +128,7 @@ def _sum_out(x: torch.Tensor, labels: Labels, needed: set[str]) -> tuple[torch.T
     return (x.sum(axes), [label for label in labels if label in needed]) if axes else (x, labels)
 
 
-@evaluates("EINSUM", category="product", flops=_flops)
+@evaluates("EINSUM", category="product", flops=_flops, mistakes=Mistakes(instead=REVERSED))
 def _einsum(node: Node) -> Evaluate:
     """Operands from left to right, in float32 for the half types, rounded once."""
     equation, dtype = node.layer.equation, node.dtype

@@ -109,9 +109,28 @@ _MISTAKEN = {
     "FLOOR_DIV": "DIV", "AND": "OR", "OR": "AND", "XOR": "OR", "EQUAL": "GREATER", "GREATER": "LESS",
     "LESS": "GREATER",
 }  # fmt: skip
+_ORDERED = ("SUB", "DIV", "POW", "FLOOR_DIV")
 
 
-@evaluates("ELEMENTWISE", category="pointwise", carries_sizes=True, flops=1, mistakes=Mistakes({"op": _MISTAKEN}))
+def _first(node: Node, place: int) -> Evaluate | None:
+    """One of the operands in place of the result, where it has the result's dtype."""
+    if node.inputs[0].dtype != node.outputs[0].dtype:
+        return None
+    return lambda f, *x: x[place].expand(torch.broadcast_shapes(*(operand.shape for operand in x)))
+
+
+MISTAKES = Mistakes(
+    {"op": _MISTAKEN},
+    instead={
+        "operands swapped": lambda node: (lambda f, a, b: f(b, a)) if node.layer.op.name in _ORDERED else None,
+        "or equal": lambda node: (lambda f, a, b: ~f(b, a)) if node.layer.op.name in ("GREATER", "LESS") else None,
+        "second operand left out": lambda node: _first(node, 0),
+        "first operand left out": lambda node: _first(node, 1),
+    },
+)
+
+
+@evaluates("ELEMENTWISE", category="pointwise", carries_sizes=True, flops=1, mistakes=MISTAKES)
 def _elementwise(node: Node) -> Evaluate:
     """Half types round once. MAX and MIN give NaN where the first operand is, those of half types where the second is.
     Integers wrap; DIV truncates, FLOOR_DIV rounds down, and a division by 0 is an error, since its result is not
@@ -141,7 +160,16 @@ def select(condition: Tensor, then: Tensor, otherwise: Tensor) -> Tensor:
     return add_layer(adds("add_select"), condition, then, otherwise, **facts)
 
 
-@evaluates("SELECT", category="pointwise", carries_sizes=True, computes=False, flops=1)
+OTHERWISE = Mistakes(
+    instead={
+        "condition inverted": lambda node: lambda f, c, a, b: f(~c, a, b),
+        "always the first": lambda node: lambda f, c, a, b: f(torch.ones_like(c), a, b),
+        "always the second": lambda node: lambda f, c, a, b: f(torch.zeros_like(c), a, b),
+    }
+)
+
+
+@evaluates("SELECT", category="pointwise", carries_sizes=True, computes=False, flops=1, mistakes=OTHERWISE)
 def _select(node: Node) -> Evaluate:
     """Of both operands, all elements are computed."""
     return torch.where

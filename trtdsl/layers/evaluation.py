@@ -173,6 +173,8 @@ class Mistakes:
     """Whether the layer has windows with padding."""
     left_out: bool = False
     """Whether its operand could stand in its place."""
+    instead: Mapping[str, Callable[[Node], Evaluate | None]] = field(default_factory=dict)
+    """By its name, what computes something else: for a layer a function of its evaluator and its operands, or None."""
     uses: Callable[[Any, str], bool] = lambda layer, attribute: True
     """Whether a layer of this kind uses an attribute: one that it does not use cannot be mistaken."""
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .common import Network, Shape, SizeLike, Tensor, add_layer, adds, as_dtype, is_static, operation, torch
-from .evaluation import Evaluate, Node, evaluates
+from .evaluation import Evaluate, Mistakes, Node, evaluates
 from .shape import size_tensor
 
 
@@ -58,7 +58,10 @@ def _filled(
     return add_layer(add, dynamic, alpha, beta, shape=sizes, dtype=dtype, network=network, fold=fold)
 
 
-@evaluates("FILL", category="constant", computes=False, flops=1)
+MISTAKES = Mistakes(instead={"one more": lambda node: None if node.dtype == torch.bool else lambda f, *x: f(*x) + 1})
+
+
+@evaluates("FILL", category="constant", computes=False, flops=1, mistakes=MISTAKES)
 def _fill(node: Node) -> Evaluate:
     """Random values come from torch's default generator: no run of TensorRT draws the same. A beta that is no tensor
     is the step of the first dimension, and the others have none.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .common import Shape, ShapeError, Tensor, add_layer, adds, member, normalize_axis, operation, torch
-from .evaluation import Evaluate, Node, evaluates
+from .evaluation import Evaluate, Mistakes, Node, evaluates
 
 
 @operation
@@ -117,7 +117,21 @@ def _unbuilt(node: Node) -> str | None:
     return None
 
 
-@evaluates("GATHER", category="sampling", settings=True, carries_sizes=True, computes=False, unbuilt=_unbuilt)
+def _next(node: Node) -> Evaluate:
+    """The element after each."""
+    axis = node.layer.axis if node.layer.mode.name != "ND" else node.layer.num_elementwise_dims
+    return lambda f, data, indices: f(data, (indices + 1) % max(data.shape[axis], 1))
+
+
+@evaluates(
+    "GATHER",
+    category="sampling",
+    settings=True,
+    carries_sizes=True,
+    computes=False,
+    unbuilt=_unbuilt,
+    mistakes=Mistakes(instead={"the element after it": _next}),
+)
 def _gather(node: Node) -> Evaluate:
     """An index out of bounds reads 0, as documented. Negative ones count from the end, also on a dynamic axis, where
     the documentation leaves them undefined.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 
 from ..core.tensors.exact import beside
@@ -74,11 +75,16 @@ def _split(shape: Shape, op: str, *, left: bool) -> tuple[Shape, Shape, SizeLike
     return shape[:-2], (rows if left else columns,), columns if left else rows
 
 
+REVERSED: Mapping[str, Callable[[Node], Evaluate]] = {
+    "first operand reversed": lambda node: lambda f, a, *rest: f(a.flip(-1), *rest)
+}
+
+
 @evaluates(
     "MATRIX_MULTIPLY",
     category="product",
     flops=lambda node, shapes: 2 * shapes.inputs[0][-2 if node.layer.op0.name == "TRANSPOSE" else -1] * shapes.elements,
-    mistakes=Mistakes({op: {"NONE": "TRANSPOSE", "TRANSPOSE": "NONE"} for op in ("op0", "op1")}),
+    mistakes=Mistakes({op: {"NONE": "TRANSPOSE", "TRANSPOSE": "NONE"} for op in ("op0", "op1")}, instead=REVERSED),
 )
 def _matrix_multiply(node: Node) -> Evaluate:
     """torch's kernel, in float32 for the half types, rounded once."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .common import Evaluate, Node, ShapeError, Tensor, add_layer, adds, evaluates, operation, torch
+from .common import Evaluate, Mistakes, Node, ShapeError, Tensor, add_layer, adds, evaluates, operation, torch
 
 
 @operation
@@ -22,7 +22,10 @@ def padding(x: Tensor, pre_padding: Sequence[int], post_padding: Sequence[int]) 
     return add_layer(add, x, shape=(*x.shape[:lead], *sizes))
 
 
-@evaluates("PADDING", category="rearranging", computes=False)
+MISTAKES = Mistakes(instead={"one element further on": lambda node: lambda f, x: f(x).roll(1, -1)})
+
+
+@evaluates("PADDING", category="rearranging", computes=False, mistakes=MISTAKES)
 def _padding(node: Node) -> Evaluate:
     """Zeros; negative numbers trim, the padding of the other side too where nothing else is left."""
     before, after = tuple(node.layer.pre_padding_nd), tuple(node.layer.post_padding_nd)

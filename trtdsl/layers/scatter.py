@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .common import ShapeError, Tensor, add_layer, adds, member, normalize_axis, operation, shape_text, torch
-from .evaluation import Evaluate, Node, evaluates
+from .evaluation import Evaluate, Mistakes, Node, evaluates
 
 
 @operation
@@ -44,7 +44,15 @@ def _checked(indices: torch.Tensor, size: int) -> torch.Tensor:
     return indices
 
 
-@evaluates("SCATTER", category="sampling", settings=True, computes=False, moves=True)
+MISTAKES = Mistakes(
+    instead={
+        "nothing written": lambda node: lambda f, data, indices, updates: data,
+        "updates reversed": lambda node: lambda f, data, indices, updates: f(data, indices, updates.flip(0)),
+    }
+)
+
+
+@evaluates("SCATTER", category="sampling", settings=True, computes=False, moves=True, mistakes=MISTAKES)
 def _scatter(node: Node) -> Evaluate:
     """Assumed: negative indices count from the end (ONNX, to which the documentation refers); one out of bounds is an
     error, since the documentation defines no result; of several writes to one place, which are undefined, one stays.
@@ -91,7 +99,10 @@ def one_hot(indices: Tensor, values: Tensor, depth: Tensor | int, axis: int = -1
     return add_layer(adds("add_one_hot", place), indices, values, classes, shape=shape, dtype=values.dtype)
 
 
-@evaluates("ONE_HOT", category="sampling", settings=True, flops=1)
+SWAPPED = Mistakes(instead={"on and off swapped": lambda node: lambda f, at, on, *depth: f(at, on.flip(0), *depth)})
+
+
+@evaluates("ONE_HOT", category="sampling", settings=True, flops=1, mistakes=SWAPPED)
 def _one_hot(node: Node) -> Evaluate:
     """Assumed: a negative index counts from the end and one out of bounds sets nothing, as in ONNX."""
     axis = node.layer.axis

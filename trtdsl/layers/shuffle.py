@@ -12,7 +12,7 @@ from ..definition.operation import Operation, operation
 from ..definition.tensor import Draft as Network
 from ..sizes.size import Size, SizeLike, bounds, is_static, product
 from .common import DefinitionError, Shape, ShapeError, Tensor, add_layer, adds, normalize_axis, shape_text, torch
-from .evaluation import Evaluate, Node, evaluates, given_dims
+from .evaluation import Evaluate, Mistakes, Node, evaluates, given_dims
 from .shape import size_tensor
 from .shuffle_steps import ShuffleSteps, permuted
 
@@ -242,6 +242,16 @@ def _transposes(node: Node) -> bool:
     return first != tuple(range(before)) or second != tuple(range(after))
 
 
+def _reshaped(node: Node) -> Evaluate | None:
+    return (lambda f, x, *rest: x.reshape(f(x, *rest).shape)) if _transposes(node) else None
+
+
+def _reordered(node: Node) -> Evaluate | None:
+    if _transposes(node) or len(node.inputs[0].shape) < 2:
+        return None
+    return lambda f, x, *rest: f(x.mT.reshape(x.shape), *rest)
+
+
 @evaluates(
     "SHUFFLE",
     category="rearranging",
@@ -250,6 +260,7 @@ def _transposes(node: Node) -> bool:
     computes=False,
     moves=_transposes,
     fp8="takes gives",
+    mistakes=Mistakes(instead={"transposes left out": _reshaped, "elements in another order": _reordered}),
 )
 def _shuffle(node: Node) -> Evaluate:
     """A reshape is a view where the transposes allow it. -1 is inferred and 0 copied, unless zero is no placeholder."""

@@ -51,7 +51,17 @@ def slice(
     return add_layer(add, x, *dynamic, fill, shape=tuple(size), order=lambda: x.order, partial=partial)
 
 
-MISTAKES = Mistakes({"mode": {"FILL": "CLAMP", "CLAMP": "WRAP", "REFLECT": "CLAMP", "WRAP": "CLAMP"}})
+def _further_on(evaluate: Evaluate, x: torch.Tensor, *rest: torch.Tensor) -> torch.Tensor:
+    """Of ``x`` turned by one element along the last dimension of which the result has another part."""
+    sizes = list(zip(x.shape, evaluate(x, *rest).shape, strict=True))
+    changed = [axis for axis, (have, got) in enumerate(sizes) if have != got] or list(range(x.ndim))
+    return evaluate(x.roll(-1, changed[-1]) if changed else x, *rest)
+
+
+MISTAKES = Mistakes(
+    {"mode": {"FILL": "CLAMP", "CLAMP": "WRAP", "REFLECT": "CLAMP", "WRAP": "CLAMP"}},
+    instead={"one element further on": lambda node: _further_on},
+)
 
 
 @evaluates("SLICE", category="rearranging", settings=True, carries_sizes=True, computes=False, mistakes=MISTAKES)

@@ -49,7 +49,10 @@ def _topk_flops(node: Node, shapes: Shapes) -> int:
     return count(x) * max((x[axis] - 1).bit_length(), 1)
 
 
-MISTAKES = Mistakes({"op": {"MAX": "MIN", "MIN": "MAX"}})
+MISTAKES = Mistakes(
+    {"op": {"MAX": "MIN", "MIN": "MAX"}},
+    instead={"in reverse order": lambda node: lambda f, *x: tuple(part.flip(-1) for part in f(*x))},
+)
 
 
 @evaluates("TOPK", category="reduction", settings=True, flops=_topk_flops, mistakes=MISTAKES)

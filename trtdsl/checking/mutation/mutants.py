@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +18,6 @@ from ...layers.constant import Values, read_weights
 from ...layers.evaluation import KINDS, Evaluate, Node, kind, weights_of
 from ...layers.region import mistakes_of
 
-Instead = Callable[..., Any]
-"""A function of a layer, its evaluator and its operands, in place of the evaluator."""
 HALVES = ("float16", "bfloat16")
 
 
@@ -41,7 +39,7 @@ class Mutant:
     node: Node
     change: str
     layer: Altered | None = None
-    instead: Instead | None = None
+    instead: Evaluate | None = None
 
     def evaluate(self) -> Evaluate:
         """The changed layer's evaluator."""
@@ -53,7 +51,7 @@ class Mutant:
 
     def around(self, evaluate: Evaluate) -> Evaluate:
         """What stands for an evaluator."""
-        return evaluate if self.instead is None else functools.partial(self.instead, self.node, evaluate)
+        return evaluate if self.instead is None else functools.partial(self.instead, evaluate)
 
 
 def mutants(node: Node) -> Iterator[Mutant]:
@@ -64,16 +62,18 @@ def mutants(node: Node) -> Iterator[Mutant]:
     >>> [mutant.change for mutant in mutants(td.Interpreter(net).nodes[0])]
     ['axis 0 for 1', 'left out']
     """
+    mistakes = mistakes_of(node.type)
     found = [Mutant(node, change, layer) for change, layer in _attributes(node)]
-    if mistakes_of(node.type).left_out and _keeps_dtype(node):
-        found.append(Mutant(node, "left out", instead=_first))
-    for row in INSTEAD:
-        if node.type in row.types.split() and row.where(node):
-            found.append(Mutant(node, row.change, instead=row.instead))
+    if mistakes.left_out and node.inputs[0].dtype == node.outputs[0].dtype:
+        found.append(Mutant(node, "left out", instead=lambda f, x, *rest: x))
+    if node.type == "CONSTANT":
+        found.append(Mutant(node, "moved", instead=lambda f: moved(f())))
+    instead = {change: make(node) for change, make in mistakes.instead.items()}
+    found += [Mutant(node, change, instead=function) for change, function in instead.items() if function is not None]
     still = node.type in KINDS and not KINDS[node.type].computes  # there is nothing to scale
     if not found and node.outputs and not still and node.dtype.is_floating_point:
         part = 1 / 8 if dtype_name(node.dtype) in HALVES else 1 / 50
-        found.append(Mutant(node, f"result x {1 + part:g}", instead=lambda node, f, *x: _scaled(f(*x), 1 + part)))
+        found.append(Mutant(node, f"result x {1 + part:g}", instead=lambda f, *x: _scaled(f(*x), 1 + part)))
     yield from found
 
 
@@ -211,116 +211,7 @@ def varied(node: Node, factor: float, generator: torch.Generator) -> Evaluate | 
     return Mutant(node, "", Altered(node.layer, **given)).evaluate()
 
 
-# -- a function instead of the evaluator -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Row:
-    """A change of the layers of some types, where it is one."""
-
-    types: str
-    change: str
-    instead: Instead
-    where: Callable[[Node], bool] = lambda node: True
-
-
-def _first(node: Node, f: Evaluate, x: Any, *rest: Any) -> Any:
-    return x
-
-
-def _keeps_dtype(node: Node) -> bool:
-    return node.inputs[0].dtype == node.outputs[0].dtype
-
-
-def _is_op(*names: str) -> Callable[[Node], bool]:
-    return lambda node: node.layer.op.name in names
-
-
-def _expanded(x: torch.Tensor, *operands: torch.Tensor) -> torch.Tensor:
-    return x.expand(torch.broadcast_shapes(*(operand.shape for operand in operands)))
-
-
 def _scaled(result: Any, factor: float) -> Any:
     if isinstance(result, tuple):
         return (_scaled(result[0], factor), *result[1:])
     return (result.float() * factor).to(result.dtype)
-
-
-def _transposes(node: Node) -> bool:
-    layer, before, after = node.layer, len(node.inputs[0].shape), len(node.outputs[0].shape)
-    first, second = tuple(layer.first_transpose)[:before], tuple(layer.second_transpose)[:after]
-    return first != tuple(range(before)) or second != tuple(range(after))
-
-
-def _further_on(node: Node, f: Evaluate, x: torch.Tensor, *rest: Any) -> torch.Tensor:
-    """A slice of ``x`` turned by one element along the last dimension of which the result has another part."""
-    pairs = zip(x.shape, f(x, *rest).shape, strict=True)
-    changed = [axis for axis, (have, got) in enumerate(pairs) if have != got] or list(range(x.ndim))
-    return f(x.roll(-1, changed[-1]) if changed else x, *rest)
-
-
-def _next_index(node: Node, f: Evaluate, data: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
-    axis = node.layer.axis if node.layer.mode.name != "ND" else node.layer.num_elementwise_dims
-    return f(data, (indices + 1) % max(data.shape[axis], 1))
-
-
-def _cuts(node: Node) -> bool:
-    return node.input_dtype().is_floating_point and not node.dtype.is_floating_point and node.dtype != torch.bool
-
-
-def _flipped(node: Node, f: Evaluate, x: torch.Tensor, *rest: Any) -> torch.Tensor:
-    size = tuple(node.layer.kernel_size_nd)
-    axes = [axis - len(size) for axis, length in enumerate(size) if length > 1]
-    return f(x.flip(axes), *rest).flip(axes)
-
-
-INSTEAD = (
-    Row("CONSTANT", "moved", lambda node, f: moved(f())),
-    Row("ELEMENTWISE", "operands swapped", lambda node, f, a, b: f(b, a), _is_op("SUB", "DIV", "POW", "FLOOR_DIV")),
-    Row("ELEMENTWISE", "or equal", lambda node, f, a, b: torch.logical_not(f(b, a)), _is_op("GREATER", "LESS")),
-    Row("ELEMENTWISE", "second operand left out", lambda node, f, a, b: _expanded(a, a, b), _keeps_dtype),
-    Row("ELEMENTWISE", "first operand left out", lambda node, f, a, b: _expanded(b, a, b), _keeps_dtype),
-    Row("UNARY", "left out", _first, _is_op("NOT")),
-    Row("SELECT", "condition inverted", lambda node, f, c, a, b: f(~c, a, b)),
-    Row("SELECT", "always the first", lambda node, f, c, a, b: f(torch.ones_like(c), a, b)),
-    Row("SELECT", "always the second", lambda node, f, c, a, b: f(torch.zeros_like(c), a, b)),
-    Row("SHUFFLE", "transposes left out", lambda node, f, x, *rest: x.reshape(f(x, *rest).shape), _transposes),
-    Row(
-        "SHUFFLE",
-        "elements in another order",
-        lambda node, f, x, *rest: f(x.mT.reshape(x.shape), *rest),
-        lambda node: not _transposes(node) and len(node.inputs[0].shape) > 1,
-    ),
-    Row(
-        "CONCATENATION",
-        "parts in reverse order",
-        lambda node, f, *parts: f(*parts[::-1]),
-        lambda node: len(node.inputs) > 1,
-    ),
-    Row("SLICE", "one element further on", _further_on),
-    Row("PADDING", "one element further on", lambda node, f, x: f(x).roll(1, -1)),
-    Row("GATHER", "the element after it", _next_index),
-    Row("SCATTER", "nothing written", _first),
-    Row("SCATTER", "updates reversed", lambda node, f, data, at, updates: f(data, at, updates.flip(0))),
-    Row("ONE_HOT", "on and off swapped", lambda node, f, indices, values, depth: f(indices, values.flip(0), depth)),
-    Row("CAST", "rounded", lambda node, f, x: f(torch.round(x)), _cuts),
-    Row("FILL", "one more", lambda node, f, *x: f(*x) + 1, lambda node: node.dtype != torch.bool),
-    Row(
-        "CUMULATIVE",
-        "another axis",
-        lambda node, f, x, axis: f(x, (axis + 1) % x.ndim),
-        lambda node: len(node.inputs[0].shape) > 1,
-    ),
-    Row("EINSUM MATRIX_MULTIPLY", "first operand reversed", lambda node, f, a, *rest: f(a.flip(-1), *rest)),
-    Row(
-        "CONVOLUTION DECONVOLUTION", "kernel flipped", _flipped, lambda node: max(tuple(node.layer.kernel_size_nd)) > 1
-    ),
-    Row("TOPK", "in reverse order", lambda node, f, *x: tuple(part.flip(-1) for part in f(*x))),
-    Row("ROTARY_EMBEDDING", "turned the other way", lambda node, f, x, cos, sin, *rest: f(x, cos, -sin, *rest)),
-    Row(
-        "ATTENTION_INPUT",
-        "mask left out",
-        lambda node, f, q, k, v, mask, *rest: f(q, k, v, None, *rest),
-        lambda node: node.has_input(3),
-    ),
-)
