@@ -1,6 +1,7 @@
 """Profiles: their forms and mistakes, what is checked at them, and engines that have several."""
 
 import inspect
+import itertools
 import json
 import pickle
 
@@ -144,10 +145,21 @@ def test_at_most_16_sizes_are_tried_besides_the_corners():
     dims = [td.Dim(name, min=1, opt=5, max=40) for name in "ABCD"]
     profiles = [td.Profile(A=(low, low + 2, low + 8)) for low in range(1, 31)]
     net = spec(*profiles, shape=tuple(dims)).define()
-    corners = {tuple(p.at(which).values()) for p in net.profiles for which in ("min", "opt", "max")}
+    corners = {tuple(p.at(which).values()) for p in net.profiles for which in ("min", "opt")}
+    corners |= {(p.at("min")["A"], 40, 40, 40) for p in net.profiles}
     points = [tuple(point.values()) for point in sizes_to_try(net)]
     assert corners < set(points)
     assert len(points) == len(corners) + 16
+
+
+def test_the_greatest_batch_is_tried_beside_the_greatest_size_of_each_other_dimension_and_not_of_all():
+    ends = {name: td.Dim(name, min=2, opt=4, max=40) for name in "NHW"}
+    net = spec(shape=tuple(ends.values())).define()
+    points = sizes_to_try(net)
+    assert [tuple(point.values()) for point in points[:3]] == [(2, 2, 2), (4, 4, 4), (2, 40, 40)]
+    assert {"N": 40, "H": 40, "W": 40} not in points and {"N": 40, "H": 40, "W": 40} in sizes_to_try(net, "quick")
+    for a, b in itertools.permutations(ends, 2):
+        assert {(point[a], point[b]) for point in points} >= set(itertools.product((2, 40), repeat=2))
 
 
 def test_a_difference_in_one_profile_alone_is_found():

@@ -23,7 +23,6 @@ from .judging.equality import FLOORS, LIMIT, ROUNDED, excess, judge
 from .judging.isolate import Reference
 from .judging.recording import Call, Moments, Place, Recording
 from .report import Case, CheckReport
-from .tried_sizes import holds
 
 State = Literal["agrees", "within", "differs", "behind", "unseen"]
 
@@ -133,7 +132,7 @@ def first_case(network: Network, report: CheckReport, label: str) -> Case:
     case = next((case for case in report.cases if not case.passed), next(iter(report.cases), None))
     if case is None or set(case.dims) != set(network.dims):
         raise UsageError(f"{label} has no case for the dimensions of {network.name}")
-    if not any(holds(profile, case.dims) for profile in network.profiles) or not 0 <= report.seed < 1 << 63:
+    if not any(profile.holds(case.dims) for profile in network.profiles) or not 0 <= report.seed < 1 << 63:
         raise UsageError(f"{label} has a case or a seed that no check of {network.name} has")
     return case
 

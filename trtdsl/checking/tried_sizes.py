@@ -26,7 +26,8 @@ def sizes_to_try(network: Network, sizes: Sizes = None) -> list[Point]:
 
     By default (``"auto"``): each profile's min, opt and max; its ends in every pair of dimensions (not every corner);
     and for each dimension min + 1 and an odd prime, or all of a range of at most six sizes, the dimensions of one point
-    as different as they can be. ``"quick"`` is min, opt and max; ``"all"`` every size of ranges of up to 64.
+    as different as they can be. A batch is at its min where two other dimensions or more are at their max, and at its
+    max beside each of these. ``"quick"`` is min, opt and max; ``"all"`` every size of ranges of up to 64.
     ``"H=65,N=3"`` or a mapping is one point, in which a dimension that is not named is at its opt; several in a list.
 
     Sizes that the network does not serve (:func:`trtdsl.require`) are replaced by the nearest that it serves.
@@ -35,7 +36,7 @@ def sizes_to_try(network: Network, sizes: Sizes = None) -> list[Point]:
     """
     if sizes in (None, "auto", "quick", "all"):
         points = [point for profile in network.profiles for point in _points(network, profile, str(sizes or "auto"))]
-        first = [profile.at(which) for profile in network.profiles for which in ("min", "opt", "max")]
+        first = [point for profile in network.profiles for point in _ends(network, profile, str(sizes or "auto"))]
         corners = dict.fromkeys(tuple(point.items()) for point in first)
         others = [items for items in dict.fromkeys(tuple(point.items()) for point in points) if items not in corners]
         return _served(
@@ -60,8 +61,7 @@ def for_special_values(network: Network, points: Sequence[Point], sizes: Sizes =
     Where a dimension is 1, any over the batch is any of a sample, and the first of equal values is the last. A batch,
     the dimension that all inputs begin with, is two.
     """
-    first = {str(network.inputs[name].shape[0]) if network.inputs[name].shape else "" for name in network.inputs}
-    least = {name: 2 if first == {name} else SEVERAL for name in network.dims}
+    least = {name: 2 if name == _batch(network) else SEVERAL for name in network.dims}
     own = [
         {name: min(high, max(low, least[name])) for name, (low, _, high) in profile.ranges.items()}
         for profile in network.profiles
@@ -82,14 +82,23 @@ def elements(network: Network, env: Mapping[str, int]) -> int:
 
 def _served(network: Network, points: Sequence[Point]) -> list[Point]:
     """The points, with the nearest served one in place of each that the network does not serve (``td.require``)."""
-    ranges = [next(profile.ranges for profile in network.profiles if holds(profile, point)) for point in points]
+    ranges = [next(profile.ranges for profile in network.profiles if profile.holds(point)) for point in points]
     served = [network.constraints.nearest(point, inside) for point, inside in zip(points, ranges, strict=True)]
     return [dict(items) for items in dict.fromkeys(tuple(point.items()) for point in served)]
 
 
-def holds(profile: Profile, point: Point) -> bool:
-    """Whether a profile has these sizes."""
-    return all(low <= point[name] <= high for name, (low, _, high) in profile.ranges.items())
+def _batch(network: Network) -> str | None:
+    """The dimension that all inputs begin with."""
+    first = {str(tensor.shape[0]) if tensor.shape else "" for tensor in network.inputs.values()}
+    return first.pop() if len(first) == 1 else None
+
+
+def _ends(network: Network, profile: Profile, extent: str) -> list[Point]:
+    """Its min, opt and max, by default without the greatest batch of the greatest samples, which costs most."""
+    low, high, batch = profile.at("min"), profile.at("max"), _batch(network)
+    others = [name for name in high if low[name] < high[name] and name != batch]
+    greatest = {**high, batch: low[batch]} if extent == "auto" and batch in high and len(others) > 1 else high
+    return [low, profile.at("opt"), greatest]
 
 
 def _point(network: Network, given: str | Mapping[str, int]) -> Point:
@@ -102,8 +111,9 @@ def _point(network: Network, given: str | Mapping[str, int]) -> Point:
         if name not in network.dims:
             raise UsageError(f"{network.name} has no dimension {name!r}: it has {', '.join(network.dims) or 'none'}")
     for profile in network.profiles:
-        if all(profile.ranges[name][0] <= size <= profile.ranges[name][2] for name, size in given.items()):
-            return {**profile.at("opt"), **given}
+        point = {**profile.at("opt"), **given}
+        if profile.holds(point):
+            return point
     at = ", ".join(f"{name} = {size}" for name, size in given.items())
     raise UsageError(f"no profile of {network.name} has {at}: {'; '.join(map(str, network.profiles))}")
 
@@ -113,7 +123,7 @@ def _points(network: Network, profile: Profile, extent: str) -> Iterator[Point]:
     moving = [name for name, (low, _, high) in ranges.items() if low < high]
     if extent == "quick" or not moving:
         return
-    for corner in _pairs_of_ends(profile, moving):
+    for corner in _pairs_of_ends(profile, moving, _batch(network) if extent == "auto" else None):
         yield {name: ranges[name][2 if name in corner else 0] for name in ranges}
     columns = {name: _between(_served_alone(network, profile, name), ranges[name], extent == "all") for name in moving}
     columns = {name: column for name, column in columns.items() if column}
@@ -124,18 +134,25 @@ def _points(network: Network, profile: Profile, extent: str) -> Iterator[Point]:
         }
 
 
-def _pairs_of_ends(profile: Profile, moving: list[str]) -> Iterator[frozenset[str]]:
-    """The dimensions that are high, in as few corners as have every pair of ends; cheap corners first."""
+def _pairs_of_ends(profile: Profile, moving: list[str], batch: str | None) -> Iterator[frozenset[str]]:
+    """The dimensions that are high, in as few corners as have every pair of ends; cheap corners first.
+
+    Where there is a ``batch``, the greatest point has it low.
+    """
     names = moving[:FACTORS]
     cost = {name: math.log(max(profile.ranges[name][2], 1) / max(profile.ranges[name][0], 1)) for name in names}
-    corners = [frozenset(high) for count in range(len(names) + 1) for high in itertools.combinations(names, count)]
-    wanted = {(a, b) for a in names for b in names if a != b}  # a high while b is low: min and max have the others
+    corners = [frozenset(high) for count in range(len(names)) for high in itertools.combinations(names, count)]
+    wanted = {(a, b, False) for a in names for b in names if a != b}  # a high, b low: min and max have the others
+    if batch in names and len(names) > 2:
+        wanted |= {(batch, name, True) for name in names if name != batch}
     while wanted:
-        gains = [sum(1 for a, b in wanted if a in corner and b not in corner) for corner in corners]
+        found = [
+            {each for each in wanted if each[0] in corner and (each[1] in corner) == each[2]} for corner in corners
+        ]
         prices = [sum(cost[name] for name in corner) for corner in corners]
-        best = min(zip(gains, prices, corners, strict=True), key=lambda entry: (-entry[0], entry[1]))[2]
-        wanted -= {(a, b) for a, b in wanted if a in best and b not in best}
-        yield best
+        place = min(range(len(corners)), key=lambda index: (-len(found[index]), prices[index]))
+        wanted -= found[place]
+        yield corners[place]
 
 
 def _served_alone(network: Network, profile: Profile, name: str) -> Sequence[int]:

@@ -13,7 +13,7 @@ from ..engine.running.evaluate import evaluator_of_plan
 from ..engine.running.trace import Trace, first_unlike, sorted_values
 from ..interpreter.interpret import Interpreter
 from ..layers.evaluation import Evaluate, Node
-from .tried_sizes import Point, holds
+from .tried_sizes import Point
 
 Feeds = Mapping[str, torch.Tensor]
 
@@ -30,7 +30,7 @@ class ProgramWitness:
     def profiles_at(self, dims: Point) -> list[int]:
         """The profiles that serve these sizes."""
         profiles = self.network.profiles
-        return [index for index, profile in enumerate(profiles) if holds(profile, dims)] if profiles else [0]
+        return [index for index, profile in enumerate(profiles) if profile.holds(dims)] if profiles else [0]
 
     def first_difference(self, feeds: Feeds, profile: int) -> str:
         """The first launch with a result that no layer of its lines has."""

@@ -67,6 +67,14 @@ class Profile:
         """
         return {name: bounds[PLACES[which]] for name, bounds in self.items}
 
+    def holds(self, sizes: Mapping[str, int]) -> bool:
+        """Whether it has these sizes of all its dimensions.
+
+        >>> td.Profile(N=(1, 4, 16), T=300).holds({"N": 2, "T": 301})
+        False
+        """
+        return all(low <= sizes[name] <= high for name, (low, _, high) in self.items)
+
     def check(self, dims: Mapping[str, Dim], network: str) -> None:
         """Raises UsageError, with the author's line, for a dimension that is not there and a range outside its own."""
         for name, (low, opt, high) in self.items:

@@ -17,7 +17,7 @@ from ...core.lazy import np, torch
 from ...definition.network import Network
 from ...definition.spec.reference import call_reference
 from ...sizes.size import value
-from ..tried_sizes import Point, holds
+from ..tried_sizes import Point
 
 RUNS = 12  # of the reference
 FURTHER = 8  # sizes that are found
@@ -104,7 +104,7 @@ class Branches:
             cost = np.where(there, sum(np.log(np.maximum(column, 1)) for column in columns.values()), np.inf)
             for place in np.argsort(cost)[: int(there.sum())][:64]:
                 point = {name: int(column[place]) for name, column in columns.items()}
-                served = any(holds(profile, point) for profile in self.network.profiles)
+                served = any(profile.holds(point) for profile in self.network.profiles)
                 if not served or not self.network.constraints.allow(point):
                     continue
                 if not is_tried:
