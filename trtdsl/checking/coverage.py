@@ -72,9 +72,10 @@ def watching(network: Network, coverage: Coverage) -> Interpreter:
             what = _named(node)
             if call is not None and choices[id(call)] > 1:  # the lowering's, which the author did not write
                 what += f" in {call.name}"
+            made = evaluate(*operands)
             if all(operand is None or operand.numel() for operand in operands):
-                coverage.note(node.name, what, location, lambda: sides(*operands))
-            return evaluate(*operands)
+                coverage.note(node.name, what, location, lambda: sides(made, *operands))
+            return made
 
         return watched
 
@@ -136,24 +137,23 @@ def _named(node: Node) -> str:
 
 
 def _sides_of(node: Node) -> Callable[..., Sides] | None:
-    """A function from a layer's operands to the sides of its choice; None for a layer that makes no choice."""
-    if node.type == "SELECT":
-        return lambda condition, *rest: _of_condition(condition)
-    if node.type == "PARAMETRIC_RELU":
-        return lambda x, slope: _of_sign(x)
-    if node.type == "ELEMENTWISE":
-        return _COMPARISONS.get(node.layer.op.name)
-    if node.type == "ACTIVATION":
-        name, alpha, beta = node.layer.type.name, node.layer.alpha, node.layer.beta
-        if name in ("RELU", "LEAKY_RELU", "ELU", "SELU"):
-            return _of_sign
-        if name == "CLIP":
-            return lambda x: _of_bounds(x, alpha, beta)
-        if name == "HARD_SIGMOID" and alpha:
-            return lambda x: _of_bounds(x, -beta / alpha, (1 - beta) / alpha)
-        if name == "THRESHOLDED_RELU":
-            return lambda x: _of_bounds(x, alpha, None)
-    return None
+    """A function from a layer's result and operands to the sides of its choice; None for one that makes no choice."""
+    name = _named(node)
+    chosen = _ATEN.get(_LAYERS.get(name, name))
+    if chosen is None:
+        return None
+    bounds: tuple[Any, ...] = (node.layer.alpha, node.layer.beta) if node.type == "ACTIVATION" else ()
+    if name == "hard_sigmoid":
+        alpha, beta = node.layer.alpha, node.layer.beta
+        bounds = (-beta / alpha, (1 - beta) / alpha) if alpha else (None, None)
+    return lambda out, *operands: chosen(out, *operands, *bounds)
+
+
+_LAYERS = {
+    "selu": "elu", "parametric_relu": "_prelu_kernel", "clip": "clamp", "hard_sigmoid": "clamp", "select": "where",
+    "thresholded_relu": "threshold", "max": "maximum", "min": "minimum", "equal": "eq", "greater": "gt", "less": "lt",
+}  # fmt: skip
+"""The layers that choose as operations of torch's do that have other names."""
 
 
 def _of_condition(condition: torch.Tensor) -> Sides:
@@ -189,20 +189,11 @@ def _text(bound: Any) -> str:
     return "the bound" if isinstance(bound, torch.Tensor) else f"{bound:g}"
 
 
-_COMPARISONS: dict[str, Callable[..., Sides]] = {
-    "MAX": _of_order,
-    "MIN": _of_order,
-    "EQUAL": lambda a, b: _of_condition(a == b),
-    "GREATER": lambda a, b: _of_condition(a > b),
-    "LESS": lambda a, b: _of_condition(a < b),
-}
-
-
 # -- the reference -----------------------------------------------------------------------------------------------------
 
 # torch's own operations that choose, by their names in aten: each gives the sides from arguments and result.
 _ATEN: dict[str, Callable[..., Sides]] = {
-    "relu": lambda out, x: _of_sign(x),
+    "relu": lambda out, x, *rest: _of_sign(x),
     "leaky_relu": lambda out, x, *rest: _of_sign(x),
     "elu": lambda out, x, *rest: _of_sign(x),
     "_prelu_kernel": lambda out, x, slope: _of_sign(x),
