@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from ..core.errors import CorruptFileError, MismatchError
@@ -145,7 +145,7 @@ class CheckReport:
         if not isinstance(facts, dict) or facts.get("kind") != "check":
             raise CorruptFileError(f"{label} is no report of `trtdsl check --json`")
         check_schema(facts, (SCHEMA,), label, CorruptFileError)
-        return as_struct(_with_numbers(facts), cls, label, CorruptFileError)
+        return as_struct(facts, cls, label, CorruptFileError, strict=False)
 
     def problems(self) -> Iterator[str]:
         """One line for each output that differs, with its worst case, and one for each finding."""
@@ -165,16 +165,3 @@ class CheckReport:
 
 def _badness(output: OutputComparison) -> tuple[bool, bool, float]:
     return not output.passed, output.problem is not None, output.ratio
-
-
-NUMBERS = {each.name for kind in (OutputComparison, Tolerance) for each in fields(kind) if "float" in str(each.type)}
-
-
-def _with_numbers(value: Any) -> Any:
-    """What JSON says of a report, with numbers where the command writes ``"nan"`` and ``"inf"``."""
-    if isinstance(value, dict):
-        return {
-            name: float(item) if name in NUMBERS and item in ("nan", "inf", "-inf") else _with_numbers(item)
-            for name, item in value.items()
-        }
-    return [_with_numbers(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, to_builtins
 
 from ..core.author import authors_code
 from ..core.caller import option
@@ -71,17 +71,11 @@ def save(output: Output, spec: NetworkSpec, network: Network, cases: Sequence[tu
         for kind, values in (("feeds", evidence.feeds), ("torch", own), ("float64", evidence.truth or {})):
             for name, tensor in values.items():
                 tensors[f"{index}/{kind}/{name}"] = tensor.detach().clone().contiguous()
-    facts = {
-        "schema": SCHEMA,
-        "network": network.name,
-        "precision": str(network.precision),
-        "reference": reference_facts(spec),
-        "read": Sources(spec).read() or {},
-        "draws": [{"draw": draw, "sizes": sizes_of(network, evidence.feeds)} for draw, evidence in cases],
-        "torch": torch.__version__,
-    }
-    facts["sha256"] = _digest(facts, tensors)
-    write_atomically(output, as_bytes(tensors, {"trtdsl_check": json.dumps(facts)}))
+    draws = tuple(DrawEntry(draw, sizes_of(network, evidence.feeds)) for draw, evidence in cases)
+    read, reference = Sources(spec).read() or {}, reference_facts(spec)
+    facts = Facts(SCHEMA, network.name, str(network.precision), reference, read, draws, str(torch.__version__))
+    facts.sha256 = _digest(facts, tensors)
+    write_atomically(output, as_bytes(tensors, {"trtdsl_check": json.dumps(to_builtins(facts))}))
 
 
 class DrawEntry(Struct, forbid_unknown_fields=True):
@@ -101,12 +95,12 @@ class Facts(Struct, forbid_unknown_fields=True):
     read: dict[str, str | None]
     draws: Annotated[tuple[DrawEntry, ...], Meta(min_length=1)]
     torch: str
-    sha256: str
+    sha256: str = ""
 
 
-def _digest(facts: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> str:
+def _digest(facts: Facts, tensors: Mapping[str, torch.Tensor]) -> str:
     """A hash of everything that a saved check holds besides this hash."""
-    rest = {name: value for name, value in facts.items() if name != "sha256"}
+    rest = {name: value for name, value in to_builtins(facts).items() if name != "sha256"}
     digest = hashlib.sha256(json.dumps(rest, sort_keys=True).encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode("utf-8", "surrogatepass"))
@@ -124,19 +118,19 @@ def load(
     nowhere finite or no results of an output; outputs in ``trivial`` need not be finite.
     """
     facts, tensors = _read(path)
-    if facts["sha256"] != _digest(facts, tensors):
+    if facts.sha256 != _digest(facts, tensors):
         raise SavedCheckDamagedError(
             f"{path} is not as it was saved: its tensors or what it says of them were changed. Save again"
         )
-    if facts["network"] != network.name:
-        raise UsageError(f"{path} was saved for the network {facts.get('network')!r}, not {network.name!r}")
-    if facts["precision"] != str(network.precision):
-        raise UsageError(f"{path} was saved in precision {facts.get('precision')}, not {network.precision}")
-    known, here = facts["reference"], reference_facts(spec)
-    if here is not None and known is not None and (here != known or not Sources(spec).have_read(facts["read"])):
+    if facts.network != network.name:
+        raise UsageError(f"{path} was saved for the network {facts.network!r}, not {network.name!r}")
+    if facts.precision != str(network.precision):
+        raise UsageError(f"{path} was saved in precision {facts.precision}, not {network.precision}")
+    known, here = facts.reference, reference_facts(spec)
+    if here is not None and known is not None and (here != known or not Sources(spec).have_read(facts.read)):
         raise UsageError(f"{path} was saved with another reference, or another state of its files: save it again")
     cases = []
-    for index, fact in enumerate(facts["draws"]):
+    for index, fact in enumerate(facts.draws):
         kinds: dict[str, dict[str, torch.Tensor]] = {"feeds": {}, "torch": {}, "float64": {}}
         for kind, values in kinds.items():
             begin = f"{index}/{kind}/"
@@ -144,9 +138,9 @@ def load(
         if set(kinds["feeds"]) != set(network.inputs):
             given, wanted = ", ".join(kinds["feeds"]), ", ".join(network.inputs)
             raise UsageError(f"{path} was saved for other inputs: {given}, not {wanted}")
-        if fact["sizes"] != sizes_of(network, kinds["feeds"]):
+        if fact.sizes != sizes_of(network, kinds["feeds"]):
             raise SavedCheckDamagedError(f"{path} is not as it was saved: the feeds have other sizes than it says")
-        cases.append(SavedCase(fact["draw"], kinds["feeds"], kinds["torch"], kinds["float64"] or None))
+        cases.append(SavedCase(fact.draw, kinds["feeds"], kinds["torch"], kinds["float64"] or None))
     if tensors:
         raise SavedCheckDamagedError(f"{path} is not as it was saved: it says nothing of {min(tensors)!r}")
     problem = next(_problems(cases, trivial), None)
@@ -155,7 +149,7 @@ def load(
     return cases
 
 
-def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+def _read(path: str | os.PathLike[str]) -> tuple[Facts, dict[str, torch.Tensor]]:
     """What a file says, and its tensors. SavedCheckDamagedError for one that is no saved check."""
     if not is_file(path):
         raise UsageError(f"there is no saved check {path}: a check with {option('save', str(path))} makes one")
@@ -164,8 +158,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, torch
         text = (opened.metadata() or {}).get("trtdsl_check", "")
         facts = parse_json(text.encode(), "what it says of itself", "saved check's", UsageError)
         check_schema(facts, (SCHEMA,), "it", UsageError)
-        as_struct(facts, Facts, "", UsageError)
-        return facts, {name: opened.get(name) for name in opened.shapes}
+        return as_struct(facts, Facts, "", UsageError), {name: opened.get(name) for name in opened.shapes}
     except TrtdslError as error:
         made = f"a check with {option('save', str(path))} makes one"
         raise SavedCheckDamagedError(f"{path} is not a saved check, or damaged ({error.message}): {made}") from None
@@ -256,7 +249,7 @@ def sizes_of(network: Network, feeds: Mapping[str, torch.Tensor]) -> dict[str, i
         raise FeedError("the feeds do not fit: " + "; ".join(problems))
     env = dims_of(network, {name: tuple(feed.shape) for name, feed in feeds.items()})
     profiles = network.profiles
-    if not any(all(low <= env[name] <= high for name, (low, _, high) in p.ranges.items()) for p in profiles):
+    if not any(profile.holds(env) for profile in profiles):
         at = ", ".join(f"{name} = {size}" for name, size in env.items())
         raise FeedError(f"the feeds do not fit: no profile has {at}: {'; '.join(map(str, profiles))}")
     return env

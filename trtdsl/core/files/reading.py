@@ -122,20 +122,23 @@ def check_schema(facts: Mapping[str, Any], known: Sequence[int], label: str, err
         raise error(f"{label} has schema {ascii(schema)[:20]}, and this trtdsl reads {read}: use the one that wrote it")
 
 
-def as_struct(facts: Any, kind: type[T], label: str, error: Error) -> T:
-    """Values of JSON as the ``kind`` that they must have. ``error`` names the entry that is of another."""
+def as_struct(facts: Any, kind: type[T], label: str, error: Error, *, strict: bool = True) -> T:
+    """Values of JSON as the ``kind`` that they must have. ``error`` names the entry that is of another.
+
+    Where it is not ``strict``, numbers may be texts, such as ``"nan"``, which JSON has no number for.
+    """
     try:
-        return msgspec.convert(facts, kind)
+        return msgspec.convert(facts, kind, strict=strict)
     except msgspec.ValidationError as found:
         reason, _, place = str(found).partition(" - at ")
-        where = _place(facts, kind, str(found), place.rpartition("$")[2])
+        where = _place(facts, kind, str(found), place.rpartition("$")[2], strict)
         words = _PATTERNS.get(reason) or re.sub(
             f"[{UNPRINTED}]", "?", reason[:1].lower() + reason[1:200].replace("`", "")
         )
         raise error(": ".join(filter(None, (label, where, words)))) from None
 
 
-def _place(facts: Any, kind: Any, message: str, path: str) -> str:
+def _place(facts: Any, kind: Any, message: str, path: str, strict: bool) -> str:
     """The path of an entry, with the keys for which msgspec writes ``[...]``: the first key that gives the message."""
     whole = here = copy.copy(facts)
     text = ""
@@ -146,7 +149,7 @@ def _place(facts: Any, kind: Any, message: str, path: str) -> str:
             while len(items) > 1:
                 half = len(items) // 2
                 _keep(here, items[:half])
-                items = items[:half] if _message(whole, kind) == message else items[half:]
+                items = items[:half] if _message(whole, kind, strict) == message else items[half:]
             _keep(here, items)
             key = items[0][0]
         text += f"[{key}]" if isinstance(key, int) else f".{brief(key)}" if key.isidentifier() else f"[{brief(key)!r}]"
@@ -159,9 +162,9 @@ def _keep(mapping: dict[str, Any], items: list[tuple[str, Any]]) -> None:
     mapping.update(items)
 
 
-def _message(facts: Any, kind: Any) -> str | None:
+def _message(facts: Any, kind: Any, strict: bool) -> str | None:
     try:
-        msgspec.convert(facts, kind)
+        msgspec.convert(facts, kind, strict=strict)
     except msgspec.ValidationError as found:
         return str(found)
     return None
