@@ -304,6 +304,12 @@ READING = {
     "which files there are": "import glob\ndef scale():\n    return 2 * len(glob.glob('FOLDER/numbers/*'))\n",
     "a file that is not there": "from pathlib import Path\ndef scale():\n    try:\n"
     "        return int(Path('FOLDER/late.txt').read_text())\n    except OSError:\n        return 2\n",
+    "whether a file is there": "from pathlib import Path\ndef scale():\n"
+    "    return 3 if Path('FOLDER/late.txt').exists() else 2\n",
+    "whether a folder is there": "import os\ndef scale():\n    return 3 if os.path.isdir('FOLDER/later') else 2\n",
+    "how large a file is": "import os\ndef scale():\n    return os.stat('FOLDER/state.txt').st_size\n",
+    "where a link leads": "import os\ndef scale():\n    return int(os.readlink('FOLDER/link'))\n",
+    "by a link": "import numpy\ndef scale():\n    return int(numpy.load('FOLDER/current/two.npy'))\n",
     "in a thread": "import numpy\nfrom concurrent.futures import ThreadPoolExecutor\ndef scale():\n"
     "    with ThreadPoolExecutor() as pool:\n        return int(*pool.map(numpy.load, ['FOLDER/two.npy']))\n",
 }
@@ -315,6 +321,12 @@ def test_a_verdict_holds_while_all_that_was_read_is_as_it_was(project, what):
     (project / "numbers").mkdir()
     (project / "numbers/one.txt").write_text("1")
     np.save(project / "two.npy", np.array(2))
+    (project / "state.txt").write_text("12")
+    for number in (2, 3):
+        (project / f"v{number}").mkdir()
+        np.save(project / f"v{number}/two.npy", np.array(number))
+    (project / "link").symlink_to("2")
+    (project / "current").symlink_to("v2")
     (project / "parts/scale.py").write_text(READING[what].replace("FOLDER", str(project)))
     build(project)
     forget()
@@ -322,6 +334,11 @@ def test_a_verdict_holds_while_all_that_was_read_is_as_it_was(project, what):
     np.save(project / "two.npy", np.array(3))
     (project / "numbers/two.txt").write_text("3")
     (project / "late.txt").write_text("3")
+    (project / "state.txt").write_text("123")
+    (project / "later").mkdir()
+    for link, place in (("link", "3"), ("current", "v3")):
+        (project / link).unlink()
+        (project / link).symlink_to(place)
     forget()
     with pytest.raises(td.MismatchError):
         build(project)

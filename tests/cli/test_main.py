@@ -437,3 +437,20 @@ def test_explain_einsum(trtdsl):
     assert (
         "constants are numbers of operands" in trtdsl("explain", "einsum", "i", "2", "--constant", "3", code=2).stderr
     )
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no processes are forked there")
+def test_processes_that_a_reference_forks_answer_signals_by_themselves(tmp_path):
+    (tmp_path / "net.py").write_text(
+        "import multiprocessing, torch, trtdsl as td\n"
+        "def one(_): return 1.0\n"
+        "class Reference(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        with multiprocessing.get_context('fork').Pool(2) as pool:\n"
+        "            return x * pool.map(one, [0])[0]\n"
+        "@td.network(inputs={'x': td.Input((2, 3))}, reference=Reference)\n"
+        "def net(x): return x * 1.0\n"
+    )
+    command = [sys.executable, "-m", "trtdsl", "check", "net.py", "--sizes", "quick"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0 and "cancelling" not in done.stderr and "Traceback" not in done.stderr, done.stderr

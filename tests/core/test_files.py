@@ -200,3 +200,14 @@ def test_a_file_of_another_kind_is_judged_by_its_beginning_alone(tmp_path):
         if kind not in (RUNTIME_CACHE, TIMING_CACHE):  # which may have been lost, and are any bytes
             with pytest.raises(td.UsageError, match="the file that is there is not"):
                 check_kind(tmp_path / "config.pbtxt", kind)
+
+
+def test_two_files_of_one_folder_of_which_one_is_named_by_a_link(tmp_path):
+    (tmp_path / "old.json").write_text("{}")
+    (tmp_path / "link.json").symlink_to("old.json")
+    targets = [
+        check_writable(tmp_path / name, writing.Kind("a text", r"\{"), [], force=True)
+        for name in ("a.json", "link.json")
+    ]
+    write_all_atomically(dict.fromkeys(targets, b"{1}"))
+    assert (tmp_path / "old.json").read_text() == (tmp_path / "a.json").read_text() == "{1}"

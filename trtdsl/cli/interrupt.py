@@ -20,6 +20,23 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "
 """Each cancels as Ctrl-C does, so that nothing half-written stays; but not a hang-up under ``nohup``."""
 
 
+_BEFORE: dict[int, Any] = {}
+"""What answered the signals before the command."""
+
+
+def _forget() -> None:
+    """In a process that was forked: it answers signals by itself, and tells nobody of them."""
+    if _BEFORE:
+        signal.set_wakeup_fd(-1)
+        ENDING.clear()
+        for number, handler in _BEFORE.items():
+            signal.signal(number, handler)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+
+
 @contextmanager
 def answered() -> Iterator[None]:
     """Inside, "cancelling…" stands on stderr as soon as Ctrl-C is pressed, whatever the main thread is doing."""
@@ -55,7 +72,7 @@ def answered() -> Iterator[None]:
         repeated.set()
         _thread.interrupt_main()
 
-    handlers = {number: signal.signal(number, interrupt) for number in heard}
+    _BEFORE.update((number, signal.signal(number, interrupt)) for number in heard)
     alone = dict(ENDING)
     ENDING.update(dict.fromkeys(heard, tell))
 
@@ -77,8 +94,9 @@ def answered() -> Iterator[None]:
         ENDING.clear()
         ENDING.update(alone)
         sys.unraisablehook = report
-        for number, handler in handlers.items():
+        for number, handler in _BEFORE.items():
             signal.signal(number, handler)
+        _BEFORE.clear()
         signal.set_wakeup_fd(before)
         os.close(write)  # the thread reads the end of the pipe
         thread.join(PATIENCE)

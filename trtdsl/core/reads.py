@@ -7,7 +7,7 @@ import hashlib
 import os
 import stat
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
@@ -39,8 +39,9 @@ class Reads:
         if identity is None:
             self.unrepeatable.add(asker)
         elif real not in self.written and not is_library(real) and not real.startswith(("/dev/", "/proc/", "/sys/")):
-            self.found.setdefault(real, identity)
-            self.askers.setdefault(real, set()).add(asker)
+            for each in {real, os.path.abspath(path)}:  # a link may lead elsewhere later
+                self.found.setdefault(each, identity)
+                self.askers.setdefault(each, set()).add(asker)
 
     def hashes(self, others: Collection[str]) -> Hashes | None:
         """SHA-256 by path of what was read by other files than ``others``; None where it cannot be compared later."""
@@ -67,10 +68,33 @@ def noted(folder: str | os.PathLike[str]) -> Iterator[Reads]:
     _listen()
     reads = reads_of(folder)
     _ACTIVE.append(reads)
+    if len(_ACTIVE) == 1:
+        for name, function in _ASKED.items():
+            setattr(os, name, _told(function))
     try:
         yield reads
     finally:
         _ACTIVE.remove(reads)
+        if not _ACTIVE:
+            for name, function in _ASKED.items():
+                setattr(os, name, function)
+
+
+_ASKED = {name: getattr(os, name) for name in ("stat", "lstat", "access", "readlink")}
+"""What tells whether a file is there, such as by os.path.exists: Python has no event of it."""
+
+
+def _told(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which tells of the path that it is asked about, but of a folder that is there."""
+
+    @functools.wraps(function)
+    def asked(path: Any, *args: Any, **kwargs: Any) -> Any:
+        ours, asker = asker_of(sys._getframe(1)) if _ACTIVE and not isinstance(path, int) else (True, None)
+        if not ours and isinstance(path, (str, bytes, os.PathLike)) and not os.path.isdir(path):
+            _ACTIVE[-1].note(os.fsdecode(path), asker)
+        return function(path, *args, **kwargs)
+
+    return asked
 
 
 def identity_of(path: str) -> Identity | None:
@@ -87,9 +111,11 @@ def identity_of(path: str) -> Identity | None:
 
 
 def hash_of(path: str) -> str | None:
-    """The SHA-256 of a file, or of a folder's names; None for what is not there."""
-    digest = hashlib.sha256()
+    """The SHA-256 of a file, or of a folder's names, and of where a link leads; None for what is not there."""
+    digest, link = hashlib.sha256(), os.path.islink(path)
     try:
+        if link:
+            digest.update(os.fsencode(os.readlink(path)))
         if os.path.isdir(path):
             digest.update("\0".join(_names(path)).encode("utf-8", "surrogateescape"))
             return digest.hexdigest()
@@ -97,7 +123,7 @@ def hash_of(path: str) -> str | None:
             while part := file.read(1 << 24):
                 digest.update(part)
     except OSError:
-        return None
+        return digest.hexdigest() if link else None
     return digest.hexdigest()
 
 

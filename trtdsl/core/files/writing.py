@@ -246,7 +246,7 @@ def _synced(folders: Iterable[Path]) -> Iterator[None]:
     descriptors = []
     try:
         if hasattr(os, "O_DIRECTORY"):
-            for folder in sorted(folder.resolve() for folder in folders):  # in one order: none waits for another
+            for folder in sorted({folder.resolve() for folder in folders}):  # in one order: none waits for another
                 descriptors.append(os.open(folder, os.O_RDONLY | os.O_DIRECTORY))
                 with suppress(OSError):
                     _lock(descriptors[-1], wait=True)
