@@ -13,6 +13,7 @@ import importlib
 import importlib.util
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +27,16 @@ from trtdsl.core.files.reading import as_struct, read_json
 
 GROUP = 128  # numbers of a row of weights that share a scale in int4
 FAMILIES = ("llama", "qwen2", "qwen3", "mistral")
+ACTIVATIONS = {
+    "silu": F.silu,
+    "gelu": F.gelu,
+    "gelu_pytorch_tanh": partial(F.gelu, approximate="tanh"),
+    "relu": F.relu,
+}
+LAYER_TYPES = ("full_attention", "sliding_attention")
+EMBEDDING = "model.embed_tokens.weight"
+COMPUTED = ".self_attn.rotary_emb.inv_freq"
+"""How buffers end that old checkpoints hold, which transformers computes from the config."""
 Positive = Annotated[int, Meta(gt=0, lt=1 << 31)]
 Number = Annotated[float, Meta(gt=0, lt=1e30)]
 
@@ -49,6 +60,7 @@ class Config(Struct):
     vocab_size: Positive
     num_key_value_heads: Positive | None = None
     head_dim: Annotated[int, Meta(gt=0, multiple_of=2)] | None = None
+    hidden_act: str = "silu"
     rope_theta: Number = 10000.0
     rope_parameters: Rope | None = None
     rope_scaling: Rope | None = None
@@ -78,7 +90,28 @@ def read_config(folder: Path) -> Config:
     facts = read_json(path, "config", td.UsageError)
     if facts.get("model_type") not in FAMILIES:
         raise td.UnsupportedError(f"{path} is of model_type {facts.get('model_type')!r}, not of {', '.join(FAMILIES)}")
-    return as_struct(facts, Config, str(path), td.UsageError)
+    if facts.get("quantization_config") is not None:
+        raise td.UnsupportedError(f"{path} has a quantization_config: checkpoints of floating-point weights are read")
+    config = as_struct(facts, Config, str(path), td.UsageError)
+    chosen = {"hidden_act": ([config.hidden_act], ACTIVATIONS), "layer_types": (config.layer_types or (), LAYER_TYPES)}
+    for entry, (given, known) in chosen.items():
+        for other in [each for each in given if each not in known]:
+            raise td.UnsupportedError(f"{path}: {entry}: {other!r}: {', '.join(known)} are written here")
+    return config
+
+
+def dtype_of(weights: td.Weights) -> str:
+    """That of all weights. UsageError for several, and for weights of another model."""
+    if EMBEDDING not in weights.shapes:
+        raise td.UsageError(f"{weights.label} has no {EMBEDDING}: the weights of a whole language model are read")
+    found = weights.dtypes[EMBEDDING]
+    for name, dtype in weights.dtypes.items():
+        if dtype != found and not name.endswith(COMPUTED):
+            raise td.UsageError(
+                f"{weights.label} has weights of several dtypes, {EMBEDDING} {found} and {name} {dtype}: "
+                "convert them to one"
+            )
+    return found
 
 
 def check_sizes(config: Config, weights: td.Weights, path: Path) -> None:
@@ -131,7 +164,9 @@ TURNS = {
 
 def frequencies(config: Config) -> torch.Tensor:
     """The angle that each pair of a head turns by from one token to the next."""
-    rope, width = config.rope_parameters or config.rope_scaling or Rope(), config.width
+    # As transformers has it: an entry of the old name, which users add, counts instead of one of the new name.
+    given = [rope for rope in (config.rope_scaling, config.rope_parameters) if rope not in (None, Rope())]
+    rope, width = next(iter(given), Rope()), config.width
     kind = rope.rope_type or rope.type or "default"
     if kind not in TURNS:
         raise td.UnsupportedError(f"rotary positions of kind {kind!r}: {', '.join(TURNS)} are written here")
@@ -230,12 +265,13 @@ def llama(
     # A batch of one alone would be laid out otherwise in decode than in prefill, and each store weights of its own.
     N, S = td.Dim("N", min=1, opt=1, max=max(batch, 2)), td.Dim("S", min=1, opt=prompt, max=prompt)
     weights = td.Weights(folder)
+    dtype = dtype_of(weights)
     check_sizes(config, weights, folder / "config.json")
+    computed = [name for name in weights.shapes if name.endswith(COMPUTED)]
     views, scale, part = windows(config), width**-0.5, Part(rank, ranks, int4, biased(config))
-    dtype = weights.dtypes["model.embed_tokens.weight"]
     cache = td.State((N, groups, capacity, width), dtype, sharded=1)
     names = [f"{kind}_{layer}" for layer in range(layers) for kind in ("keys", "values")]
-    tied = {"lm_head.weight": "model.embed_tokens.weight"} if config.tie_word_embeddings else None
+    tied = {"lm_head.weight": EMBEDDING} if config.tie_word_embeddings else None
 
     def attention(
         x: td.Tensor,
@@ -275,7 +311,7 @@ def llama(
         normed, w = norm(x, block.post_attention_layernorm, eps).reshape(-1, x.shape[-1]), block.mlp
         bias = part.of(w.gate_proj.bias, 0) if "gate_proj" in part.biased else 0
         # Of one operand builders make both products at once, and a launch behind them that multiplies.
-        gate = F.silu(bias - part.product(-normed, part.of(w.gate_proj.weight, 0)))
+        gate = ACTIVATIONS[config.hidden_act](bias - part.product(-normed, part.of(w.gate_proj.weight, 0)))
         return part.rows(gate * part.columns(normed, w, "up_proj"), w, "down_proj").view(x.shape)
 
     @td.network(
@@ -287,10 +323,12 @@ def llama(
         },
         weights=folder,
         # Without transformers there is nothing to check against, and an engine is built all the same.
-        reference=(lambda: reference.Model(folder, views, GROUP if int4 else 0))
+        reference=(lambda: reference.Model(folder, views, dtype, GROUP if int4 else 0))
         if importlib.util.find_spec("transformers")
         else None,
         tied=tied,
+        unused=computed,
+        constants=computed,
         profiles=[td.Profile(S=1), td.Profile(S=(1, prompt, prompt))],
     )
     def decoder(tokens: td.Tensor, starts: td.Tensor, lengths: td.Tensor, *arguments: Any) -> dict[str, td.Tensor]:

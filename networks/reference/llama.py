@@ -30,11 +30,11 @@ class Slots:
 
 
 class Model(nn.Module):
-    def __init__(self, folder: Path, views, group: int = 0):
+    def __init__(self, folder: Path, views, dtype: str, group: int = 0):
         super().__init__()
         from transformers import AutoConfig, AutoModelForCausalLM
 
-        config = AutoConfig.from_pretrained(folder)
+        config = AutoConfig.from_pretrained(folder, dtype=dtype)  # the files', whatever the config says
         whole = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
         for module in whole.modules() if group else ():
             if isinstance(module, nn.Linear) and module.in_features % group == 0:

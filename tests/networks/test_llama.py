@@ -3,19 +3,21 @@
 import json
 import math
 import resource
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import save_file
-from support.checkpoints import FAMILIES, SIZES, save_checkpoint, save_tokenizer, save_zeros
+from safetensors.torch import load_file, save_file
+from support.checkpoints import FAMILIES, SIZES, save_checkpoint, save_tokenizer, save_zeros, transformers
 
 import trtdsl as td
 
 FILE = Path(__file__).parents[2] / "networks" / "llama.py"
 CAPACITY, PROMPT = 32, 8
+PROMPTS = [[3, 4, 5, 6, 7, 8, 9], [11, 5, 29, 17]]
 
 
 def spec_of(folder, capacity=CAPACITY):
@@ -35,13 +37,70 @@ def test_a_step_equals_transformers(family, tmp_path):
 def test_a_generated_text_equals_transformers(family, tmp_path):
     """Ragged prompts padded at their ends, beside each prompt by itself, without a cache and without our mask."""
     module = save_checkpoint(family, tmp_path)
-    prompts = [[3, 4, 5, 6, 7, 8, 9], [11, 5, 29, 17]]
-    wanted = [torch.tensor(prompt) for prompt in prompts]
+    assert text_of(tmp_path) == text_by(module)
+
+
+def text_by(module):
+    wanted = [torch.tensor(prompt) for prompt in PROMPTS]
     for _ in range(12):
         with torch.no_grad():
             wanted = [torch.cat((text, module(text[None]).logits[0, -1].argmax()[None])) for text in wanted]
-    found = td.Generator(spec_of(tmp_path).define())(prompts, max_tokens=12)
-    assert [[*prompt, *text] for prompt, text in zip(prompts, found, strict=True)] == [each.tolist() for each in wanted]
+    return [text.tolist() for text in wanted]
+
+
+def text_of(folder):
+    found = td.Generator(spec_of(folder).define())(PROMPTS, max_tokens=12)
+    return [[*prompt, *text] for prompt, text in zip(PROMPTS, found, strict=True)]
+
+
+def with_entries(folder, entries):
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | entries))
+
+
+@pytest.mark.parametrize("name", ["gelu", "gelu_pytorch_tanh", "relu"])
+def test_the_activation_of_the_config_is_computed(name, tmp_path):
+    plain = text_by(save_checkpoint("llama", tmp_path))
+    module = save_checkpoint("llama", tmp_path, hidden_act=name)
+    assert text_of(tmp_path) == text_by(module) != plain
+
+
+@pytest.mark.parametrize("scaling", [{"rope_type": "linear", "factor": 4.0}, {"type": "linear", "factor": 4.0}, {}])
+def test_rotary_positions_that_a_user_added(scaling, tmp_path):
+    """Under the old name beside the new one, they count."""
+    save_checkpoint("llama", tmp_path, rope_parameters={"rope_type": "default", "rope_theta": 500.0})
+    with_entries(tmp_path, {"rope_scaling": scaling})
+    assert text_of(tmp_path) == text_by(transformers().AutoModelForCausalLM.from_pretrained(tmp_path).eval())
+
+
+@pytest.mark.parametrize("entries", [{"dtype": None}, {"dtype": "auto"}, {"torch_dtype": "float16"}], ids=str)
+def test_the_reference_has_the_dtype_of_the_files(entries, tmp_path):
+    save_checkpoint("llama", tmp_path, torch.bfloat16, num_hidden_layers=1)
+    with_entries(tmp_path, entries)
+    assert {dtype for _, dtype in spec_of(tmp_path).expected_weights().values()} == {"bfloat16"}
+    spec_of(tmp_path).define()
+
+
+def test_weights_of_several_dtypes_are_one_sentence(tmp_path):
+    save_checkpoint("llama", tmp_path)
+    for path in tmp_path.glob("*.safetensors"):
+        save_file({name: tensor.half() if "proj" in name else tensor for name, tensor in load_file(path).items()}, path)
+    with pytest.raises(
+        td.UsageError, match=r"several dtypes, model\.embed_.* float32 and model\..*proj.* float16: convert"
+    ):
+        spec_of(tmp_path)
+
+
+def test_buffers_that_old_files_hold_are_left_aside(tmp_path):
+    module = save_checkpoint("llama", tmp_path)
+    held = {"model.layers.0.self_attn.rotary_emb.inv_freq": torch.ones(4)}
+    (tmp_path / "model.safetensors.index.json").unlink()
+    for path in tmp_path.glob("*.safetensors"):
+        held |= load_file(path)
+        path.unlink()
+    save_file(held, tmp_path / "model.safetensors", {"format": "pt"})
+    assert text_of(tmp_path) == text_by(module)
+    assert td.check(spec_of(tmp_path), sizes="N=1,S=2").passed
 
 
 @pytest.mark.parametrize(
@@ -146,20 +205,26 @@ def test_what_is_no_checkpoint_is_refused(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", "rms_norm_eps": 1e-6, **SIZES}))
     with pytest.raises(td.WeightsError, match="has no weights"):
         spec_of(tmp_path)
-    save_file({"a": torch.ones(1)}, tmp_path / "model.safetensors")
+    save_file({"embed_tokens.weight": torch.ones(1)}, tmp_path / "model.safetensors")
+    with pytest.raises(td.UsageError, match="has no model.embed_tokens.weight: the weights of a whole language model"):
+        spec_of(tmp_path)
     for capacity, prompt in ((4, 8), (4, 1)):
         with pytest.raises(td.UsageError, match=f"no more than the capacity of 4, not {prompt}"):
             td.load_spec(str(FILE), {"folder": tmp_path, "capacity": capacity, "prompt": prompt})
     with pytest.raises(td.UsageError, match="batch is 1 or more sequences, not 0"):
         td.load_spec(str(FILE), {"folder": tmp_path, "batch": 0})
     for text, message in (
+        (
+            '{"model_type": "llama", "quantization_config": {}}',
+            "has a quantization_config: checkpoints of floating-point",
+        ),
         ("{", "config.json is not JSON: it is damaged, or not a config"),
         ("[" * 200_000, "config.json is not JSON: it is damaged, or not a config"),
         ("[1]", "config.json is not a config: the whole must be an object"),
         ('{"model_type": "llama", "vocab_size": 9}', "config.json: object missing required field hidden_size"),
     ):
         (tmp_path / "config.json").write_text(text)
-        with pytest.raises(td.UsageError, match=message):
+        with pytest.raises((td.UsageError, td.UnsupportedError), match=message):
             spec_of(tmp_path)
 
 
@@ -193,16 +258,18 @@ def checkpoint(tmp_path_factory):
         ({"rope_parameters": {"rope_theta": math.nan}}, "rope_parameters.rope_theta: expected float > 0"),
         ({"sliding_window": -1}, "sliding_window: expected int >= 1"),
         ({"rms_norm_eps": -1}, "rms_norm_eps: expected float > 0"),
+        ({"hidden_act": "quick_gelu"}, "hidden_act: 'quick_gelu': silu, gelu, gelu_pytorch_tanh, relu are written"),
+        ({"layer_types": ["full_attention", "chunked_attention"]}, "layer_types: 'chunked_attention': full_attention,"),
     ],
     ids=str,
 )
 def test_an_entry_of_the_config_that_cannot_be_is_named(checkpoint, tmp_path, entries, message):
     for file in checkpoint.iterdir():
         (tmp_path / file.name).symlink_to(file)
-    facts = json.loads((checkpoint / "config.json").read_text())
     (tmp_path / "config.json").unlink()
-    (tmp_path / "config.json").write_text(json.dumps(facts | entries))
-    with pytest.raises(td.UsageError) as caught:
+    shutil.copy(checkpoint / "config.json", tmp_path)
+    with_entries(tmp_path, entries)
+    with pytest.raises((td.UsageError, td.UnsupportedError)) as caught:
         spec_of(tmp_path)
     assert f"config.json: {message}" in caught.value.message and "\n" not in caught.value.message
 
