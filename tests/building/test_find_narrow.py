@@ -10,7 +10,7 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.definition.tuning.precisions import Precisions
+from trtdsl.definition.tuning.precisions import PER_TENSOR, Precisions
 
 made = torch.Generator().manual_seed(0)
 KERNELS = [torch.randn(64, 64, 3, 3, generator=made) / 24 for _ in range(3)]
@@ -69,6 +69,19 @@ def test_fp8_means_what_the_module_does():
     assert report.passed, str(report)
     given = td.check(blocks, precision=precision, feeds={"x": X})
     assert given.passed and 20 < given.cases[0].outputs[0].snr_db < 35
+
+
+def test_with_one_scale_a_weight_nothing_is_computed_behind_a_convolution():
+    precision = everything(blocks, 0.04, PER_TENSOR)
+    report = td.check(blocks, precision=precision, on="program")
+    assert report.passed, str(report)
+    given = td.check(blocks, precision=precision, feeds={"x": X})
+    assert given.passed and 20 < given.cases[0].outputs[0].snr_db < 45
+    program = td.program(blocks.define(precision=precision))
+    convolutions = [launch for launch in program.launches if launch.kind == "convolution"]
+    assert [(each.dtype, each.epilogue) for each in convolutions] == [("int8", ("bias", "relu"))] * 3
+    first = next(launch for launch in program.launches if launch.kind == "product")
+    assert program.tensors[first.writes[0].tensor].dtype == "int8" and first.epilogue == ("relu", "quantize")
 
 
 ROWS = [torch.randn(1024, 1024, generator=made) / 32 for _ in range(2)]
@@ -152,12 +165,12 @@ def test_the_search_takes_int8_where_it_wins_within_the_budget(tmp_path):
     report = td.find_precision(deep, budget=30, **options)
     assert report.figures["found"].floor_seconds < 0.9 * report.figures["fp16"].floor_seconds
     assert 30 <= report.decibels["found"]["y"] < 50
-    assert any("int8" in line.dtypes for line in report.lines)
+    assert any("int8_per_tensor" in line.dtypes for line in report.lines)
     calls = json.loads(path.read_text())["variants"][0]["calls"]
-    assert any(call["dtype"] == "int8" and call["scales"] for call in calls)
+    assert any(call["dtype"].startswith("int8") and call["scales"] for call in calls)
     assert td.check(deep, precision=path, feeds=data[0]).passed
     high = td.find_precision(deep, budget=60, **options)
-    assert not any("int8" in line.dtypes for line in high.lines)
+    assert not any("int8" in dtype for line in high.lines for dtype in line.dtypes)
 
 
 @td.network(inputs={"x": td.Input((1, 8, 16, 16))})
@@ -169,7 +182,7 @@ def test_what_int8_does_not_make_faster_is_left_in_half_precision(tmp_path):
     path = tmp_path / "small.precision.json"
     data = [torch.randn(1, 8, 16, 16)]
     report = td.find_precision(small, data=data, allow=("fp16", "int8"), budget=20, output=path)
-    assert not any("int8" in line.dtypes for line in report.lines)
+    assert not any("int8" in dtype for line in report.lines for dtype in line.dtypes)
 
 
 @pytest.mark.parametrize("scales", [(), (0.04, 0.04)], ids=["none", "two"])

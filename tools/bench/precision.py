@@ -1,9 +1,11 @@
 """What `td.find_precision` finds for networks of the gallery: SQNR, launches, bytes, floors, and the seconds it takes.
 
     python tools/bench/precision.py [NAME …] [--budget 40] [--allow fp16,bf16,int8] [--seconds N]
+    python tools/bench/precision.py [NAME …] --bounds
 
-The search is for the first device of DEVICES. The rows "int8" have every product and sum in int8 that may be so, with
-float16 around: what the builder makes of quantizing everything, whatever the noise.
+The search is for the first device of DEVICES. The rows "int8" have every product in int8 that may be so, by one scale a
+tensor, with float16 around: what the builder makes of quantizing everything, whatever the noise. ``--bounds`` says
+instead what int8 could win at the most, by what builders do (docs/cookbook/int8.md), whatever the noise.
 
 The data are two samples of one element each, drawn as a check draws them, since most weights of the gallery are drawn:
 figures of SQNR say how the search works, and nothing of trained networks. Programs are those of the sizes that each
@@ -25,12 +27,16 @@ sys.path.insert(0, str(ROOT))
 import trtdsl as td  # noqa: E402
 from trtdsl.core.author import load_module  # noqa: E402
 from trtdsl.core.backend import get_backend  # noqa: E402
-from trtdsl.definition.tuning.precisions import Precisions  # noqa: E402
-from trtdsl.programs.devices import floor_of  # noqa: E402
+from trtdsl.definition.tuning.precisions import PER_TENSOR, Precisions  # noqa: E402
+from trtdsl.programs.devices import find_device, floor_of  # noqa: E402
 
 NAMES = ("stgcn", "stn", "mobilefacenet", "mamba", "vit", "ddrnet", "crnn", "yolo", "slowfast", "raft_small")
 DEVICES = ("rtx-4090", "h100")
-DTYPES = ("int8", "float8_e4m3fn", "int4", "float16", "bfloat16", "float32")
+DTYPES = ("int8", "int8_per_tensor", "float8_e4m3fn", "int4", "float16", "bfloat16", "float32")
+BOUNDS = (
+    *("network", "device", "fp16, ms", "launches alone", "rounding for nothing", "rounding where it pays"),
+    *("bytes where it pays", "the bytes"),
+)
 HEADS = (
     *("network", "precision", "SQNR, dB", "launches", "bytes moved"),
     *(f"floor on {device}, ms" for device in DEVICES),
@@ -38,18 +44,69 @@ HEADS = (
 )
 
 
-def samples(spec):
-    """Two samples, of one element where the network has a dimension N."""
-    sizes = {name: 1 if name == "N" else dim.opt for name, dim in spec.dims.items()}
+def samples(spec, given):
+    """Two samples, of one element where the network has a dimension N, and of the sizes that are given."""
+    sizes = {name: 1 if name == "N" else given.get(name, dim.opt) for name, dim in spec.dims.items()}
     return [td.sample_feeds(spec, sizes, torch.Generator().manual_seed(seed)) for seed in range(2)]
 
 
 def narrowed(spec, weights):
-    """Every call in int8 that may be, the others in float16."""
+    """Every product in int8 that may be, the other calls in float16."""
     sites = spec.define(precision=Precisions({}), weights=weights).policy.calls.sites
-    narrow = [site for site in sites if "int8" in site.ways]
-    dtypes = {site.key: "int8" if site in narrow else "float16" for site in sites}
-    return Precisions(dtypes, {site.key: (0.05,) * (2 if site.key.function == "add" else 1) for site in narrow})
+    narrow = [site for site in sites if PER_TENSOR in site.ways]
+    dtypes = {site.key: PER_TENSOR if site in narrow else "float16" for site in sites}
+    return Precisions(dtypes, {site.key: (0.05,) for site in narrow})
+
+
+def bounds(spec, weights):
+    """The rows of what int8 could win at the most: parts of fp16's floor and bytes that are left.
+
+    A launch takes the least time of a launch whatever its dtype, and no dtype makes launches fewer. A product reads
+    int8 and writes float16, a linear one perhaps int8. Its operand is rounded once for all that take it: for nothing
+    where no product and no attention writes it, or else by a launch that reads float16. The better of autocast's
+    choices and every call in float16.
+    """
+    sites = spec.define(precision=Precisions({}), weights=weights).policy.calls.sites
+    whole = Precisions({site.key: "float16" for site in sites if "float16" in site.ways})
+    programs = [td.program(spec.define(precision=each, weights=weights)) for each in ("fp16", whole)]
+    for name in DEVICES:
+        device, fp16 = find_device(name), floor_of(programs[0], name).seconds
+        least = min(program.launch_count for program in programs) * device.overhead
+        left = [_left(program, device) for program in programs]
+        parts = [least / fp16, *(min(each[i] for each in left) / fp16 for i in range(2))]
+        parts.append(min(each[2] for each in left) / programs[0].bytes)
+        cells = (spec.name, name, f"{fp16 * 1e3:.3f}", *(f"{part:.2f}" for part in parts))
+        print("| " + " | ".join(cells) + f" | {min(each[2] for each in left):,.0f} |", flush=True)
+
+
+def _left(program, device):
+    """Of a program in float16: the least seconds with rounding for nothing, and where it pays; the least bytes."""
+    floor, graph = floor_of(program, device), program.graph
+    wins = {}
+    for launch, now in zip(program.launches, floor.launches, strict=True):
+        constant = [program.tensors[operand.tensor].constant for operand in launch.reads[:2]]
+        if launch.kind not in ("convolution", "product") or sum(constant) != 1:
+            continue
+        taken = launch.reads[constant.index(False)]
+        saved, made = sum(operand.bytes for operand in launch.reads[:2]) / 2, launch.writes[0].bytes
+        readers = {reader.kind for reader in graph.consumers(launch)}
+        if launch.kind == "product" and {*launch.epilogue} <= {"relu"}:
+            saved += made / 2  # it may write int8 itself
+        elif launch.kind == "product" and not readers.isdisjoint(("product", "attention")):
+            saved -= 2 * made  # a launch of its own adds the bias
+        moved = launch.bytes - max(saved, 0)
+        low = max(moved / device.bandwidth, (launch.flops or 0) / device.int8, device.overhead) * launch.times
+        writers = [program.launches[index].kind for index in graph.writers.get(taken.tensor, ())]
+        apart = any(kind in ("convolution", "product", "attention") for kind in writers)
+        rounding = 1.5 * taken.bytes if apart else -0.5 * taken.bytes
+        seconds = max(rounding / device.bandwidth, device.overhead) * apart
+        each = wins.setdefault(taken.tensor, [seconds, rounding, [], []])
+        each[2].append(max(now - low, 0.0))
+        each[3].append(max(saved, 0) * launch.times)
+    free = sum(sum(each[2]) for each in wins.values())
+    pays = sum(max(sum(each[2]) - each[0], 0.0) for each in wins.values())
+    fewer = sum(max(sum(each[3]) - each[1], 0) for each in wins.values())
+    return floor.seconds - free, floor.seconds - pays, program.bytes - fewer
 
 
 def found(spec, weights, options, folder):
@@ -57,7 +114,7 @@ def found(spec, weights, options, folder):
     file = Path(folder) / f"{spec.name}.precision.json"
     report = td.find_precision(
         spec,
-        data=samples(spec),
+        data=samples(spec, {name: int(size) for name, size in (each.split("=") for each in options.dim)}),
         allow=options.allow.split(","),
         budget=options.budget,
         device=DEVICES[0],
@@ -66,7 +123,7 @@ def found(spec, weights, options, folder):
         output=file,
     )
     (variant,) = report.tuning.variants
-    dtypes = [call.lowering for call in variant.calls]
+    dtypes = [call.way for call in variant.calls]
     calls = ", ".join(f"{dtypes.count(each)} {each}" for each in DTYPES if each in dtypes)
     took = f"found, in {report.seconds:.0f} s by {report.evaluations} evaluations"
     for name, label, precision in (
@@ -92,17 +149,23 @@ def main():
     parser.add_argument("--budget", type=float, default=40.0)
     parser.add_argument("--allow", default="fp16,bf16,int8")
     parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--dim", action="append", default=[], metavar="NAME=SIZE", help="of the samples")
+    parser.add_argument("--bounds", action="store_true")
     options = parser.parse_args()
     tool = load_module(ROOT / "tools" / "make_weights.py")
     backend = get_backend()
     print(f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}, ", end="")
     print(f"{backend.name} {backend.version}; floors are estimates; {options.budget:g} dB asked.\n")
-    print("| " + " | ".join(HEADS) + " |\n|" + "---|" * len(HEADS), flush=True)
+    heads = BOUNDS if options.bounds else HEADS
+    print("| " + " | ".join(heads) + " |\n|" + "---|" * len(heads), flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for name in options.names:
             spec = td.load_spec(str(ROOT / "networks" / f"{name}.py"))
             weights = None if spec.weights and spec.weights.exists() else tool.make(name, Path(folder))
-            found(spec, weights, options, folder)
+            if options.bounds:
+                bounds(spec, weights)
+            else:
+                found(spec, weights, options, folder)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from ..definition.spec.opened import NetworkLike
 from ..definition.spec.spec import NetworkSpec
 from ..definition.tuning.choices import Site, SiteKey
 from ..definition.tuning.file import Tuned, Tuning, Variant, default_file, dump, file_kind
-from ..definition.tuning.precisions import NARROW, SUFFIX, Precisions
+from ..definition.tuning.precisions import NARROW, SUFFIX, Precisions, narrow_dtype
 from ..definition.weights.source import Source
 from ..engine.compiling.compiler import Progress, compile_engine
 from ..engine.program import program_of_plan
@@ -43,6 +43,8 @@ from .search import Figures, searched
 SECONDS = 120.0
 SAMPLES = 32
 """As many are taken of the author's data."""
+CLOSE = 5e-3
+"""Floors are estimates: of two that differ by less than this part, the one with fewer bytes is cheaper."""
 DRAWN = "values drawn as a check draws them: not representative, give data of your own"
 Metric = Callable[[Outputs, Outputs], float]
 
@@ -125,7 +127,8 @@ def find_precision(
     ``allow`` has the low dtypes. With ``"int8"`` convolutions and products with a constant weight, and the sums behind
     them, compute in int8, in float16 around, where the device wins by it: activations are quantized by a scale for each
     tensor, found on the data by the method (greatest value, percentile, least squares, entropy) that gives the outputs
-    the least noise, weights by a scale for each channel that is multiplied after the product. Builders requantize in a
+    the least noise, weights by a scale for each channel that is multiplied after the product, or by one for all
+    (``int8_per_tensor``): noisier, and bias, ReLU and sum are part of a convolution's launch. Builders requantize in a
     launch of its own, so small products stay in float16, and grouped convolutions always do. ``"fp8"`` is the same with
     fewer digits and a wider range, for devices that have it, by scales from the greatest values. With ``"int4"`` the
     weights of ``F.linear`` with few rows are rounded in groups of 128 numbers, which reads a quarter of float16.
@@ -187,7 +190,7 @@ def find_precision(
         chosen, network, quality, program, cost = best
         found = search.precisions(chosen)
     notes = []
-    if other[1].beats(cost):
+    if other[1].beats(cost, CLOSE):
         reason = "meets the budget, too" if serves else "does not meet the budget"
         notes.append(f"{name} costs less, and {reason}: {_decibels(rough.decibels())}")
     if best[0] is plain_choice[0]:
@@ -233,10 +236,11 @@ def find_precision(
 def _allowed(allow: Sequence[str]) -> tuple[str, ...]:
     """The low dtypes by torch's names. UsageError for another, and for none."""
     given = (allow,) if isinstance(allow, str) else tuple(allow)
-    narrow = [{"fp8": "float8_e4m3fn"}.get(each, each) for each in given]
+    asked = {"float8_e4m3fn" if each == "fp8" else each for each in given}
+    narrow = [way for way in NARROW if not asked.isdisjoint((way, narrow_dtype(way)))]
     found = [as_precision(each) for each in given if each not in (*NARROW, "fp8")]
     names = dict.fromkeys(dtype_name(each) for each in found if each is not None)
-    if narrow := [each for each in narrow if each in NARROW]:
+    if narrow:
         names = dict.fromkeys(("float16", *names, *narrow))  # which float16 is around
     if not names:
         raise UsageError(f"allow has dtypes below float32, 'fp16', 'bf16', 'int8', 'fp8' or 'int4', not {allow!r}")
@@ -364,11 +368,11 @@ def _best(
     if serves:
         kept.append(autocast)  # the last one, so that nothing that costs more than autocast's choices is the best
     found = [(*each, *_program(each[1], device)) for each in kept]
-    if not serves and rough.beats(found[-1][-1]) and (again := search.run(autocast[0])) is not None:
+    if not serves and rough.beats(found[-1][-1], CLOSE) and (again := search.run(autocast[0])) is not None:
         found.append((*again, *_program(again[1], device)))
     best = found[0]
     for each in found[1:]:
-        best = best if best[-1].beats(each[-1]) else each
+        best = best if best[-1].beats(each[-1], CLOSE) else each
     return best
 
 

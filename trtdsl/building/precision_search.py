@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ..checking.judging.quality import SQNR, Outputs, Quality
 from ..checking.recording import Assignment, Group, Recording, Tell
+from ..core.dtypes import as_dtype
 from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.tuning.choices import SiteKey
-from ..definition.tuning.precisions import NARROW, Precisions
+from ..definition.tuning.precisions import NARROW, PER_TENSOR, Precisions, narrow_dtype
 from ..interpreter.calibration import METHODS
 from ..interpreter.interpret import Interpreter
 from ..programs.devices import Device
@@ -23,6 +24,8 @@ SHARE = 0.5
 """The part of the time that sensitivities may take."""
 ROUNDS = 12
 """The most whole evaluations before the search gives up."""
+LATE = 2
+"""As many are made after the first one even where there is no time: what was measured is worth them."""
 Found = tuple[Assignment, Network, Quality]
 
 
@@ -70,7 +73,12 @@ class Search:
         """
         calls = self.recording.calls
         narrow = {key: call for key, call in calls.items() if assignment[key] in NARROW}
-        taken = {(assignment[key], name) for key, call in narrow.items() if call.is_product for name in call.operands}
+        taken = {
+            (narrow_dtype(assignment[key]), name)
+            for key, call in narrow.items()
+            if call.is_product
+            for name in call.operands
+        }
         dtypes, scales = dict(assignment), {}
         for key, call in narrow.items():
             dtype = assignment[key]
@@ -78,8 +86,9 @@ class Search:
                 dtypes[key] = dtype if call.fits(dtype) else "float16"
                 continue
             steps = [
-                self.recording.scale(name, self.method, dtype) if (dtype, name) in taken else 0.0
+                self.recording.scale(name, self.method, dtype) if (narrow_dtype(dtype), name) in taken else 0.0
                 for name in call.operands
+                if dtype in call.site.ways
             ]
             dtypes[key] = dtype if any(steps) else "float16"
             if any(steps):
@@ -88,7 +97,7 @@ class Search:
 
     def calibrate(self, assignment: Assignment) -> None:
         """Chooses the method that gives the network with these dtypes the least noise."""
-        if "int8" not in assignment.values():
+        if not {"int8", PER_TENSOR} & {*assignment.values()}:
             return
         noise = {}
         for number, self.method in enumerate(METHODS):
@@ -98,7 +107,8 @@ class Search:
         self.method = min(noise, key=lambda method: noise[method])
 
     def measure(self) -> None:
-        """The noise of each group alone in each dtype, the largest groups first, as long as there is time."""
+        """The noise of each group alone in each dtype, as long as there is time: of those below float16 first, which
+        make most, by what they win, then the largest groups."""
         feeds, began = len(self.recording.feeds), time.perf_counter()
         until = began + SHARE * (self.deadline - began)
         tried = [
@@ -107,6 +117,7 @@ class Search:
             for dtype in self.allow
             if self._may(group, dtype)
         ]
+        tried.sort(key=lambda each: -self._gain(*each) if each[1] in NARROW else 0.0)
         left: list[tuple[Group, str]] = []
         for index, (group, dtype) in enumerate(tried):
             self.tell("measuring each call's noise", index, len(tried))
@@ -118,10 +129,12 @@ class Search:
             self.evaluations += feeds
             if (time.perf_counter() - start) * (len(tried) - index) > until - time.perf_counter():
                 feeds = max(1, feeds // 2)
-        for group, dtype in left:  # as most of those that were measured
+        for group, dtype in left:  # as most of those that were measured, or else what its digits round off
             measured = [other.noise[dtype] for other in self.groups if dtype in other.noise]
+            kept = as_dtype(narrow_dtype(dtype))
+            step = torch.finfo(kept).eps if kept.is_floating_point else 1 / NARROW[dtype]
             group.noise[dtype] = {
-                name: statistics.median(each[name] for each in measured) if measured else 0.0 for name in self.limits
+                name: statistics.median([each[name] for each in measured] or [step**2 / 12]) for name in self.limits
             }
         self.unmeasured = len({id(group) for group, _ in left})
 
@@ -213,7 +226,7 @@ class Search:
         """From an assignment to one whose whole evaluation stays within the budget; None where there was no time."""
         most = 1.0
         for number in range(ROUNDS):
-            if number and time.perf_counter() > self.deadline:
+            if number > LATE and time.perf_counter() > self.deadline:
                 return None
             assignment = self.chosen(self._within(assignment, most))
             self.tell("evaluating the whole network", number, ROUNDS)

@@ -12,7 +12,7 @@ from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.precision import LOW
 from ..definition.tuning.choices import Site, SiteKey
-from ..definition.tuning.precisions import GROUP, NARROW, around
+from ..definition.tuning.precisions import GROUP, NARROW, around, narrow_dtype
 from ..interpreter.calibration import Seen
 from ..interpreter.interpret import Interpreter
 from ..layers.evaluation import Evaluate, Node, Shapes, kind
@@ -47,6 +47,8 @@ class Call:
     """Elements of its weight."""
     operands: tuple[str, ...] = ()
     """The tensors that it would take in int8."""
+    followed: bool = False
+    """Whether what it adds behind its product is no part of that."""
 
     @property
     def is_product(self) -> bool:
@@ -62,8 +64,9 @@ class Call:
     def gain(self, dtype: str, device: Device, scale: float) -> float:
         """Seconds that its product wins in a narrow dtype over float16.
 
-        In int8 and fp8 it is faster, and needs a launch behind it that scales, and quantizes for the next one. In int4
-        it reads a quarter of its weight, once for each row, and multiplies outside of the tensor cores.
+        In int8 and fp8 it is faster, and needs a launch that quantizes: behind it, where something is added, or else
+        before it; a scale for each channel may need another. In int4 it reads a quarter of its weight, once for each
+        row, and multiplies outside of the tensor cores.
         """
         taken, made = (scale * n for n in (sum(self.elements[name] for name in self.operands), self.made))
 
@@ -74,10 +77,12 @@ class Call:
         if dtype == "int4":
             rows = max(1.0, self.work * scale / max(2 * self.weight, 1))
             return half - seconds(2 * (taken + made) + rows * self.weight * (1 / 2 + 4 / GROUP), device.vector)
-        rate = device.int8 if dtype == "int8" else device.fp8
+        rate = device.fp8 if dtype.startswith("float8") else device.int8
         if rate is None:
             return -math.inf
-        return half - seconds(taken + self.weight + 2 * made, rate) - seconds(3 * made, math.inf)
+        behind = seconds(2 * made, math.inf) if dtype == "int8" and not self.followed else 0.0
+        rounding = seconds(3 * (made if self.followed else taken), math.inf)
+        return half - seconds(taken + self.weight + 2 * made, rate) - rounding - behind
 
 
 @dataclass
@@ -164,6 +169,7 @@ class Recording:
         shapes = Shapes([tuple(x.shape) for x in operands], [tuple(x.shape) for x in made])
         if call.is_product:
             if node.type == "ELEMENTWISE" or (node.type == "CONVOLUTION" and node.layer.num_groups > 1):
+                call.followed |= node.type == "ELEMENTWISE"
                 return  # what is behind the product; grouped ones stay in float16
             taken, call.made = taken[:1], made[0].numel()
             call.work = max(call.work, kind(node).flops(node, shapes))
@@ -196,7 +202,7 @@ class Recording:
 
     def scale(self, name: str, method: str, dtype: str) -> float:
         """That of a tensor in int8 or fp8."""
-        key = name, method, dtype
+        key = name, method, narrow_dtype(dtype)
         if key not in self._scales:
-            self._scales[key] = self.seen[name].scale(method, dtype)
+            self._scales[key] = self.seen[name].scale(*key[1:])
         return self._scales[key]

@@ -15,7 +15,7 @@ from ..core.errors import Location, UsageError
 from ..core.lazy import CURRENT_NETWORK, quantization, torch
 from .tensor import Operation, Tensor
 from .tuning.choices import Site, SiteKey
-from .tuning.precisions import GROUP, NARROW, Precisions
+from .tuning.precisions import GROUP, NARROW, PER_TENSOR, Precisions, narrow_dtype
 
 
 def _names(text: str) -> frozenset[str]:
@@ -188,7 +188,7 @@ class Policy:
         product = product and (call.name.startswith("conv") or weights == [2])
         ways = ["float32", "float16", "bfloat16"]
         if product or (call.name == "add" and len(varying) == 2):
-            ways += ["int8", "float8_e4m3fn"]
+            ways += ["int8", *[PER_TENSOR] * product, "float8_e4m3fn"]
         if product and call.name == "linear" and tensors[1].data.shape[1] % GROUP == 0:
             ways.append("int4")
         scales = calls.scales.get(key, ()) if asked in NARROW else ()
@@ -201,7 +201,7 @@ class Policy:
         if asked not in NARROW:
             return _dtypes()[asked], (), ""
         call.narrow = asked if product else ""
-        return torch.float16, scales, asked
+        return torch.float16, scales, narrow_dtype(asked)
 
     def _unnamed(self, name: str, varying: list[Tensor]) -> str:
         """The dtype of a call that the file does not name: float32, or that of autocast's lists; a loop has the low

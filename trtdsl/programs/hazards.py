@@ -85,8 +85,8 @@ ONE_SCALE = (
     "channel (axis=) makes the builder write float32. td.find_precision does so."
 )
 FEWER = (
-    "In TensorRT-RTX 1.7 a product writes int8 or fp8 only if it is linear and at most a ReLU stands before the next "
-    "rounding: others pay another launch, which great ones alone win back. td.find_precision leaves them in float16."
+    "In TensorRT-RTX 1.7 a product writes int8 only if it is linear and at most a ReLU stands before the next "
+    "rounding, and none writes fp8: others pay another launch, which great ones alone win back."
 )
 
 LOGITS = "logits of all positions"

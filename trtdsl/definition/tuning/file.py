@@ -78,7 +78,7 @@ class Tuned(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
     """Where it stood; for the reader alone."""
     operands: tuple[Text, ...]
     lowering: Text = ""
-    dtype: Literal["float32", "float16", "bfloat16", "int8", "float8_e4m3fn", "int4", ""] = ""
+    dtype: Literal["float32", "float16", "bfloat16", "int8", "int8_per_tensor", "float8_e4m3fn", "int4", ""] = ""
     scales: tuple[Annotated[float, Meta(ge=0, le=3.4e38)], ...] = ()
 
     @classmethod

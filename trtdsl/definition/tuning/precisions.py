@@ -16,8 +16,10 @@ from .file import Variant, read_tuning
 
 SUFFIX = ".precision.json"
 DECIBELS = 20.0
-NARROW = {"int8": 127.0, "float8_e4m3fn": 448.0, "int4": 7.0}
-"""Dtypes below float16 by their greatest numbers: products compute in them, with float16 around."""
+PER_TENSOR = "int8_per_tensor"
+"""int8 whose weight has one scale, where that of int8 has one for each channel."""
+NARROW = {"int8": 127.0, PER_TENSOR: 127.0, "float8_e4m3fn": 448.0, "int4": 7.0}
+"""Ways below float16 by their greatest numbers: products compute in them, with float16 around."""
 GROUP = 128
 """Numbers of a row of a weight that share a scale in int4, in which weights alone are."""
 FIND = "`trtdsl precision` finds another"
@@ -26,6 +28,11 @@ FIND = "`trtdsl precision` finds another"
 def around(dtype: str) -> str:
     """The dtype of what a call gives."""
     return "float16" if dtype in NARROW else dtype
+
+
+def narrow_dtype(way: str) -> str:
+    """The dtype of a way to compute below float16."""
+    return "int8" if way == PER_TENSOR else way
 
 
 class Precisions(Choices):

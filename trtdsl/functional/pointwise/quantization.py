@@ -7,7 +7,7 @@ from typing import Any
 from ...core.tensors.exact import beside
 from ...definition.graph import Later, Layer
 from ...definition.tensor import weight_names_of
-from ...definition.tuning.precisions import GROUP, NARROW
+from ...definition.tuning.precisions import GROUP, NARROW, PER_TENSOR, narrow_dtype
 from ..common import (
     L,
     Network,
@@ -242,12 +242,14 @@ def _least_squares(rows: torch.Tensor, most: float) -> torch.Tensor:
     return found
 
 
-def narrow_weight(input: Tensor, kernel: Tensor, axis: int) -> tuple[Tensor, Tensor] | None:
+def narrow_weight(input: Tensor, kernel: Tensor, axis: int) -> tuple[Tensor, Tensor | None] | None:
     """The constant weight of a product in int8 or fp8 with one scale, and the factor of each index of ``axis`` behind.
 
     Where the author's call computes so, and where ``input`` was rounded to int8 and the weight has such values, as
     that of a module trained for it does; None where it stays as it is. Builders write float32 behind a product whose
-    weight has a scale for each channel, and the weight's own dtype behind one with a single float32 scale.
+    weight has a scale for each channel, and the weight's own dtype behind one with a single float32 scale. Without
+    factors, by :data:`PER_TENSOR` and in fp8, whose steps shrink with the values, bias, ReLU and sum are part of a
+    convolution's launch, and a linear product without a bias writes int8 itself.
     """
     network = kernel.network
     asked = "" if network.current_operation is None else network.current_operation.narrow
@@ -256,8 +258,10 @@ def narrow_weight(input: Tensor, kernel: Tensor, axis: int) -> tuple[Tensor, Ten
     others = [dim for dim in range(kernel.ndim) if dim != axis]
     shape = [-1 if dim == axis else 1 for dim in range(kernel.ndim)]
     values = kernel.data.float()
-    dtype = as_dtype(asked or "int8")
+    dtype = as_dtype(narrow_dtype(asked or "int8"))
     steps = (values.abs().amax(others) / NARROW[asked or "int8"]).clamp(min=torch.finfo(torch.float32).tiny)
+    if asked in (PER_TENSOR, "float8_e4m3fn"):
+        steps = steps.max().expand_as(steps)
     if not asked:
         room = min(128 * torch.finfo(kernel.dtype).eps, 0.1)
         ways = [steps, steps * (127 / 128)]  # the greatest value is 127, or -128
@@ -272,7 +276,7 @@ def narrow_weight(input: Tensor, kernel: Tensor, axis: int) -> tuple[Tensor, Ten
     narrow = Tensor(network, kernel.shape, dtype, data=codes, weight_names=kernel.weight_names)
     factors = steps / most
     wide = L.dequantize(narrow, network.plain_constant(most, ()), kernel.dtype)
-    return wide, network.plain_constant(factors, ())
+    return wide, None if bool((factors == 1).all()) else network.plain_constant(factors, ())
 
 
 def is_rounded(x: Tensor) -> bool:
@@ -286,7 +290,8 @@ def is_rounded(x: Tensor) -> bool:
 def _narrow(dtype: Any) -> torch.dtype:
     wanted = as_dtype(dtype)
     if dtype_name(wanted) not in NARROW:
-        raise UnsupportedError(f"values are quantized to {', '.join(NARROW)}, not to {dtype}")
+        names = dict.fromkeys(map(narrow_dtype, NARROW))
+        raise UnsupportedError(f"values are quantized to {', '.join(names)}, not to {dtype}")
     return wanted
 
 

@@ -240,6 +240,8 @@ def weighted(
     if narrow is None:
         return add(kernel, bias)
     wide, factors = narrow
+    if factors is None:
+        return add(wide, bias)
     result = add(wide, None)
     shape = tuple(factors.shape[0] if dim == channel % result.ndim else 1 for dim in range(result.ndim))
     result = L.elementwise(result, L.shuffle(L.cast(factors, result.dtype), reshape=shape), "PROD")

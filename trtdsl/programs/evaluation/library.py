@@ -129,7 +129,8 @@ def _wide(x: torch.Tensor) -> torch.Tensor:
 def _epilogue(
     settings: Settings, result: torch.Tensor, rest: list[torch.Tensor], alpha: float | torch.Tensor, beta: float
 ) -> torch.Tensor:
-    """What follows a product: alpha, an operand to add, a bias, an activation. ``rest`` are the operands left."""
+    """What follows a product: alpha, an operand to add, a bias, an activation, the rounding to int8, whose scale alpha
+    has. ``rest`` are the operands left."""
     if isinstance(alpha, torch.Tensor):
         result = (result * alpha).float()
     elif alpha != 1.0:
@@ -154,7 +155,7 @@ def _epilogue(
         result = torch.tanh(result)
     if settings.flag("swish"):
         result = nn.silu(result)
-    return result
+    return result.round().clamp(-128, 127) if settings.flag("quantize") else result
 
 
 def _scales(settings: Settings, inputs: Tensors) -> tuple[float | torch.Tensor, float, list[torch.Tensor]]:
