@@ -28,7 +28,7 @@ from .coverage import Asked, Coverage, watching, watching_torch, working_precisi
 from .exercise import Exercise, weights_without_effect
 from .judging.branches import Branches
 from .judging.drawn_weights import OTHER, drawn_weights
-from .judging.equality import OutputComparison
+from .judging.equality import OutputComparison, alike
 from .judging.evidence import By, Evidence, Rules, Tolerances, as_tolerances, gather
 from .judging.isolate import Reference as RunningReference
 from .proof import may_branch
@@ -502,10 +502,4 @@ def _repeats(first: Any, second: Any) -> bool:
     """Whether two results are the same, up to the rounding of sums whose order is left open."""
     if not isinstance(first, torch.Tensor) or not isinstance(second, torch.Tensor):
         return type(first) is type(second)
-    if first.shape != second.shape or first.dtype != second.dtype:
-        return False
-    if torch.equal(first, second) or not first.is_floating_point():
-        return torch.equal(first, second)
-    finite = torch.where(torch.isfinite(first), first, 0.0)
-    room = UNREPEATED * float(finite.abs().max()) if first.numel() else 0.0
-    return torch.allclose(first.double(), second.double(), rtol=UNREPEATED, atol=room, equal_nan=True)
+    return alike(first, second, UNREPEATED)

@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from ..core.errors import PACKAGE, Location, placed
 from ..core.lazy import torch
@@ -16,6 +16,7 @@ from ..definition.network import Network
 from ..interpreter.interpret import Interpreter
 from ..layers.evaluation import Evaluate, Node
 
+Name = TypeVar("Name")
 Sides = Mapping[str, "torch.Tensor"]
 UNBOUNDED = 1e30  # a bound that no value reaches
 
@@ -113,13 +114,13 @@ def depends_on_inputs(network: Network, *, sizes: bool = False) -> set[str]:
     return closure([(node.needs, node.makes) for node in nodes], fed)
 
 
-def closure(steps: Iterable[tuple[Collection[str], Collection[str]]], names: set[str]) -> set[str]:
+def closure(steps: Iterable[tuple[Collection[Name], Collection[Name]]], names: set[Name]) -> set[Name]:
     """The names, and all to which steps from one of the first of a pair to all of the second lead.
 
     >>> sorted(closure([(["b"], ["c"]), (["a", "x"], ["b"]), (["x"], ["y"])], {"a"}))
     ['a', 'b', 'c']
     """
-    leads: dict[str, list[Collection[str]]] = {}
+    leads: dict[Name, list[Collection[Name]]] = {}
     for sources, targets in steps:
         for source in sources:
             leads.setdefault(source, []).append(targets)

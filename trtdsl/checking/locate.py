@@ -254,7 +254,7 @@ class Located:
         """The first call that differs on both sides; calls of the same name are preferred."""
         for node in self.frontier:
             for call in self.wrong:
-                if _label(node.name) == call.place.name:
+                if self.place(node.makes[0]).name == call.place.name:
                     return call, node
         return next(iter(self.wrong), None), next(iter(self.frontier), None)
 
@@ -295,7 +295,8 @@ class Located:
     def place(self, tensor: str) -> Place:
         """The author's call that made a tensor."""
         layer = self.interpreter.makers.get(tensor, tensor)
-        return Place(_label(layer), self.network.locations.get(layer))
+        call = self.network.calls.get(layer)
+        return Place(layer if call is None else call.name, self.network.locations.get(layer))
 
     def _last_of(self, node: Node) -> str:
         """The last tensor that the same call of the author made."""
@@ -326,10 +327,3 @@ def _distance(value: torch.Tensor, expected: torch.Tensor) -> float | None:
         return None
     difference = float((value.double() - expected.double()).abs().nan_to_num().max())
     return difference / (float(expected.double().abs().nan_to_num().max()) or 1.0)
-
-
-def _label(layer: str) -> str:
-    """The name of the author's call, taken from a layer's name: the last part without its number."""
-    name = layer.rpartition(".")[2] if not layer.rpartition(".")[2].isdigit() else layer.split(".")[-2]
-    base, _, number = name.rpartition("_")
-    return base if number.isdigit() and base else name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ..core.lazy import torch
 from ..definition.network import Network
@@ -12,7 +11,6 @@ from ..engine.compiling.config import BuildConfig
 from ..engine.running.evaluate import evaluator_of_plan
 from ..engine.running.trace import Trace, first_unlike, sorted_values
 from ..interpreter.interpret import Interpreter
-from ..layers.evaluation import Evaluate, Node
 from .tried_sizes import Point
 
 Feeds = Mapping[str, torch.Tensor]
@@ -45,18 +43,12 @@ class ProgramWitness:
     def _layers(self, feeds: Feeds) -> dict[str, list[torch.Tensor]]:
         """The results of the network's layers, their values sorted, by the author's line."""
         found: dict[str, list[torch.Tensor]] = {}
+        interpreter = Interpreter(self.network)
 
-        def wrap(node: Node, evaluate: Evaluate) -> Evaluate:
-            location = self.network.locations.get(node.name)
+        def observe(name: str, value: torch.Tensor) -> None:
+            location = self.network.locations.get(interpreter.makers.get(name, ""))
+            if location is not None:
+                found.setdefault(location.short, []).append(sorted_values(value))
 
-            def noted(*operands: Any) -> Any:
-                results = evaluate(*operands)
-                for result in results if isinstance(results, (list, tuple)) else [results]:
-                    if location is not None and isinstance(result, torch.Tensor):
-                        found.setdefault(location.short, []).append(sorted_values(result))
-                return results
-
-            return noted
-
-        Interpreter(self.network, wrap=wrap)(feeds)
+        interpreter(feeds, observe=observe)
         return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import linecache
 import logging
-import math
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,13 +15,13 @@ from ...core.errors import DefinitionError, Location, placed
 from ...core.lazy import np, torch
 from ...definition.network import Network
 from ...definition.spec.reference import call_reference
+from ...sizes.proof import grid, is_few, samples
 from ...sizes.size import value
 from ..tried_sizes import Point
 
 RUNS = 12  # of the reference
 FURTHER = 8  # sizes that are found
 SECONDS = 3.0  # of the processor, after which no further run begins
-TRIED = 100_000  # sizes that are looked through for one side of a branch
 BRANCHES = re.compile(r"\b(if|elif|while|and|or|not|assert|min|max|bool)\b")  # and not a call that checks its operands
 
 
@@ -52,8 +51,8 @@ class Branches:
     def __init__(self, network: Network, copied: Callable[[], Any], points: Sequence[Point]):
         self.network, self.copied = network, copied
         self.points, self.further, self.unreached = list(points), list[Point](), dict[str, None]()
-        self.columns = _columns(network)
-        waiting, done = [{name: size for name, (_, size, _) in _ranges(network).items()}], set[Any]()
+        self.ranges = _ranges(network)
+        waiting, done = [{name: size for name, (_, size, _) in self.ranges.items()}], set[Any]()
         branches, until = set[Any](), time.process_time() + SECONDS
         for _ in range(RUNS):
             if not waiting or time.process_time() > until or len(self.further) >= FURTHER:
@@ -94,7 +93,7 @@ class Branches:
     def _found(self, conditions: Sequence[Any], asked: Asked) -> Iterator[Point]:
         """The cheapest size at which these hold; noted where none of the tried ones is one, or where there is none."""
         tried = _as_columns(self.points)
-        for columns, is_tried in ((tried, True), (self.columns, False)):
+        for columns, is_tried in ((tried, True), (self._columns(conditions), False)):
             try:
                 there = np.logical_and.reduce([_evaluated(each, columns) for each in conditions])
             except Exception:  # of a function of torch's that numpy does not have
@@ -116,6 +115,14 @@ class Branches:
             text = f"the reference's branch on sizes: no size of the ranges has {_text(asked.fails)}"
             self.unreached[placed(asked.location, text)] = None
 
+    def _columns(self, conditions: Sequence[Any]) -> dict[str, Any]:
+        """All sizes of the ranges; where these are many, of the dimensions that are asked about, or some of these."""
+        ranges = {name: (low, high) for name, (low, _, high) in self.ranges.items()}
+        if not is_few(ranges):
+            about = {str(symbol) for each in conditions for symbol in each.free_symbols}
+            ranges |= {name: (opt, opt) for name, (_, opt, _) in self.ranges.items() if name not in about}
+        return grid(ranges) if is_few(ranges) else samples(ranges)
+
 
 def _ranges(network: Network) -> Mapping[str, tuple[int, int, int]]:
     """The range of each dimension over all profiles."""
@@ -125,19 +132,6 @@ def _ranges(network: Network) -> Mapping[str, tuple[int, int, int]]:
             a, b, c = found.get(name, (low, opt, high))
             found[name] = min(a, low), b, max(c, high)
     return found
-
-
-def _columns(network: Network) -> dict[str, Any]:
-    """All sizes of the ranges, or as many as can be looked through, the ends among them."""
-    ranges = {name: (low, high) for name, (low, _, high) in _ranges(network).items()}
-    moving = [name for name, (low, high) in ranges.items() if low < high]
-    most = {name: high - low + 1 for name, (low, high) in ranges.items()}
-    while math.prod(most.values()) > TRIED:
-        name = max(moving, key=lambda name: most[name])
-        most[name] = most[name] * 3 // 4
-    sizes = [np.unique(np.linspace(low, high, most[name]).astype(int)) for name, (low, high) in ranges.items()]
-    grid = np.meshgrid(*sizes, indexing="ij")
-    return {name: each.reshape(-1) for name, each in zip(ranges, grid, strict=True)}
 
 
 def _as_columns(points: Sequence[Point]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ...core.dtypes import dtype_name
 from ...core.lazy import np, torch
+from ...interpreter.replay import same
 
 LIMIT = 1e-9  # of an element, in exact arithmetic
 LEAST = 1e-3  # times that of the typical element, where an element is small or 0
@@ -139,6 +140,18 @@ def deviation(expected: torch.Tensor, moved: Sequence[torch.Tensor]) -> torch.Te
         away = torch.where(same, 0.0, (other - expected).abs())
         room = torch.maximum(room, away.nan_to_num(math.inf))
     return torch.maximum(room, room.median(-1, keepdim=True).values) if room.numel() and room.ndim else room
+
+
+def alike(a: torch.Tensor, b: torch.Tensor, part: float) -> bool:
+    """Whether two results have one dtype, one shape, and elements that differ by a part of them and of the greatest.
+
+    >>> alike(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.1]), 1e-3)
+    False
+    """
+    if a.dtype != b.dtype or a.shape != b.shape or not a.is_floating_point():
+        return same(a, b)
+    greatest = float(b.nan_to_num(0.0, 0.0, 0.0).abs().max()) if b.numel() else 0.0
+    return torch.allclose(a.double(), b.double(), rtol=part, atol=part * greatest, equal_nan=True)
 
 
 # -- quality -----------------------------------------------------------------------------------------------------------

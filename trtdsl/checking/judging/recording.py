@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ...core.errors import Location
 from ...core.lazy import torch
 from ...core.tensors.exact import Exact
-from ..coverage import author_of_reference
+from ..coverage import author_of_reference, closure
 
 SAMPLES = 4096  # elements among which the typical one is found
 REORDERED = 1e-12  # what the same values in another order may differ by
@@ -72,7 +72,6 @@ class Call:
     """Whether it depends on what is fed."""
     moves: bool
     """Whether its values are an operand's in another order: then the order is what matters."""
-    users: list[Call] = field(default_factory=list)
     found: str | None = None
     """The network's tensor with its values."""
 
@@ -138,8 +137,6 @@ class Recording:
                 others = [x for x in before if x is not tensor and (x.numel(), x.dtype) == (own.numel(), own.dtype)]
                 moves = any(moments.agree(Moments(self._value(x)), REORDERED) for x in others)
             call = Call(len(self.calls), place, self._within[-1], own, value, moments, given, varies, moves)
-            for operand in given:
-                operand.users.append(call)
             self._makers[id(tensor)] = call
             self.calls.append(call)
             self._alive.append(tensor)
@@ -150,11 +147,8 @@ class Recording:
 
     def right(self) -> set[Call]:
         """The calls whose result the network has, and the calls that these depend on."""
-        right: set[Call] = set()
-        for call in reversed(self.calls):
-            if call.found is not None or not call.varies or any(user in right for user in call.users):
-                right.add(call)
-        return right
+        known = {call for call in self.calls if call.found is not None or not call.varies}
+        return closure([([call], call.operands) for call in self.calls], known)
 
 
 def _tensors(tree: Any) -> Iterator[torch.Tensor]:

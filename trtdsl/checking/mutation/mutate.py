@@ -21,7 +21,7 @@ from ...layers.evaluation import KINDS, Evaluate, Node
 from ...layers.region import nodes_of
 from ...sizes.profile import Profile, Range
 from ..check import Planned, planned
-from ..judging.equality import LIMIT
+from ..judging.equality import LIMIT, alike
 from ..judging.evidence import Evidence, Tolerances
 from ..tried_sizes import Sizes, elements
 from .mutants import Mutant, mutants, varied
@@ -300,12 +300,10 @@ class Hunt:
 
 def agree(exact: Exact, a: torch.Tensor, b: torch.Tensor) -> bool:
     """Whether two results have the same exact values."""
-    if a.dtype != b.dtype or a.shape != b.shape or not a.is_floating_point():
+    if a.dtype != b.dtype or not a.is_floating_point():
         return same(a, b)
     with torch._C._DisableTorchDispatch():
-        wide, other = exact.of(a), exact.of(b)
-        greatest = float(other.nan_to_num(0.0, 0.0, 0.0).abs().max()) if other.numel() else 0.0
-        return torch.allclose(wide, other, rtol=LIMIT, atol=LIMIT * greatest, equal_nan=True)
+        return alike(exact.of(a), exact.of(b), LIMIT)
 
 
 def _other(feed: torch.Tensor, factor: float, generator: torch.Generator) -> torch.Tensor:
