@@ -53,7 +53,6 @@ ORDERS = {
         "proof",
         "saved",
         "losses",
-        "recording",
         "buildable",
         "witness",
         "check",

@@ -13,7 +13,6 @@ from typing import Any
 
 from ..checking.buildable import refuse_obstacles
 from ..checking.judging.quality import SQNR, Outputs, Quality, as_budget, decibels
-from ..checking.recording import Assignment, Group, Recording
 from ..checking.saved import given_feeds, sizes_of
 from ..core.author import authors_code
 from ..core.backend import Backend, get_backend
@@ -38,6 +37,7 @@ from ..programs.devices import DEFAULT, find_device, floor_of
 from ..programs.program import Program
 from ..sizes.profile import Range
 from .precision_search import Found, Search
+from .recording import Assignment, Group, Recording
 from .search import Figures, searched
 
 SECONDS = 120.0

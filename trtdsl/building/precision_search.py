@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ..checking.judging.quality import SQNR, Outputs, Quality
-from ..checking.recording import Assignment, Group, Recording, Tell
 from ..core.dtypes import as_dtype
 from ..core.lazy import torch
 from ..definition.network import Network
@@ -17,6 +16,7 @@ from ..definition.tuning.precisions import NARROW, PER_TENSOR, Precisions, narro
 from ..interpreter.calibration import METHODS
 from ..interpreter.interpret import Interpreter
 from ..programs.devices import Device
+from .recording import Assignment, Group, Recording, Tell
 
 LEAST = 1e-9
 """Seconds that a wider dtype costs at the least: what joins two parts in it may cost less than nothing."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..checking.judging.quality import Quality
 from ..core.dtypes import as_dtype
 from ..core.lazy import torch
 from ..definition.network import Network
@@ -17,7 +18,6 @@ from ..interpreter.calibration import Seen
 from ..interpreter.interpret import Interpreter
 from ..layers.evaluation import Evaluate, Node, Shapes, kind
 from ..programs.devices import Device
-from .judging.quality import Quality
 
 MARGIN = 2.0
 """How far values on the author's data stay below the greatest of a dtype: other data has greater ones."""

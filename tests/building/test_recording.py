@@ -6,7 +6,7 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.checking.recording import Recording
+from trtdsl.building.recording import Recording
 from trtdsl.definition.tuning.precisions import Precisions
 from trtdsl.programs.devices import find_device
 
