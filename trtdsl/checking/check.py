@@ -239,7 +239,12 @@ class _Run:
             if elements(self.network, env) > large and env is not ordered[0]:
                 cheaper = ("own", "meaning")
             yield Planned(env, "normal", partial(self._drawn, env, "normal", corner=env in corners), cheaper, judged)
-        if self.asked.sizes and sizes in (None, "auto", "all") and self.network.dims and may_branch(self.spec):
+        if (
+            self.asked.sizes
+            and sizes in (None, "auto", "all")
+            and self.network.dims
+            and may_branch(self.spec, reference.codes)
+        ):
             branches = Branches(self.network, reference.copied, points)
             self.notes |= branches.unreached
             self.expected += len(branches.further)

@@ -7,24 +7,25 @@ import importlib.metadata
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from ..core.author import READ
 from ..core.errors import DefinitionError, UsageError
 from ..core.files.names import is_file
 from ..core.files.reading import read_file
-from ..core.imports import Imports, imported, is_compiled, tree_of
+from ..core.imports import Imports, imported, is_compiled
 from ..core.lazy import torch
 from ..core.reads import Hashes, hold, reads_of
 from ..core.version import __version__
 from ..definition.input import Input
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights.source import Source
-from .judging.branching import branches_when_called
+from .judging.branching import branches_where_run
 from .judging.evidence import as_tolerances
 from .report import SCHEMA
 
@@ -114,15 +115,15 @@ def proof_of(spec: NetworkSpec, weights: Source | None, sources: Sources | None 
     return _sha256(json.dumps(facts, sort_keys=True).encode())
 
 
-def may_branch(spec: NetworkSpec) -> bool:
-    """Whether the reference's code, or what it imports, may take another way at another size."""
+def may_branch(spec: NetworkSpec, codes: Collection[CodeType | None]) -> bool:
+    """Whether the reference's code, of which ``codes`` ran, may take another way at another size."""
     reference = _reference(spec)
     if reference is None:
         return True
     found = imported([reference[1]])
     if found.packages - {"numpy"} or any(map(is_compiled, found.modules)):
         return True
-    return branches_when_called(map(tree_of, found.modules))
+    return branches_where_run(codes)
 
 
 def reference_facts(spec: NetworkSpec) -> dict[str, str] | None:

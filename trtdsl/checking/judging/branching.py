@@ -1,101 +1,76 @@
-"""Whether the code of a reference may branch on its sizes: read, not run."""
+"""Whether the code of a reference that ran may branch on sizes: it is noted where it runs, and read."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import dis
+import sys
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+from ...core.errors import PACKAGE
+from ...core.files.names import is_file
+from ...core.imports import is_library, tree_of
 
 KNOWING = {"isinstance", "issubclass", "hasattr", "callable"}
 """Functions whose result depends on no size."""
 UNNAMED = {"setattr", "vars", "__dict__"}
 """What changes a module without naming what."""
-RUNNING = {
-    "exec",
-    "eval",
-    "compile",
-    "import_module",
-    "__import__",
-    "exec_module",
-    "load_module",
-    "run_path",
-    "run_module",
-}
-"""What runs code that is not there to be read."""
 
 
-def branches_when_called(trees: Iterable[ast.AST]) -> bool:
-    """Whether some code besides that of ``__init__``, and what only this calls, chooses by what may be a size.
+@contextmanager
+def noting(codes: set[CodeType | None]) -> Iterator[None]:
+    """Inside, the code of the Python functions that run is noted; None where a profiler runs, and nobody else can."""
 
-    >>> code = "class M:\\n def __init__(self, n):\\n  self.wide = n > 4\\n def forward(self, x):\\n  "
-    >>> both = (ast.parse(code + f"return x if {test} else -x") for test in ("self.wide", "len(x) > 4"))
-    >>> [branches_when_called([each]) for each in both]
-    [False, True]
-    """
-    nodes = [node for tree in trees for node in ast.walk(tree)]
-    if any((node.name if isinstance(node, ast.alias) else _mentioned(node)) in RUNNING for node in nodes):
-        return True
-    functions = _functions(nodes)
-    running = _running(nodes, functions)
-    parts = [node for each in running for node in ast.walk(each)]
-    names = {_mentioned(node) for node in parts}
-    making = [each for each in functions.get("__init__", ()) if each not in running]
-    made = {node for each in making for node in ast.walk(each)}
-    changed = {
-        node.attr for node in nodes if isinstance(node, ast.Attribute) and not _is_read(node) and node not in made
-    }
-    known = None if UNNAMED & names else changed
-    return any(not _is_settled(test, known) for node in parts for test in _tests(node))
+    def note(frame: Any, event: str, arg: Any) -> None:
+        if event == "call":
+            codes.add(frame.f_code)
+
+    if sys.getprofile() is not None:
+        codes.add(None)
+        yield
+        return
+    sys.setprofile(note)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
 
 
-def _functions(nodes: Sequence[ast.AST]) -> dict[str, list[ast.AST]]:
-    """The functions by their names; who calls a class runs its ``__init__``."""
-    found: dict[str, list[ast.AST]] = {}
-    for node in nodes:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            found.setdefault(node.name, []).append(node)
-        elif isinstance(node, ast.ClassDef):
-            makers = [part for part in node.body if isinstance(part, ast.FunctionDef) and part.name == "__init__"]
-            found.setdefault(node.name, []).extend(makers)
-    return found
+def branches_where_run(codes: Collection[CodeType | None]) -> bool:
+    """Whether some of the author's code that ran chooses by what may be a size."""
+    lines: dict[str, set[int]] = {}
+    for code in codes:
+        if code is None:
+            return True
+        file = code.co_filename
+        if file.startswith((PACKAGE, "<frozen")) or is_library(file):
+            continue
+        if is_file(file):
+            lines.setdefault(file, set()).add(code.co_firstlineno)
+        elif any("_IF_" in each.opname for each in dis.get_instructions(code)):  # its text is not there to be read
+            return True
+    functions = [
+        node
+        for file, begins in lines.items()
+        for node in ast.walk(tree_of(Path(file)))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) and _first_line(node) in begins
+    ]
+    nodes = {node for function in functions for node in ast.walk(function)}
+    changed = {node.attr for node in nodes if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)}
+    known = changed if UNNAMED.isdisjoint(map(_mentioned, nodes)) else None
+    return any(not _is_settled(test, known) for node in nodes for test in _tests(node))
 
 
-def _running(nodes: Sequence[ast.AST], functions: Mapping[str, Sequence[ast.AST]]) -> list[ast.AST]:
-    """The functions that may run where a module is called: those that torch and Python call by themselves, those that
-    are handed on, by names in strings, too, and what these call."""
-    called = {node.func for node in nodes if isinstance(node, ast.Call)}
-    classes = {node.name for node in nodes if isinstance(node, ast.ClassDef)}
-    named = any(
-        isinstance(node, ast.Call) and _mentioned(node.func) == "getattr" and _is_computed(node) for node in nodes
-    )
-    found: list[ast.AST] = [node for node in nodes if isinstance(node, ast.Lambda)]
-    waiting = {_mentioned(node) for each in found for node in ast.walk(each)}
-    waiting |= {_mentioned(node) for node in nodes if node not in called} - classes
-    waiting |= {name for name in functions if name == "forward" or (name.startswith("__") and name != "__init__")}
-    if named:
-        waiting |= functions.keys() - classes - {"__init__"}
-    reached = set[str | None]()
-    while waiting := (waiting & functions.keys()) - reached:
-        reached |= waiting
-        fresh = [function for name in waiting if name is not None for function in functions[name]]
-        found += fresh
-        waiting = {_mentioned(node) for each in fresh for node in ast.walk(each)}
-    return found
-
-
-def _is_computed(call: ast.Call) -> bool:
-    return len(call.args) < 2 or not isinstance(call.args[1], ast.Constant)
-
-
-def _is_read(node: ast.Attribute) -> bool:
-    return isinstance(node.ctx, ast.Load)
+def _first_line(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> int:
+    return min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
 
 
 def _mentioned(node: ast.AST) -> str | None:
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return node.value
-    return node.id if isinstance(node, ast.Name) else None
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
 
 
 def _tests(node: ast.AST) -> Iterator[ast.expr]:

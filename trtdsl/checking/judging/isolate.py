@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from ...core.author import authors_code
@@ -14,6 +15,7 @@ from ...core.lazy import torch
 from ...core.tensors.exact import Exact, Seen
 from ...definition.spec.reference import call_reference
 from ..coverage import Asked
+from .branching import noting
 from .recording import Recording
 
 Feeds = Mapping[str, "torch.Tensor"]
@@ -47,6 +49,8 @@ class Reference:
         self.seen: Seen | None = None
         """What is told of its operations."""
         self.asked = Asked()
+        self.codes = set[CodeType | None]()
+        """The code that the first call ran."""
 
     def __call__(
         self,
@@ -95,7 +99,8 @@ class Reference:
     def _called(self, module: torch.nn.Module, feeds: Feeds) -> Any:
         copies = {name: feed.clone() for name, feed in feeds.items()}
         versions = {name: feed._version for name, feed in copies.items()}
-        returned = call_reference(module, copies)
+        with nullcontext() if self.codes else noting(self.codes):
+            returned = call_reference(module, copies)
         for name, feed in copies.items():
             if feed._version != versions[name]:
                 self._note(f"the reference changes its input {name!r} in place")
