@@ -99,7 +99,7 @@ def test_a_saved_check_has_the_truth_and_torchs_own_result(tmp_path):
     file = tmp_path / "check.safetensors"
     made = spec(lambda x: x.sin(), reference=Sines)
     td.check(made, save=file, feeds={"x": np.ones((1, 3), np.float32)})
-    (case,) = saved.load(file, made, made.define())
+    ((_, case),) = saved.load(file, made, made.define())
     assert torch.equal(case.own["output"], torch.sin(torch.ones(1, 3)))
     assert torch.equal(case.truth["output"], torch.sin(torch.ones(1, 3).double()))
 

@@ -21,14 +21,13 @@ from ..definition.spec.opened import NetworkLike, Reference, as_spec
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights.source import Source, Weights
 from ..interpreter.feeds import DRAWS, NONFINITE, ORDINARY, RANGING, check_seed, has_draw, make_feeds
-from ..interpreter.interpret import Interpreter
 from ..sizes.profile import Profile, Range
 from . import saved
 from .coverage import Asked, Coverage, watching, watching_torch, working_precision
 from .exercise import Exercise, weights_without_effect
 from .judging.branches import Branches
 from .judging.drawn_weights import OTHER, drawn_weights
-from .judging.equality import OutputComparison, alike
+from .judging.equality import alike
 from .judging.evidence import By, Evidence, Rules, Tolerances, as_tolerances, gather
 from .judging.isolate import Reference as RunningReference
 from .proof import may_branch
@@ -36,6 +35,7 @@ from .report import Case, CheckReport, Executor
 from .tried_sizes import Sizes, elements, for_special_values, sizes_to_try
 from .witness import ProgramWitness
 
+Feeds = Mapping[str, "torch.Tensor"]
 PHASE = "checking against torch"
 UNREPEATED = 1e-3  # of an output's scale: what two runs of a reference with the same inputs may differ by
 LARGE = 15_000  # elements of the inputs: where they have more, float32 stands for exact values first
@@ -110,7 +110,8 @@ def check(
     witness = ProgramWitness(network, plan) if on == "program" else None
     run = _Run(spec, network, cast("Executor", on), seed, rules, weights, progress or untold, witness)
     if against is not None:
-        cases = run.saved_cases(saved.load(against, spec, network, (*spec.trivial, *trivial)))
+        how = {"rules": rules, "exact": run.exact}
+        cases = run.saved_cases(saved.load(against, spec, network, (*spec.trivial, *trivial), **how))
     elif feeds is not None:
         cases = run.given_cases(saved.given_feeds(network, feeds))
     else:
@@ -184,7 +185,7 @@ class _Run:
     def __post_init__(self) -> None:
         self.reference: RunningReference | None = None
         self.exact, self.working = self.network.exact_values(), working_precision(self.network)
-        self.execute: Callable[[Mapping[str, torch.Tensor]], Mapping[str, torch.Tensor]]
+        self.execute: Callable[[Feeds], Mapping[str, torch.Tensor]]
         if self.on == "engine":
             from ..engine.engine import engine_of
 
@@ -192,25 +193,25 @@ class _Run:
         else:
             with self.exact:
                 self.interpreter = watching(self.network, self.coverage)
-            self.execute = self._exactly(self.interpreter)
+            self.execute = self._executed_exactly
         self.disagreements: list[str] = []
         self.network.check_sizes()
 
-    def _exactly(self, interpreter: Interpreter) -> Callable[[Mapping[str, torch.Tensor]], Mapping[str, torch.Tensor]]:
-        def execute(feeds: Mapping[str, torch.Tensor]) -> Mapping[str, torch.Tensor]:
-            with self.exact:
-                found = dict(interpreter({name: feed.clone() for name, feed in feeds.items()}))
-            if self.exact.alone:
-                return found
-            # In its precision it decides otherwise.
-            if self.rules.decibels or any(self._overflowed(value) for value in found.values()):
-                for name, value in interpreter({name: feed.clone() for name, feed in feeds.items()}).items():
-                    if value.is_floating_point():
-                        self.exact.keep(value, self.exact.of(found[name]))
-                        found[name] = value
+    def _executed_exactly(self, feeds: Feeds) -> dict[str, torch.Tensor]:
+        with self.exact:
+            found = self._interpreted(feeds)
+        if self.exact.alone:
             return found
+        # In its precision it decides otherwise.
+        if self.rules.decibels or any(self._overflowed(value) for value in found.values()):
+            for name, value in self._interpreted(feeds).items():
+                if value.is_floating_point():
+                    self.exact.keep(value, self.exact.of(found[name]))
+                    found[name] = value
+        return found
 
-        return execute
+    def _interpreted(self, feeds: Feeds) -> dict[str, torch.Tensor]:
+        return self.interpreter({name: feed.clone() for name, feed in feeds.items()})
 
     def _overflowed(self, value: torch.Tensor) -> bool:
         if not value.is_floating_point() or bool(torch.isfinite(value).all()):
@@ -285,11 +286,11 @@ class _Run:
             draw = f"given {index}" if len(given) > 1 else "given"
             yield Planned(env, draw, partial(self._evidence, feeds, env, draw))
 
-    def saved_cases(self, cases: Sequence[saved.SavedCase]) -> Iterator[Planned]:
+    def saved_cases(self, cases: Sequence[tuple[str, Evidence]]) -> Iterator[Planned]:
         """The cases of a saved check."""
-        for case in cases:
-            env = saved.sizes_of(self.network, case.feeds)
-            yield Planned(env, case.draw, lambda by, case=case: case.evidence(self.network, self.rules, self.exact))
+        for draw, evidence in cases:
+            env = saved.sizes_of(self.network, evidence.feeds)
+            yield Planned(env, draw, lambda by, evidence=evidence: evidence)
 
     def _open_reference(self) -> RunningReference:
         def make() -> torch.nn.Module:
@@ -301,7 +302,7 @@ class _Run:
         self.reference.seen, self.reference.asked = watching_torch(self.torch_coverage), self.asked
         return self.reference
 
-    def _evidence(self, feeds: Mapping[str, torch.Tensor], env: Mapping[str, int], draw: str, by: By) -> Evidence:
+    def _evidence(self, feeds: Feeds, env: Mapping[str, int], draw: str, by: By) -> Evidence:
         assert self.reference is not None
         at = Case(dict(env), [], draw).at
         self.reference.at = f" at {at}" * bool(at)
@@ -362,7 +363,7 @@ class _Run:
             if evidence is None or evidence.alone != (by == "meaning"):
                 return None
             if by == "own":
-                got = self.interpreter({name: feed.clone() for name, feed in evidence.feeds.items()})
+                got = self._interpreted(evidence.feeds)
             else:
                 self.exact.alone = True
                 got = self.execute(evidence.feeds)
@@ -387,10 +388,8 @@ class _Run:
         got = self._executed(evidence.feeds, planned.dims)
         self.exercise.note(got, evidence.feeds)
         outputs = evidence.compare(got, meaning=self.on != "engine")
-        if (
-            not planned.quality
-        ):  # drawn values leave the ranges that narrow dtypes were calibrated for, or those of a half
-            outputs = _as_meant(outputs)
+        if not planned.quality:  # values leave the ranges that narrow dtypes were calibrated for, or those of a half
+            outputs = [replace(each, passed=each.passed or each.truth == "quality") for each in outputs]
         results = [Case(planned.dims, outputs, planned.draw)]
         if self.witness is not None:
             network = results[0]
@@ -414,7 +413,7 @@ class _Run:
             )
         return case
 
-    def _executed(self, feeds: Mapping[str, torch.Tensor], env: Mapping[str, int]) -> Mapping[str, torch.Tensor]:
+    def _executed(self, feeds: Feeds, env: Mapping[str, int]) -> Mapping[str, torch.Tensor]:
         try:
             return self.execute(feeds)
         except DefinitionError as error:
@@ -439,7 +438,7 @@ class _Run:
         relaxed = [
             f"output {name!r} has more room than by default: {tolerances[name]}"
             for name, dtype in dtypes.items()
-            if self.rules.relaxed(name, dtype_name(dtype))
+            if tolerances[name].relaxed(dtype_name(dtype))
         ]
         return CheckReport(
             self.spec.name,
@@ -496,11 +495,6 @@ class _Run:
         lines += self.coverage.missed()
         lines += [line.replace(": ", ": the reference's ", 1) for line in self.torch_coverage.missed()]
         return list(dict.fromkeys(lines))
-
-
-def _as_meant(outputs: Sequence[OutputComparison]) -> list[OutputComparison]:
-    """Outputs of which it is not asked how well they are computed."""
-    return [replace(each, passed=each.passed or each.truth == "quality") for each in outputs]
 
 
 def _repeats(first: Any, second: Any) -> bool:

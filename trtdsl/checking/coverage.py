@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from ..core.errors import PACKAGE, Location, placed
 from ..core.lazy import torch
 from ..core.tensors.exact import Exact, Seen
+from ..definition.call import author_frame
 from ..definition.network import Network
 from ..interpreter.interpret import Interpreter
 from ..layers.evaluation import Evaluate, Node
@@ -242,7 +243,8 @@ class Asked:
             self.numbers.add(args[1])
         self.nonfinite |= name in ABOUT or (name in COMPARING and args[0] is args[1])
         if not self.sizes and func in _reads():
-            self.sizes = _is_authors(sys._getframe(2))
+            frame = author_frame()  # which may be torch's, too
+            self.sizes = frame is not None and "/torch/" not in frame.f_code.co_filename
 
 
 def watching_torch(coverage: Coverage) -> Seen:
@@ -267,13 +269,6 @@ def watching_torch(coverage: Coverage) -> Seen:
         return told
 
     return seen
-
-
-def _is_authors(frame: Any) -> bool:
-    """Whether the first frame that is not trtdsl's is not torch's either."""
-    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
-        frame = frame.f_back
-    return frame is not None and "/torch/" not in frame.f_code.co_filename
 
 
 def _is_small(args: Sequence[Any]) -> bool:

@@ -272,15 +272,13 @@ class Located:
 
     def _difference(self) -> CallDifference:
         call, node = self._pair()
-        before = None
-        if call is not None:
-            before = max((x for x in call.operands if x.found), key=lambda x: x.number, default=None)
-        if before is None:
-            limit = call.number if call else len(self.calls)
-            before = next((x for x in reversed(self.calls[:limit]) if x.found is not None), None)
+        found = [each for each in self.calls[: call.number if call else None] if each.found is not None]
+        given = [each for each in found if call is not None and each in call.operands]
+        before = next(reversed(given or found), None)
         error = None
-        if call is not None and node is not None:
-            name = self._last_of(node)
+        if call is not None and node is not None:  # the last tensor that the same call of the author made
+            places = {name: self.place(name) for each in self.nodes for name in each.makes[:1]}
+            name = [name for name, place in places.items() if place == places[node.makes[0]]][-1]
             error = _distance(self._run(keep=[name])[name], call.value)
         return CallDifference(
             call and call.place,
@@ -297,12 +295,6 @@ class Located:
         layer = self.interpreter.makers.get(tensor, tensor)
         call = self.network.calls.get(layer)
         return Place(layer if call is None else call.name, self.network.locations.get(layer))
-
-    def _last_of(self, node: Node) -> str:
-        """The last tensor that the same call of the author made."""
-        place = self.place(node.makes[0])
-        made = [x.makes[0] for x in self.nodes[self.nodes.index(node) :] if x.makes]
-        return [name for name in made if self.place(name) == place][-1]
 
     def nearness(self) -> dict[str, Nearness]:
         """How near each tensor is to torch's; of one that a loop makes again and again, any turn counts."""

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,29 +32,6 @@ from .proof import Sources, reference_facts
 SAVED_CHECK = Kind("a saved check", r'.{8}\{"__metadata__":\{"trtdsl_check":')
 SCHEMA = 2
 Feeds = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class SavedCase:
-    """One set of feeds, with torch's results in the network's precision and in float64."""
-
-    draw: str
-    feeds: dict[str, torch.Tensor]
-    own: dict[str, torch.Tensor]
-    truth: dict[str, torch.Tensor] | None
-
-    def evidence(self, network: Network, rules: Rules, exact: Exact) -> Evidence:
-        """The cases that a network is judged by."""
-        return Evidence(
-            self.feeds,
-            list(network.outputs),
-            rules,
-            network.precision,
-            working_precision(network),
-            dict(self.own),
-            self.truth,
-            exact,
-        )
 
 
 def save(output: Output, spec: NetworkSpec, network: Network, cases: Sequence[tuple[str, Evidence]]) -> None:
@@ -109,9 +85,15 @@ def _digest(facts: Facts, tensors: Mapping[str, torch.Tensor]) -> str:
 
 
 def load(
-    path: str | os.PathLike[str], spec: NetworkSpec, network: Network, trivial: Collection[str] = ()
-) -> list[SavedCase]:
-    """The cases of a saved check.
+    path: str | os.PathLike[str],
+    spec: NetworkSpec,
+    network: Network,
+    trivial: Collection[str] = (),
+    *,
+    rules: Rules | None = None,
+    exact: Exact | None = None,
+) -> list[tuple[str, Evidence]]:
+    """What a saved check has: the kinds of values, each with torch's results for them.
 
     Raises UsageError for a file that is missing, SavedCheckDamagedError for one that is no saved check or is not as it
     was saved; UsageError for one of another network, precision, reference or of other inputs, and for results that are
@@ -129,9 +111,9 @@ def load(
     known, here = facts.reference, reference_facts(spec)
     if here is not None and known is not None and (here != known or not Sources(spec).have_read(facts.read)):
         raise UsageError(f"{path} was saved with another reference, or another state of its files: save it again")
-    cases = []
+    working, cases = working_precision(network), []
     for index, fact in enumerate(facts.draws):
-        kinds: dict[str, dict[str, torch.Tensor]] = {"feeds": {}, "torch": {}, "float64": {}}
+        kinds: dict[str, dict[str, Any]] = {"feeds": {}, "torch": {}, "float64": {}}
         for kind, values in kinds.items():
             begin = f"{index}/{kind}/"
             values.update((name[len(begin) :], tensors.pop(name)) for name in list(tensors) if name.startswith(begin))
@@ -140,10 +122,12 @@ def load(
             raise UsageError(f"{path} was saved for other inputs: {given}, not {wanted}")
         if fact.sizes != sizes_of(network, kinds["feeds"]):
             raise SavedCheckDamagedError(f"{path} is not as it was saved: the feeds have other sizes than it says")
-        cases.append(SavedCase(fact.draw, kinds["feeds"], kinds["torch"], kinds["float64"] or None))
+        feeds, own, truth = kinds["feeds"], kinds["torch"], kinds["float64"] or None
+        how = rules or Rules(), network.precision, working
+        cases.append((fact.draw, Evidence(feeds, list(network.outputs), *how, own, truth, exact)))
     if tensors:
         raise SavedCheckDamagedError(f"{path} is not as it was saved: it says nothing of {min(tensors)!r}")
-    problem = next(_problems(cases, trivial), None)
+    problem = next(_problems([evidence for _, evidence in cases], trivial), None)
     if problem is not None:
         raise UsageError(f"{path} proves nothing: {problem}")
     return cases
@@ -164,17 +148,18 @@ def _read(path: str | os.PathLike[str]) -> tuple[Facts, dict[str, torch.Tensor]]
         raise SavedCheckDamagedError(f"{path} is not a saved check, or damaged ({error.message}): {made}") from None
 
 
-def _problems(cases: Sequence[SavedCase], trivial: Collection[str]) -> Iterator[str]:
+def _problems(cases: Sequence[Evidence], trivial: Collection[str]) -> Iterator[str]:
     """Why results cannot judge a network: float64 results that are not those of the same outputs, or not finite."""
     if len({case.truth is None for case in cases}) > 1:
         yield "some cases have float64 results, and others none"
     finite: dict[tuple[str, str], bool] = {}
     for case in cases:
-        exact = case.own if case.truth is None else case.truth
-        if exact.keys() != case.own.keys():
-            yield f"there is one result alone of {min(exact.keys() ^ case.own.keys())!r}"
+        results: Any = case.own  # tensors, as they were saved
+        exact: Mapping[str, torch.Tensor] = results if case.truth is None else case.truth
+        if exact.keys() != results.keys():
+            yield f"there is one result alone of {min(exact.keys() ^ results.keys())!r}"
             return
-        for name, own in case.own.items():
+        for name, own in results.items():
             if exact[name].shape != own.shape or exact[name].is_floating_point() != own.is_floating_point():
                 yield f"the float64 result of {name!r} is {exact[name].dtype} {tuple(exact[name].shape)}"
             for kind, result in (("own", own), ("exact", exact[name])):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -58,7 +59,7 @@ class Replay:
         made = (*self.past.made.values(), *self.past.written.values())
         return MORE + TIMES * max(map(len, made), default=0)
 
-    @property
+    @functools.cached_property
     def bytes(self) -> int:
         """The memory that the values take."""
         values = [*self.values, *self.past.tensors()]

@@ -38,10 +38,6 @@ class Rules:
         """The tolerance of an output."""
         return self.tolerances.get(output) or self.tolerances.get(None) or Tolerance()
 
-    def relaxed(self, output: str, dtype: str) -> bool:
-        """Whether the tolerance of an output is larger than the default."""
-        return self.of(output).relaxed(dtype)
-
 
 def as_tolerances(*given: Tolerances) -> dict[str | None, Tolerance]:
     """Tolerances by output name; later ones replace earlier ones. A number is a floor, for all outputs without a name.

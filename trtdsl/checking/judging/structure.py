@@ -43,10 +43,6 @@ class Leaves:
         }
         return Leaves(self.named, kept)
 
-    def tensors(self) -> dict[str, torch.Tensor]:
-        """The leaves that can be compared."""
-        return {path: value for path, value in self.values.items() if isinstance(value, torch.Tensor)}
-
 
 def leaves(returned: Any) -> Leaves:
     """Every leaf of a reference's result by its path: keys, fields and numbers, joined by dots.

@@ -155,7 +155,6 @@ class Hunt:
             self.interpreter = Interpreter(network)
         self.cases: list[Evidence] = []
         self.replays: list[Replay] = []
-        self.bytes: list[int] = []
         self.kept: list[tuple[float, Replay]] = []
 
     def has_room(self, fed: int) -> bool:
@@ -163,7 +162,8 @@ class Hunt:
         if not self.cases:
             return True
         first = sum(feed.numel() for feed in self.cases[0].feeds.values())
-        return sum(self.bytes) + self.bytes[0] * fed / max(first, 1) <= MEMORY
+        kept = [replay.bytes for replay in self.replays]
+        return sum(kept) + kept[0] * fed / max(first, 1) <= MEMORY
 
     def add(self, case: Evidence) -> None:
         """Evaluates the network for a case; MismatchError where the unchanged network does not pass."""
@@ -174,7 +174,6 @@ class Hunt:
                 raise MismatchError(f"{self.name}: output {result.name!r} differs before anything is changed: check it")
         self.cases.append(case)
         self.replays.append(replay)
-        self.bytes.append(replay.bytes)
 
     def report(self, limit: int | None = None, progress: Progress | None = None) -> MutationReport:
         """Tries every mutant, or a number of them that are evenly spread."""
@@ -250,8 +249,8 @@ class Hunt:
 
     def _others(self) -> Iterator[tuple[float, Replay]]:
         """The network with other weights and inputs, and the factor of their sizes; those of small cases are kept."""
-        small = [place for place, kept in enumerate(self.bytes) if kept <= MEMORY / 32][-2:]
-        if not small and self.bytes[0] * len(FACTORS) > 2 * MEMORY:
+        small = [place for place, replay in enumerate(self.replays) if replay.bytes <= MEMORY / 32][-2:]
+        if not small and self.replays[0].bytes * len(FACTORS) > 2 * MEMORY:
             return self._made([0])
         small = small or [0]
         if not self.kept:
