@@ -25,6 +25,7 @@ from ..sizes.profile import Profile, Range
 from . import saved
 from .coverage import Asked, Coverage, watching, watching_torch, working_precision
 from .exercise import Exercise, weights_without_effect
+from .judging import limits
 from .judging.branches import Branches
 from .judging.drawn_weights import OTHER, drawn_weights
 from .judging.equality import alike
@@ -37,9 +38,7 @@ from .witness import ProgramWitness
 
 Feeds = Mapping[str, "torch.Tensor"]
 PHASE = "checking against torch"
-UNREPEATED = 1e-3  # of an output's scale: what two runs of a reference with the same inputs may differ by
 LARGE = 15_000  # elements of the inputs: where they have more, float32 stands for exact values first
-NOISY = 1e-2  # of an output's scale: where torch's own error is larger, an equal result proves little
 
 
 def check(
@@ -488,7 +487,7 @@ class _Run:
             output.name: output.own_abs / output.scale
             for case in cases
             for output in case.outputs
-            if output.passed and output.scale and output.own_abs > NOISY * output.scale
+            if output.passed and output.scale and output.own_abs > limits.ROUGH * output.scale
         }
         for name, error in noisy.items():
             lines.append(f"torch's own result for {name!r} is {error:.1%} of its scale off the truth: little is proven")
@@ -501,4 +500,4 @@ def _repeats(first: Any, second: Any) -> bool:
     """Whether two results are the same, up to the rounding of sums whose order is left open."""
     if not isinstance(first, torch.Tensor) or not isinstance(second, torch.Tensor):
         return type(first) is type(second)
-    return alike(first, second, UNREPEATED)
+    return alike(first, second, limits.UNREPEATED)

@@ -19,7 +19,8 @@ from ..interpreter.interpret import Interpreter
 from ..layers.evaluation import Node
 from ..layers.region import nodes_of
 from .coverage import closure, depends_on_inputs, working_precision
-from .judging.equality import FLOORS, LIMIT, ROUNDED, excess, judge
+from .judging import limits
+from .judging.equality import excess, judge
 from .judging.isolate import Reference
 from .judging.recording import Call, Moments, Place, Recording
 from .report import Case, CheckReport
@@ -169,9 +170,9 @@ class Located:
         recording = Recording(self.exact)
         reference(feeds, recording=recording)
         self.calls, self.recorded = recording.calls, recording
-        self.limit = ROUNDED if self.exact.rounded or network.exact is None else LIMIT
+        self.limit = limits.ROUNDED if self.exact.rounded or network.exact is None else limits.LIMIT
         if reference.not_exact is not None:
-            self.limit = FLOORS[dtype_name(network.precision or torch.float32)]
+            self.limit = limits.FLOORS[dtype_name(network.precision or torch.float32)]
         self.by_count: dict[int, list[Call]] = {}
         for call in self.calls:
             self.by_count.setdefault(call.value.numel(), []).append(call)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from trtdsl.checking.judging.equality import LIMIT, Tolerance, allowed, deviation, excess, judge
+from trtdsl.checking.judging.equality import Tolerance, allowed, deviation, excess, judge
+from trtdsl.checking.judging.limits import LIMIT
 
 
 def seeded(*shape, seed=0):

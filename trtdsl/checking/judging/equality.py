@@ -10,15 +10,7 @@ from dataclasses import dataclass
 from ...core.dtypes import dtype_name
 from ...core.lazy import np, torch
 from ...interpreter.replay import same
-
-LIMIT = 1e-9  # of an element, in exact arithmetic
-LEAST = 1e-3  # times that of the typical element, where an element is small or 0
-ROUNDED = 1e-5  # of an element, where some operator has no float64
-NOISY = 30.0  # times what noise of 2**-52 in every computed value makes of the reference's result
-# The part of a row that is always allowed in a precision.
-FLOORS = {"float64": 1e-12, "float32": 1e-5, "float16": 1e-2, "bfloat16": 5e-2, "float8_e4m3fn": 0.3}
-TYPICAL = 30.0  # times torch's typical error in a row, which it may have in any of them
-FLIPPED = 0.02  # the part of integers and bools that half precision may decide otherwise
+from . import limits
 
 
 @dataclass(frozen=True)
@@ -26,8 +18,8 @@ class Tolerance:
     """How far an output may be from the exact result: a multiple of torch's own error, and a part of each row.
 
     A row is what lies along the last axis. Its root mean square error may be ``times`` torch's own plus ``floor`` of
-    the row; ``floor`` None is that of the dtype (:data:`FLOORS`). A floor that is given also says how far the meaning
-    may be off: without one, that is a billionth.
+    the row; ``floor`` None is that of the dtype (``limits.FLOORS``). A floor that is given also says how far the
+    meaning may be off: without one, that is a billionth.
 
     >>> Tolerance(floor=1e-3).relaxed("float32")
     True
@@ -38,11 +30,11 @@ class Tolerance:
 
     def floor_of(self, dtype: str) -> float:
         """The part of a row that is always allowed."""
-        return FLOORS.get(dtype, 0.0) if self.floor is None else self.floor
+        return limits.FLOORS.get(dtype, 0.0) if self.floor is None else self.floor
 
     def relaxed(self, dtype: str) -> bool:
         """Whether it allows more than the default."""
-        return self.times > 100.0 or (self.floor is not None and self.floor > LIMIT)
+        return self.times > 100.0 or (self.floor is not None and self.floor > limits.LIMIT)
 
 
 @dataclass(frozen=True)
@@ -102,7 +94,8 @@ def allowed(expected: torch.Tensor, limit: float, given: float | None) -> torch.
     size = expected.abs()
     typical = _typical(size)
     size = torch.where(torch.isfinite(size), size, 0.0)
-    room = limit * (size + (LEAST if limit < ROUNDED else 1.0) * typical)  # what is rounded is so by what it is among
+    least = limits.LEAST if limit < limits.ROUNDED else 1.0  # what is rounded is so by what it is among
+    room = limit * (size + least * typical)
     return room if given is None else torch.maximum(room, given * (size + typical))
 
 
@@ -188,7 +181,7 @@ def judge(
     source = "torch" if truth is None else "quality"
     if not got.is_floating_point():
         differs = got.double() != true
-        most = 3 * int((own.double() != true).sum()) + (FLIPPED * got.numel() if precision is not None else 0)
+        most = 3 * int((own.double() != true).sum()) + (limits.FLIPPED * got.numel() if precision is not None else 0)
         ratio = int(differs.sum()) / most if most else math.inf * int(differs.sum()) if bool(differs.any()) else 0.0
         return described(name, got, own, true, differs, ratio, source)
     working = dtype if precision is None else dtype_name(precision)
@@ -224,10 +217,11 @@ def _rows(
     tiny = 6e-6 if working == "float16" else 0.0  # what underflows there
     there = size > max(tiny, torch.finfo(torch.float32).tiny)
     typical = float((noise[there] / size[there]).median()) if bool(there.any()) else 0.0
-    eps = torch.finfo(getattr(torch, working)).eps if working in FLOORS else 0.0
+    eps = torch.finfo(getattr(torch, working)).eps if working in limits.FLOORS else 0.0
     whole = float(size.square().mean().sqrt())
     size = size.clamp(min=among * whole)
-    room = tolerance.times * noise + (tolerance.floor_of(working) + TYPICAL * typical) * size + eps * whole + tiny
+    part = tolerance.floor_of(working) + limits.TYPICAL * typical
+    room = tolerance.times * noise + part * size + eps * whole + tiny
     return torch.where(error == 0, 0.0, error / room.clamp(min=1e-300)).expand(true.shape)
 
 
@@ -283,5 +277,5 @@ def compare(
     2
     """
     if tolerance is None:
-        tolerance = Tolerance(floor=max(1e-5, FLOORS.get(dtype_name(got.dtype), 0.0) / 2))
+        tolerance = Tolerance(floor=max(1e-5, limits.FLOORS.get(dtype_name(got.dtype), 0.0) / 2))
     return judge(name, got, expected, tolerance=tolerance)

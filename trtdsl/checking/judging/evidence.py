@@ -11,17 +11,14 @@ from ...core.dtypes import dtype_name
 from ...core.errors import UsageError
 from ...core.lazy import torch
 from ...core.tensors.exact import Exact
-from .equality import LIMIT, NOISY, ROUNDED, OutputComparison, Tolerance, allowed, described, deviation, excess, judge
+from . import limits
+from .equality import OutputComparison, Tolerance, allowed, described, deviation, excess, judge
 from .isolate import Reference
 from .quality import Quality
 from .structure import Leaves, Other, leaves, match
 
-RUNS = 3  # with noise, after a difference in exact arithmetic
-SENSITIVE = 3.0  # times what noise of the network's precision makes of the reference's result
-CHAOTIC = 1e-6  # of the typical element: where noise excuses more, little is proven
 By = Literal["both", "meaning", "own"]
 """By what a network is compared: by exact values and its own, by the exact ones alone, or by its own alone."""
-COARSE = 1e-4  # of a row, where float32 stands for exact arithmetic
 Tolerances = float | Tolerance | Mapping[str, float | Tolerance] | None
 
 
@@ -104,14 +101,14 @@ class Evidence:
         assert self.exact is not None
         truth = truth if got.is_floating_point() else truth.double()
         mine = self.exact.of(got) if got.is_floating_point() else got.double()
-        room = allowed(truth, ROUNDED if self.exact.rounded else LIMIT, tolerance.floor)
+        room = allowed(truth, limits.ROUNDED if self.exact.rounded else limits.LIMIT, tolerance.floor)
         over = excess(mine, truth, room)
         if bool((over > 1).any()) and self.moved is not None:
             away = self._sensitivity(name, truth, 2.0**-52)
-            over = excess(mine, truth, room + NOISY * away)
+            over = excess(mine, truth, room + limits.NOISY * away)
             self._note(name, truth, away)
         if bool((over > 1).any()) and self.exact.rounded_constants and self.moved is not None:
-            coarse = excess(mine, truth, room + 10 * SENSITIVE * self._sensitivity(name, truth, 2.0**-24))
+            coarse = excess(mine, truth, room + limits.NOISY * self._sensitivity(name, truth, 2.0**-24))
             if not bool((coarse > 1).any()):
                 self.exact.rounded["constants that were rounded before they could be seen"] = None
                 over = coarse
@@ -146,7 +143,7 @@ class Evidence:
         What is so sensitive, such as a softmax of great scores, says nothing about how well a network computes.
         """
         eps = torch.finfo(self.working if self.working is not None else own.dtype).eps
-        error, least = own.double() - truth, SENSITIVE * self._sensitivity(name, truth, eps) / tolerance.times
+        error, least = own.double() - truth, limits.SENSITIVE * self._sensitivity(name, truth, eps) / tolerance.times
         further = truth + torch.where(least > error.abs(), torch.copysign(least, error), error)
         greatest = torch.finfo(own.dtype).max
         return torch.where(torch.isfinite(own), further.nan_to_num(0.0).clamp(-greatest, greatest).to(own.dtype), own)
@@ -154,12 +151,12 @@ class Evidence:
     def _sensitivity(self, name: str, truth: torch.Tensor, size: float) -> torch.Tensor:
         """How far noise of a size moves each element of the exact result."""
         assert self.moved is not None
-        return deviation(truth, [self.moved(seed, size)[name].double() for seed in range(RUNS)])
+        return deviation(truth, [self.moved(seed, size)[name].double() for seed in range(limits.RUNS)])
 
     def _note(self, name: str, truth: torch.Tensor, away: torch.Tensor) -> None:
         size = truth.abs().nan_to_num(0.0, 0.0).median()
-        part = float(NOISY * away.nan_to_num(0.0, 0.0).median() / size) if float(size) else 0.0
-        if part > CHAOTIC:
+        part = float(limits.NOISY * away.nan_to_num(0.0, 0.0).median() / size) if float(size) else 0.0
+        if part > limits.CHAOTIC:
             self.chaotic[name] = part
 
     def _unmatched(self, name: str, got: Mapping[str, torch.Tensor]) -> OutputComparison:
@@ -202,7 +199,7 @@ def gather(
         }
 
     if by == "own":
-        rules = Rules({None: Tolerance(floor=COARSE), **rules.tolerances}, rules.leave_out)
+        rules = Rules({None: Tolerance(floor=limits.COARSE), **rules.tolerances}, rules.leave_out)
     own = named(reference(feeds, by=by))
     found = Evidence(feeds, names, rules, reference.precision, reference.working, own)
     if reference.not_exact is None and by != "own":

@@ -21,7 +21,8 @@ from ...layers.evaluation import KINDS, Evaluate, Node
 from ...layers.region import nodes_of
 from ...sizes.profile import Profile, Range
 from ..check import Planned, planned
-from ..judging.equality import LIMIT, alike
+from ..judging import limits
+from ..judging.equality import alike
 from ..judging.evidence import Evidence, Tolerances
 from ..tried_sizes import Sizes, elements
 from .mutants import Mutant, mutants, varied
@@ -302,7 +303,7 @@ def agree(exact: Exact, a: torch.Tensor, b: torch.Tensor) -> bool:
     if a.dtype != b.dtype or not a.is_floating_point():
         return same(a, b)
     with torch._C._DisableTorchDispatch():
-        return alike(exact.of(a), exact.of(b), LIMIT)
+        return alike(exact.of(a), exact.of(b), limits.LIMIT)
 
 
 def _other(feed: torch.Tensor, factor: float, generator: torch.Generator) -> torch.Tensor:
