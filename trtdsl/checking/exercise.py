@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -14,57 +15,50 @@ Feeds = Mapping[str, "torch.Tensor"]
 
 @dataclass
 class Exercise:
-    """What is known of the outputs of all cases: whether they are finite, not empty, and change with the feeds.
+    """What is known of the outputs of all cases: whether they are finite, not empty, and change with the feeds."""
 
-    ``first`` is the first value of each output for feeds of some shapes.
-    """
-
-    finite: dict[str, bool] = field(default_factory=dict)
-    present: dict[str, bool] = field(default_factory=dict)
-    partly: dict[str, int] = field(default_factory=dict)
     cases: int = 0
+    seen: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """In how many cases an output was what."""
     first: dict[tuple[str, tuple[int, ...]], tuple[torch.Tensor, Feeds]] = field(default_factory=dict)
-    repeated: dict[str, int] = field(default_factory=dict)
-    changed: set[str] = field(default_factory=set)
+    """The first value of each output for feeds of some shapes."""
 
     def note(self, got: Mapping[str, torch.Tensor], feeds: Feeds) -> None:
         """Notes the outputs of one case."""
         self.cases += 1
-        for name, tensor in got.items():
-            self.present[name] = self.present.get(name, False) or tensor.numel() > 0
-            finite = torch.isfinite(tensor) if tensor.is_floating_point() else torch.ones_like(tensor, dtype=torch.bool)
-            self.finite[name] = self.finite.get(name, False) or bool(finite.any())
-            if tensor.numel() and not bool(finite.all()):
-                self.partly[name] = self.partly.get(name, 0) + 1
-            if name in self.changed or not tensor.numel():
+        for name, value in got.items():
+            finite = torch.isfinite(value)
+            self.seen[name, "present"] += value.numel() > 0
+            self.seen[name, "finite"] += bool(finite.any())
+            self.seen[name, "not finite"] += not bool(finite.all())
+            if self.seen[name, "changed"] or not value.numel():
                 continue
             key = name, tuple(size for feed in feeds.values() for size in feed.shape)
-            first = self.first.get(key)
-            if first is None:
-                self.first[key] = tensor.clone(), feeds
-            elif not all(name in feeds and torch.equal(feed, feeds[name]) for name, feed in first[1].items()):
-                self.repeated[name] = self.repeated.get(name, 0) + 1
-                same = first[0].shape == tensor.shape and torch.equal(first[0].nan_to_num(), tensor.nan_to_num())
-                if not same:
-                    self.changed.add(name)
+            if key not in self.first:
+                self.first[key] = value.clone(), feeds
+                continue
+            before, fed = self.first[key]
+            if not all(torch.equal(feed, fed[input]) for input, feed in feeds.items()):
+                same = before.shape == value.shape and torch.equal(before.nan_to_num(), value.nan_to_num())
+                self.seen[name, "the same" if same else "changed"] += 1
 
-    def constant(self, network: Network) -> list[str]:
-        """The outputs that stayed the same for different feeds."""
-        return [name for name in network.outputs if name not in self.changed and self.repeated.get(name)]
+    def is_constant(self, name: str) -> bool:
+        """Whether an output stayed the same for different feeds."""
+        return bool(self.seen[name, "the same"]) and not self.seen[name, "changed"]
 
     def findings(self, network: Network, trivial: Collection[str]) -> list[str]:
         """One line for each output that shows nothing, except those in ``trivial``."""
         varying = depends_on_inputs(network, sizes=True) if network.inputs else set()
-        lines, constant = [], self.constant(network)
-        for name in network.outputs:
+        lines = []
+        for name, tensor in network.outputs.items():
             problem = None
-            if not self.present.get(name, True):
+            if not self.seen[name, "present"]:
                 problem = "is empty in every case"
-            elif not self.finite.get(name, True):
+            elif not self.seen[name, "finite"]:
                 problem = "has no finite value in any case"
             elif network.inputs and name not in varying:
                 problem = "depends on no input"
-            elif name in constant and _is_float(network, name):
+            elif self.is_constant(name) and tensor.dtype.is_floating_point:
                 problem = "is the same whatever is fed"
             if problem and name not in trivial:
                 lines.append(f"output {name!r} {problem}: equal, but nothing is proven (trivial={name!r} allows it)")
@@ -73,21 +67,15 @@ class Exercise:
     def unproven(self, network: Network) -> list[str]:
         """One line for each finding that is worth knowing and is no error."""
         lines = []
-        for name, n in self.partly.items():
-            cases = (
-                f"{n} of {self.cases} cases"
-                if n < self.cases
-                else "every case: are the inputs what the network expects?"
-            )
-            lines.append(f"output {name!r} is NaN or infinite in places, in {cases}")
-        for name in self.constant(network):
-            if not _is_float(network, name):
+        for name in network.outputs:
+            if count := self.seen[name, "not finite"]:
+                every = "every case: are the inputs what the network expects?"
+                cases = f"{count} of {self.cases} cases" if count < self.cases else every
+                lines.append(f"output {name!r} is NaN or infinite in places, in {cases}")
+        for name, tensor in network.outputs.items():
+            if self.is_constant(name) and not tensor.dtype.is_floating_point:
                 lines.append(f"output {name!r} is the same whatever was fed")
         return lines
-
-
-def _is_float(network: Network, output: str) -> bool:
-    return network.outputs[output].dtype.is_floating_point
 
 
 def weights_without_effect(network: Network, names: Collection[str], unused: Sequence[str] = ()) -> list[str]:

@@ -154,14 +154,18 @@ def _attention(node: Node) -> Iterator[tuple[str, Altered]]:
 
 def _weights(node: Node) -> Iterator[tuple[str, Altered]]:
     """Each weight moved, and each weight that is added or multiplied left out."""
-    for name in weights_of(node):
-        weights = getattr(node.layer, name)
-        if not weights.size:
-            continue
-        flat = read_weights(node.backend, weights, (weights.size,), node.input_dtype())
+    for name, flat in _given(node):
         yield f"{name} moved", Altered(node.layer, **{name: Values(moved(flat))})
         if name != "kernel":
             yield f"{name} left out", Altered(node.layer, **{name: np.empty(0, np.float32)})
+
+
+def _given(node: Node) -> Iterator[tuple[str, torch.Tensor]]:
+    """The weights that a layer has, flat."""
+    for name in weights_of(node):
+        weights = getattr(node.layer, name)
+        if weights.size:
+            yield name, read_weights(node.backend, weights, (weights.size,), node.input_dtype())
 
 
 def moved(values: torch.Tensor) -> torch.Tensor:
@@ -199,16 +203,8 @@ def varied(node: Node, factor: float, generator: torch.Generator) -> Evaluate | 
     if node.type == "CONSTANT":
         value = another(kind(node).prepare(node)())
         return lambda: value
-    names = weights_of(node)
-    if not names:
-        return None
-    given = {}
-    for name in names:
-        weights = getattr(node.layer, name)
-        if weights.size and name != "power":
-            flat = read_weights(node.backend, weights, (weights.size,), node.input_dtype())
-            given[name] = Values(another(flat))
-    return Mutant(node, "", Altered(node.layer, **given)).evaluate()
+    given = {name: Values(another(flat)) for name, flat in _given(node) if name != "power"}
+    return Mutant(node, "", Altered(node.layer, **given)).evaluate() if given else None
 
 
 def _scaled(result: Any, factor: float) -> Any:
