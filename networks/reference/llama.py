@@ -25,7 +25,8 @@ class Slots:
     def update(self, key, value, layer, *_):
         places = self.positions[:, None, :, None].expand_as(key)
         for index, new in ((2 * layer, key), (2 * layer + 1, value)):
-            self.caches[index] = self.caches[index].scatter(2, places, new)
+            cache = self.caches[index]
+            self.caches[index] = cache.scatter(2, places, new.to(cache.dtype))
         return self.caches[2 * layer], self.caches[2 * layer + 1]
 
 
@@ -40,6 +41,10 @@ class Model(nn.Module):
             if isinstance(module, nn.Linear) and module.in_features % group == 0:
                 module.forward = partial(narrow, module, group)
         self.model, self.lm_head, self.views = whole.model, whole.lm_head, views
+
+    def whole(self, tokens):
+        """The logits after each token of a text, as transformers has it, without a cache."""
+        return self.lm_head(self.model(tokens, use_cache=False).last_hidden_state)
 
     def forward(self, tokens, starts, lengths, *caches):
         positions = starts.long()[:, None] + torch.arange(tokens.shape[1])

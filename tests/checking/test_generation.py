@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.checkpoints import FAMILIES, save_checkpoint
+from support.checkpoints import FAMILIES, save_checkpoint, transformers
 
 import trtdsl as td
+from trtdsl.checking.generation import Parting
 
 FILE = Path(__file__).parents[2] / "networks" / "llama.py"
 
@@ -24,11 +25,28 @@ def test_64_tokens_equal_transformers(family, tmp_path):
     assert [len(text) for text in report.tokens] == [64, 64]
 
 
-@pytest.mark.parametrize(("precision", "dtype"), [("bf16", "float32"), (None, "bfloat16"), (None, "float16")])
+@pytest.mark.parametrize(
+    ("precision", "dtype"),
+    [("bf16", "float32"), (None, "bfloat16"), (None, "float16"), ("fp16", "bfloat16"), ("bf16", "float16")],
+)
 def test_tokens_in_half_precision_are_near_ties_at_most(precision, dtype, tmp_path):
     save_checkpoint("qwen3", tmp_path, getattr(torch, dtype))
     report = td.check_generation(spec_of(tmp_path), n=24, precision=precision)
     assert report.passed, report
+
+
+def test_weights_of_four_bits_generate_what_the_rounded_model_does(tmp_path):
+    save_checkpoint("qwen2", tmp_path, hidden_size=128, intermediate_size=256)
+    spec = td.load_spec(str(FILE), {"folder": tmp_path, "capacity": 32, "prompt": 8, "batch": 2, "int4": True})
+    assert td.check_generation(spec, n=12).passed
+    whole = transformers().AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert not td.check_generation(spec, whole, n=12).passed
+
+
+@pytest.mark.parametrize(("gap", "kind"), [(0.29, "near tie"), (0.31, "differs")])
+def test_a_near_tie_names_what_is_allowed(gap, kind):
+    said = str(Parting(0, 9, 43, 49, gap, 0.075))
+    assert f"token 9 {kind}: 43, not 49, whose logit is {gap} greater, 4 times torch's own error being 0.3" in said
 
 
 def test_another_model_is_told_from_it(tmp_path):

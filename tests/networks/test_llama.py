@@ -81,6 +81,14 @@ def test_the_reference_has_the_dtype_of_the_files(entries, tmp_path):
     spec_of(tmp_path).define()
 
 
+@pytest.mark.parametrize(("dtype", "precision"), [("bfloat16", "fp16"), ("float16", "bf16")])
+def test_caches_keep_their_dtype_in_another_precision(dtype, precision, tmp_path):
+    save_checkpoint("llama", tmp_path, getattr(torch, dtype), num_hidden_layers=1)
+    report = td.check(spec_of(tmp_path), sizes="N=1,S=2", precision=precision)
+    assert report.passed, report
+    assert spec_of(tmp_path).define(precision=precision).outputs["next_keys_0"].dtype == getattr(torch, dtype)
+
+
 def test_weights_of_several_dtypes_are_one_sentence(tmp_path):
     save_checkpoint("llama", tmp_path)
     for path in tmp_path.glob("*.safetensors"):
@@ -186,6 +194,11 @@ def test_texts_on_the_command_line(tmp_path, command_line):
     drawn = [run(*how, "--prompt", "hello", "--temperature", 2, "--seed", seed).stdout for seed in (1, 2, 1)]
     assert drawn[0] == drawn[2] != drawn[1]
     assert "are the reference's" in run(*how, "--check").stdout
+    for entry in (None, tokens[3]):
+        with_entries(tmp_path / "small", {"eos_token_id": entry})
+        (tmp_path / "small" / "generation_config.json").unlink(missing_ok=True)
+        found = json.loads(run(*how, "--tokens", "7,4,11,11,14", "--json").stdout)["results"][0]
+        assert found == (tokens if entry is None else tokens[: tokens.index(entry) + 1])
     for given, message in (
         (["--prompt", "hello", "--max-tokens", 60], "do not fit into a cache of 32"),
         ([], "say what to go on with"),

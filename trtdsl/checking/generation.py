@@ -21,7 +21,7 @@ from ..sizes.profile import Range
 from ..sizes.proof import extent
 
 NEAR = 4.0
-"""Between two logits of which torch's own error, in the network's precision, is this part, neither is the greater."""
+"""Times torch's own error: of two logits that are no further apart, neither is the greater."""
 LENGTHS = (7, 4, 1)  # of the prompts, where none are given
 
 
@@ -37,7 +37,7 @@ class Parting:
     gap: float
     """How much greater the reference's logit of the expected token is."""
     error: float
-    """Torch's own, of that text's logits in the network's precision."""
+    """Torch's own, of that text's logits in the coarsest dtype that the network computes in."""
 
     @property
     def is_near(self) -> bool:
@@ -47,7 +47,7 @@ class Parting:
     def __str__(self) -> str:
         kind = "near tie" if self.is_near else "differs"
         place = f"prompt {self.prompt}, token {self.place}"
-        gap = f"{self.gap:.2g} greater, where torch's own error is {self.error:.2g}"
+        gap = f"{self.gap:.2g} greater, {NEAR:.0f} times torch's own error being {NEAR * self.error:.2g}"
         return f"{place} {kind}: {self.token}, not {self.expected}, whose logit is {gap}"
 
 
@@ -103,16 +103,18 @@ def check_generation(
     """Compares ``n`` greedy tokens of :class:`~trtdsl.Generator`, on the CPU, with a whole model without a cache.
 
     ``reference`` takes tokens (1, T) and gives logits (1, T, V), or an object that has ``logits``; without one it is
-    what transformers makes of the folder that the weights lie in. It reads each prompt with what the network generated,
-    once in float64 and once in the network's precision: a token that is not its likeliest is a near tie where torch's
-    own error is as large as the gap between the two, and differs otherwise. Tokens after a near tie are judged by the
-    text that they follow. The prompts are three random ones unless they are given.
+    the network's own, where that has a method ``whole`` which does, as one whose weights are rounded like the
+    network's, and otherwise what transformers makes of the folder that the weights lie in. It reads each prompt with
+    what the network generated, once in float64 and once in the coarsest dtype that the network computes in, that of its
+    caches included: a token that is not its likeliest is a near tie where the gap between the two is at most four times
+    torch's own error, and differs otherwise. Tokens after a near tie are judged by the text that they follow. The
+    prompts are three random ones unless they are given.
 
     Raises UsageError where there is no reference, and what :class:`~trtdsl.Generator` raises.
     """
     check_seed(seed)
     spec = as_spec(source)
-    model = reference if reference is not None else _of_folder(spec, weights)
+    model = reference if reference is not None else _own(spec, weights)
     network = spec.define(weights=weights, dims=dims, precision=precision, backend=backend)
     generator = Generator(network)
     logits = network.outputs["logits"]
@@ -121,7 +123,9 @@ def check_generation(
         prompts = [torch.randint(0, int(logits.shape[-1]), (size,), generator=random).tolist() for size in LENGTHS]
         prompts = prompts[: extent(network.inputs["tokens"].shape[0])[1]]
     found = generator(prompts, max_tokens=n, stop=())
-    exact, own = (copy.deepcopy(model).eval().to(kind) for kind in (torch.float64, network.precision or logits.dtype))
+    kinds = [network.precision or logits.dtype, *(network.inputs[name].dtype for name in network.states)]
+    coarse = max((kind for kind in kinds if kind.is_floating_point), key=lambda kind: torch.finfo(kind).eps)
+    exact, own = (copy.deepcopy(model).eval().to(kind) for kind in (torch.float64, coarse))
     partings = []
     for index, (prompt, tokens) in enumerate(zip(prompts, found, strict=True)):
         truth, rounded = (_logits(module, [*prompt, *tokens[:-1]])[len(prompt) - 1 :] for module in (exact, own))
@@ -136,12 +140,14 @@ def check_generation(
 def _logits(module: torch.nn.Module, tokens: Sequence[int]) -> torch.Tensor:
     """Those after each token (T, V), in float64."""
     with torch.no_grad():
-        found = module(torch.tensor([list(tokens)]))
+        found = getattr(module, "whole", module)(torch.tensor([list(tokens)]))
     return getattr(found, "logits", found)[0].double()
 
 
-def _of_folder(spec: NetworkSpec, weights: Source | None) -> torch.nn.Module:
+def _own(spec: NetworkSpec, weights: Source | None) -> torch.nn.Module:
     opened = spec.open_weights(weights)
+    if spec.reference is not None and hasattr(module := spec.reference_module(opened), "whole"):
+        return module
     if opened is None or opened.path is None or not opened.path.is_dir():
         raise UsageError("give a reference: only of weights in a checkpoint's folder does transformers make one")
     try:

@@ -87,7 +87,7 @@ class Evidence:
         for name in dict.fromkeys((*got, *self.own)):
             own = self.own.get(name)
             if name in got and isinstance(own, torch.Tensor):
-                results.append(self._judged(name, got[name], self._plain(own), meaning))
+                results.append(self._judged(name, got[name], self._plain(own, got[name].dtype), meaning))
             else:
                 results.append(self._unmatched(name, got))
         return results
@@ -170,10 +170,12 @@ class Evidence:
             problem += " (leave it out by its name where that is meant)"
         return OutputComparison(name, False, dtype_name(tensor.dtype), tuple(tensor.shape), problem)
 
-    def _plain(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Outputs are float32 where a network has a precision, whatever was computed inside."""
-        half = tensor.dtype in (torch.float16, torch.bfloat16)
-        return tensor.float() if half and self.precision is not None else tensor
+    def _plain(self, tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """Outputs are float32 where a network has a precision, whatever was computed inside; a state keeps its own."""
+        halves = (torch.float16, torch.bfloat16)
+        if self.precision is None or tensor.dtype not in halves:
+            return tensor
+        return tensor.to(dtype if dtype in halves else torch.float32)
 
 
 def _greatest(mine: torch.Tensor, truth: torch.Tensor) -> float:

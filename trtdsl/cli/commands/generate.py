@@ -13,6 +13,7 @@ import trtdsl as td
 from ...core import exit_codes
 from ...core.errors import UsageError
 from ...display.terminal import print_line, print_pieces
+from ...engine.running.tokenizer import stops_of
 from ..command import Output, command
 from ..options import Definition, Lowerings, Settings, settings_of
 
@@ -84,7 +85,7 @@ def generate(
         raise UsageError("a text needs a tokenizer: name its folder by --tokenizer, or give --tokens")
     generator = td.Generator(source, folder if prompt else None)
     how = {"max_tokens": max_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    how["stop"] = stop
+    how["stop"] = stops_of(folder) if stop is None and folder is not None else stop
     if len(prompts) == 1 and prompt and not out.json and not out.quiet:
         print_pieces(generator.stream_text(prompts[0], **how))
         return

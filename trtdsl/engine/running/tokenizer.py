@@ -79,7 +79,7 @@ def open_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
         tokens = library.Tokenizer.from_buffer(data)
     tokens.no_truncation()
     tokens.no_padding()
-    return Tokenizer(tokens, _ends(path.parent), str(path))
+    return Tokenizer(tokens, stops_of(path.parent), str(path))
 
 
 def _growth(step: Any) -> int:
@@ -111,7 +111,8 @@ def _refusing(what: str, kind: type[Exception]) -> Iterator[None]:
         raise kind(f"{what}: {re.sub(f'[{UNPRINTED}]', '?', reason)}") from None
 
 
-def _ends(folder: Path) -> frozenset[int]:
+def stops_of(folder: Path) -> frozenset[int]:
+    """The tokens with which a checkpoint ends a text. CorruptFileError for a configuration that is none."""
     for path in (folder / name for name in CONFIGS):
         if is_file(path):
             found = as_struct(
