@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import trtdsl as td
+import trtdsl.porting
 from trtdsl import porting
 
 X = torch.linspace(-2, 3, 12).reshape(3, 4)
@@ -265,3 +266,34 @@ def test_a_function_draws_the_values_of_an_input():
     assert spec.inputs["input"].sample is drawn
     with pytest.raises(td.UsageError, match="sample of input 'input' is a function.*td.from_module"):
         td.port("torch.nn:Linear", given, arguments={"in_features": 3, "out_features": 2})
+
+
+def test_a_state_that_is_no_tensor_is_left_to_the_module(tmp_path):
+    class Versioned(torch.nn.Linear):
+        def get_extra_state(self):
+            return {"version": 2}
+
+        def set_extra_state(self, state):
+            assert state == {"version": 2}
+
+    spec = td.from_module(Versioned(3, 2), ["N,3"], dims={"N": (1, 2, 3)})
+    assert td.check(spec).passed
+
+
+def test_a_fourier_layer_with_complex_weights(tmp_path):
+    (tmp_path / "fourier.py").write_text(
+        "import torch\n"
+        "class Fourier(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.weight = torch.nn.Parameter(torch.randn(4, 5, 9, dtype=torch.cfloat))\n"
+        "    def forward(self, x):\n"
+        "        modes = torch.einsum('bif,iof->bof', torch.fft.rfft(x)[..., :9], self.weight)\n"
+        "        return torch.fft.irfft(modes, n=x.shape[-1])\n"
+    )
+    file, weights = tmp_path / "net.py", tmp_path / "net.safetensors"
+    given = {"dims": {"N": (1, 2, 3)}, "file": file, "weights": weights, "name": "net"}
+    ported = trtdsl.porting.ported(f"{tmp_path}/fourier.py:Fourier", {"x": "N,4,32"}, check=True, **given)
+    assert ported.verdict.passed, ported.verdict.text
+    trtdsl.porting.write_files(ported, file, weights)
+    assert td.check(file).passed

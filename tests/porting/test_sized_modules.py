@@ -6,12 +6,13 @@ import pytest
 import torch
 
 import trtdsl as td
+import trtdsl.porting
 from tests.porting import sized_modules
 from tests.porting.sized_modules import CASES
 from trtdsl.interpreter.interpret import Interpreter
 
-FEW = ["Multiples", "PadIf", "Sinusoids", "Reflecting", "TwoWays", "Clipped", "Several", "GhostNorm"]
-REFUSED = ["Wide", "Sizes", "Levels", "ShiftIf", "Doubling"]  # TensorRT-RTX 1.7 builds no engine of these
+FEW = ["KeptMask", "Multiples", "PadIf", "Sinusoids", "Reflecting", "TwoWays", "Clipped", "Several", "GhostNorm"]
+REFUSED = ["Wide", "Sizes", "Levels", "Doubling"]  # TensorRT-RTX 1.7 builds no engine of these
 
 
 def spec_of(name):
@@ -68,3 +69,22 @@ def test_what_short_inputs_are_padded_by_is_arithmetic(name):
     shape, dims = CASES[name]
     text = td.port(f"{sized_modules.__file__}:{name}", {"x": shape}, dims=dims)
     assert "td.size_max(" in text and "td.cond(" not in text
+
+
+def test_one_way_that_gives_what_the_others_do_serves_for_all():
+    shape, dims = CASES["KeptMask"]
+    ported = trtdsl.porting.ported(f"{sized_modules.__file__}:KeptMask", {"x": shape}, dims=dims)
+    assert "td.cond(" not in ported.text and "w.mask" not in ported.text
+    assert any("gives the same there: checked at N = 2, H = 6, W = 6" in note for note in ported.notes), ported.notes
+
+
+def test_one_way_that_gives_something_else_does_not_serve():
+    class Other(sized_modules.KeptMask):
+        def __init__(self):
+            super().__init__()
+            self.mask *= 1.001
+
+    module, x = Other().eval(), torch.rand(2, 6, 6, 6)
+    spec = td.from_module(module, {"x": "N,6,H,W"}, dims={"N": (1, 2, 3), "H": (5, 7, 9), "W": (5, 6, 7)})
+    with torch.no_grad():
+        torch.testing.assert_close(Interpreter(spec.define())({"x": x})["output"], module(x))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from trtdsl.core.errors import UnsupportedError
 from trtdsl.porting.calls import Branch, Op, SizeOf, SizeOp, Value, Weight, leaves, rebuilt
 from trtdsl.porting.given import checked_inputs
 from trtdsl.porting.origin import Origin
@@ -271,6 +272,13 @@ class Network:
         return (true_fn if pred else false_fn)(*operands)
 
 
+def _with_branches(trace):
+    """The trace; not one way alone of a module that goes several, which must be shown to serve for the others."""
+    if trace.elsewhere:
+        raise UnsupportedError("one way of several")
+    return trace
+
+
 def stages(module, inputs, dims=None, ranges=None, traced=None):
     """What the module gives, and after it what each stage gives, by name: lists of tensors.
 
@@ -280,7 +288,7 @@ def stages(module, inputs, dims=None, ranges=None, traced=None):
     module = module.eval()
     traced = traced or module
     given = checked_inputs(traced, dims or {name: text_of(tensor) for name, tensor in inputs.items()}, ranges or {})
-    trace = traced_at_all_sizes(traced, given)
+    trace = traced_at_all_sizes(traced, given, _with_branches)
     state = {**dict(module.state_dict()), **dict(module.named_buffers()), **trace.constants}
     state = {name: tensor.clone() for name, tensor in state.items()}
     feeds = {name: tensor.clone() for name, tensor in inputs.items()}

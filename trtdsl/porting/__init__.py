@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..definition.input import Input
     from ..definition.spec.spec import NetworkSpec
     from ..sizes.profile import Range
+    from .tracing.trace import Trace
     from .verdict import Verdict
 
 
@@ -44,7 +45,9 @@ class Ported:
     @property
     def weights(self) -> dict[str, torch.Tensor]:
         """The network's weights, as the module has them."""
-        return {**self.module.state_dict(), **self.constants}
+        from ..definition.spec.reference import state_of
+
+        return {**state_of(self.module), **self.constants}
 
     def remarks(self, file: Path | None, weights: Path | None) -> list[str]:
         """Remarks for the caller, and the next step."""
@@ -200,11 +203,15 @@ def ported(
                     f"the sample of input {key!r} is a function, which a text cannot hold: give (low, high), and write "
                     "sample=FUNCTION into the file that is written, or use td.from_module"
                 )
-        trace = traced_at_all_sizes(module, given, tell)
-        trace.constants.update(found.drawn(module, trace.weights.values()))
-        trace.name_outputs(outputs)
-        written = File(found, trace, given, name, file, weights)
-        text, judged = finished(written.text(), written, module, checked=check, tell=tell)
-        trace.remarks += written.unrolled()
-        conditions = [f"{each.text} ({each.place})" for each in trace.requirements]
-        return Ported(text, written.name, written.missing, module, trace.remarks, conditions, judged, trace.constants)
+
+        def made(trace: Trace) -> Ported:
+            trace.constants.update(found.drawn(module, trace.weights.values()))
+            trace.name_outputs(outputs)
+            written = File(found, trace, given, name, file, weights)
+            text, judged = finished(written.text(), written, module, checked=check, tell=tell)
+            trace.remarks += written.unrolled()
+            conditions = [f"{each.text} ({each.place})" for each in trace.requirements]
+            more = trace.remarks, conditions, judged, trace.constants
+            return Ported(text, written.name, written.missing, module, *more)
+
+        return traced_at_all_sizes(module, given, made, tell)

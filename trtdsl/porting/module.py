@@ -9,14 +9,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..core.dtypes import dtype_name
-from ..core.errors import TrtdslError, UnsupportedError, UsageError
+from ..core.errors import UnsupportedError, UsageError
 from ..core.lazy import torch
 from ..definition.input import Input
+from ..definition.spec.reference import state_of
 from .calls import leaves, rebuilt
-from .given import checked_inputs, parsed
+from .given import Given, checked_inputs, parsed
 from .origin import Origin
 from .tracing.agree import traced_at_all_sizes
-from .tracing.trace import check_traceable, copied
+from .tracing.trace import Trace, check_traceable, copied
 from .writing.comments import noted
 from .writing.write import File
 
@@ -37,7 +38,10 @@ def spec_of(
     module = copied(module).eval()
     module.register_forward_hook(_numbers_as_tensors)
     given = checked_inputs(module, _specs(module, inputs), dims)
-    trace = traced_at_all_sizes(module, given)
+    return traced_at_all_sizes(module, given, lambda trace: _spec_of(trace, module, given, name))
+
+
+def _spec_of(trace: Trace, module: torch.nn.Module, given: Given, name: str | None) -> NetworkSpec:
     written = File(Origin.of(module), trace, given, name, None, None)
     if written.missing:
         raise UnsupportedError(
@@ -50,27 +54,29 @@ def spec_of(
     if drawn:
         inputs = {key: replace(each, sample=drawn.get(key, each.sample)) for key, each in spec.inputs.items()}
         spec = replace(spec, inputs=inputs)
-    spec = replace(spec, weights={**module.state_dict(), **trace.constants}) if written.main.scoped else spec
-    if trace.refusal is not None:
-        defined(spec, trace.refusal)
+    spec = replace(spec, weights={**state_of(module), **trace.constants}) if written.main.scoped else spec
+    if trace.several:
+        defined(spec, trace)
     return spec
 
 
-def defined(spec: NetworkSpec, refusal: UnsupportedError | None) -> Network:
+def defined(spec: NetworkSpec, trace: Trace) -> Network:
     """The network that is written in the file.
 
-    One with branches (``refusal`` says why it has them) is built once, since TensorRT does not build every branch;
-    ``refusal`` is raised where that fails.
+    Raises TrtdslError where it is one of several ways that forward goes and does not give what the others do, or where
+    TensorRT builds no engine of its branches.
     """
-    if refusal is None:
-        return spec.define()
-    from ..engine.compiling.compiler import compile_engine
+    network = spec.define()
+    if trace.elsewhere:
+        from ..checking.check import check
 
-    try:
-        compile_engine(spec.define())
+        check(spec, network=network, sizes=trace.elsewhere).raise_for_mismatch()
+    elif trace.branches:
+        from ..engine.compiling.compiler import compile_engine
+
+        compile_engine(network)
         return spec.define()
-    except TrtdslError:
-        raise refusal from None
+    return network
 
 
 def _numbers_as_tensors(module: Any, args: Any, result: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..core import exit_codes
 from ..core.cancel import Progress, untold
 from ..core.errors import ShapeError, TrtdslError
+from ..definition.spec.reference import state_of
 from .module import defined, executed
 from .served_range import served_range
 from .tracing.trace import copied
@@ -53,11 +54,11 @@ def finished(
     tell(phase, 0, 1)
     try:
         spec = executed(text, written.name, {"__file__": str(written.folder / "port.py")}, shapes.note)
-        weights = {**module.state_dict(), **written.trace.constants} if written.main.scoped else None
+        weights = {**state_of(module), **written.trace.constants} if written.main.scoped else None
         spec = replace(spec, weights=weights, reference=lambda: copied(module), file=None)
-        network = defined(spec, written.trace.refusal)
+        network = defined(spec, written.trace)
     except TrtdslError as error:
-        if error is written.trace.refusal:
+        if written.trace.several:
             raise
         return text, Verdict(f"it cannot be checked: {error}", False, error.exit_code) if checked else None
     tell(phase, 1, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -66,11 +67,45 @@ def _periods(size: SizeLike) -> dict[str, int]:
 
 
 def identical(difference: SizeLike) -> bool:
-    """Whether a size is proven to be 0 whatever the dimensions are, by its form for each remainder of them."""
+    """Whether a size is proven to be 0 whatever the dimensions are.
+
+    A size of Dims and divisions by numbers is a polynomial for each remainder of its Dims by what they are divided by,
+    and one that is 0 at more places of each Dim than its degree is 0 everywhere. Of another its form is looked at, for
+    each remainder.
+    """
     if isinstance(difference, int):
         return difference == 0
-    found = classes(difference, ranged=False)
+    degrees, periods = _degrees(difference), _periods(difference)
+    if degrees is None:
+        ranges = tuple(sorted((str(atom), atom.bounds()) for atom in difference.atoms()))
+        return _is_zero_in_each_class(difference.terms, ranges)
+    places = {name: (0, periods.get(name, 1) * (degree + 1) - 1) for name, degree in degrees.items()}
+    return is_few(places) and not np.any(evaluated(difference, grid(places)))
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_zero_in_each_class(terms: Any, ranges: Any) -> bool:
+    """Of a size of these terms, whose atoms have these ranges."""
+    found = classes(Size(terms), ranged=False)
     return found is not None and all(isinstance(each, int) and each == 0 for each in found)
+
+
+def _degrees(size: SizeLike) -> dict[str, int] | None:
+    """The degree in each Dim of a size of Dims and divisions by numbers; None for another size."""
+    found: dict[str, int] = {}
+    for monomial, _ in size.terms if isinstance(size, Size) else ():
+        here: dict[str, int] = {}
+        for atom in monomial:
+            degrees = {atom.name: 1} if isinstance(atom, Dim) else None
+            if isinstance(atom, FloorDivision) and isinstance(atom.right, int):
+                degrees = _degrees(atom.left)
+            if degrees is None:
+                return None
+            for name, degree in degrees.items():
+                here[name] = here.get(name, 0) + degree
+        for name, degree in here.items():
+            found[name] = max(found.get(name, 0), degree)
+    return found
 
 
 def extent(size: SizeLike) -> tuple[int, int]:

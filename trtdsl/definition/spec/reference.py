@@ -58,17 +58,25 @@ def fill(module: torch.nn.Module, weights: Weights, constants: Sequence[str]) ->
 def filled(state: dict[str, torch.Tensor], weights: Weights, besides: Collection[str] = ()) -> dict[str, torch.Tensor]:
     """The module's state_dict with these weights; its metadata tells the module that they are of its own version.
 
-    A counter of training steps is the file's where it fits the module's: neither needs to have the other's.
+    A counter of training steps is the file's where it fits the module's: neither needs to have the other's. What is no
+    tensor is the module's own.
     """
     counters = {name: tensor for name, tensor in state.items() if name.endswith(IGNORED)}
+    others = {name: held for name, held in state.items() if not isinstance(held, torch.Tensor)}
     state.clear()
-    state.update(counters)
+    state.update({**counters, **others})
     for name, shape in weights.shapes.items():
         if name in besides:
             continue
         if not name.endswith(IGNORED) or (name in counters and tuple(counters[name].shape) == shape):
             state[name] = weights.get(name)
     return state
+
+
+def state_of(module: torch.nn.Module, *, keep_vars: bool = False) -> dict[str, torch.Tensor]:
+    """The tensors of a module's state_dict, which may have others, of get_extra_state."""
+    held = module.state_dict(keep_vars=keep_vars)
+    return {name: tensor for name, tensor in held.items() if isinstance(tensor, torch.Tensor)}
 
 
 def held_twice(module: torch.nn.Module) -> bool:

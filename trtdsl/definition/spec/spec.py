@@ -37,7 +37,7 @@ from ..tuning.precisions import Precisions, open_precision
 from ..weights.files import weights_files
 from ..weights.scope import Scope
 from ..weights.source import Source, Weights
-from .reference import check_forward, check_reference, evaluating, fill, outside_state
+from .reference import check_forward, check_reference, evaluating, fill, outside_state, state_of
 
 
 @dataclass(frozen=True)
@@ -245,7 +245,7 @@ class NetworkSpec:
             return None
         if "expected" not in self._state:
             with self._reference() as module:
-                state = module.state_dict(keep_vars=True)
+                state = state_of(module, keep_vars=True)
             firsts: dict[int, str] = {}
             self._state["first"] = {name: firsts.setdefault(id(tensor), name) for name, tensor in state.items()}
             self._state["expected"] = {

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from ...core.errors import DefinitionError
-from ...definition.operation import operation
+from ...definition.operation import PAIRS, operation
 from ...definition.tensor import Tensor
 from ..lowerings import way
 
@@ -38,7 +38,8 @@ def einsum(equation: Any, *operands: Any, lowering: str = "auto") -> Tensor:
 
     ``lowering="matmul"``, the default, emits for each pair of operands one IMatrixMultiplyLayer, or IElementWiseLayer
     PROD and IReduceLayer SUM, with an IShuffleLayer where the layout asks for it; :func:`trtdsl.explain_einsum` prints
-    the plan. Sums in another order than torch's have NaN elsewhere where an operand is infinite.
+    the plan. Complex operands are multiplied part by part: four such sums for two of them. Sums in another order than
+    torch's have NaN elsewhere where an operand is infinite.
 
     Raises DefinitionError for a malformed equation, ShapeError naming the label for sizes that disagree.
 
@@ -51,6 +52,9 @@ def einsum(equation: Any, *operands: Any, lowering: str = "auto") -> Tensor:
         return contract_sublists((equation, *operands), lowering)
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
+    of_pairs = next((PAIRS[type(each)] for each in operands if type(each) in PAIRS), None)
+    if of_pairs is not None:
+        return of_pairs("einsum", (equation, *operands), {"lowering": lowering})
     return contract(equation, operands, lowering)
 
 

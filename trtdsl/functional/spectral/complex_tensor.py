@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,11 +11,13 @@ from ...core.html import folded
 from ...definition.operation import PAIRS
 from ...sizes.shape import Shape, shape_text
 from ..common import DefinitionError, L, Network, ShapeError, Tensor, UnsupportedError, operation, torch
+from ..einsum import einsum
 from ..family import family
 from ..indexing.index import getitem
 from ..pointwise.arithmetic import add, atan2, div, hypot, mul, sub
 from ..pointwise.elementary import cos, exp, neg, sin
 from ..products.matmul import matmul
+from ..products.products import bmm, inner, kron, mm, mv, outer, tensordot
 from ..shaping.join import stack, unbind
 
 # Methods that move elements, or add them up: they are done to both parts.
@@ -26,6 +29,8 @@ OF_BOTH_PARTS = {
 OPERATORS = {name: name for name in ("add", "sub", "mul", "matmul", "pow")} | dict.fromkeys(
     ("div", "true_divide"), "truediv"
 )
+
+PRODUCTS = {"bmm": bmm, "mm": mm, "mv": mv, "outer": outer, "inner": inner, "kron": kron, "tensordot": tensordot}
 
 
 class ComplexTensor:
@@ -104,18 +109,10 @@ class ComplexTensor:
         return ComplexTensor(sub(self.real, b.real), sub(self.imag, b.imag))
 
     def __mul__(self, other: Any) -> ComplexTensor:
-        if _is_real(other):
-            return self._both(lambda part: mul(part, other))
-        return self._product(_as_complex(other, self.network), mul)
+        return _by_parts(mul, (self, other))
 
     def __matmul__(self, other: Any) -> ComplexTensor:
-        if _is_real(other):
-            return self._both(lambda part: matmul(part, other))
-        return self._product(_as_complex(other, self.network), matmul)
-
-    def _product(self, b: ComplexTensor, times: Callable[[Any, Any], Tensor]) -> ComplexTensor:
-        real = sub(times(self.real, b.real), times(self.imag, b.imag))
-        return ComplexTensor(real, add(times(self.real, b.imag), times(self.imag, b.real)))
+        return _by_parts(matmul, (self, other))
 
     def __truediv__(self, other: Any) -> ComplexTensor:
         if _is_real(other):
@@ -181,9 +178,29 @@ def _of_pairs(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         if isinstance(a, ComplexTensor):
             return getattr(a, f"__{OPERATORS[name]}__")(b)
         return getattr(b, f"__r{OPERATORS[name]}__")(a)
+    if name == "einsum" and isinstance(args[0], str):
+        return _by_parts(lambda *parts: einsum(args[0], *parts, **kwargs), args[1:])
+    if name in PRODUCTS and len(args) > 1:
+        return _by_parts(lambda a, b: PRODUCTS[name](a, b, *args[2:], **kwargs), args[:2])
     if name in OF_BOTH_PARTS or name in ("abs", "exp", "neg"):
         return getattr(args[0], name)(*args[1:], **kwargs)
     return NotImplemented
+
+
+def _by_parts(product: Callable[..., Tensor], operands: Sequence[Any]) -> ComplexTensor:
+    """What is linear in each of the operands, as a sum of it of their parts, each with its power of i."""
+    network = next(each.network for each in operands if isinstance(each, ComplexTensor))
+    parts = [(each,) if _is_real(each) else _parts(_as_complex(each, network)) for each in operands]
+    sums: list[list[Any]] = [[None, None], [None, None]]  # added and subtracted, of the real and the imaginary part
+    for taken in itertools.product(*(range(len(pair)) for pair in parts)):
+        power = sum(taken) % 4
+        term, kept = product(*(pair[i] for pair, i in zip(parts, taken))), sums[power % 2]
+        kept[power // 2] = term if kept[power // 2] is None else add(kept[power // 2], term)
+    return ComplexTensor(*(plus if minus is None else sub(plus, minus) for plus, minus in sums))
+
+
+def _parts(value: ComplexTensor) -> tuple[Tensor, Tensor]:
+    return value.real, value.imag
 
 
 PAIRS.update(dict.fromkeys((ComplexTensor, builtins.complex), _of_pairs))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...definition.spec.reference import state_of
 from ..calls import (
     Branch,
     Call,
@@ -67,7 +68,7 @@ class Builder:
                 self.uses.update(self.deep[statement])
         self.repeated = Counter(call.room for call in _calls(trace.root))
         self.shared = _shared_helpers(trace.root)
-        self.counts = numbered_parts([*trace.root.module.state_dict(), *trace.weights])
+        self.counts = numbered_parts([*state_of(trace.root.module), *trace.weights])
 
     def instance(self, call: Call, above: list[Instance]) -> Instance:
         """The call with its statements; the statements of small modules replace the calls of these."""

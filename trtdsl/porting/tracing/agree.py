@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from ...core.cancel import Progress, untold
 from ...core.errors import TrtdslError, UnsupportedError
-from ...core.lazy import torch
+from ...core.lazy import np, torch
 from ...sizes.proof import Env
 from ..given import Given
 from .alike import Lines, trace
@@ -17,17 +17,21 @@ from .guards import SCANS, Scans
 from .prove_guards import Asked, Asking, ElsewhereAt, LoopOver, clamped, kept, proven, refused
 from .trace import Trace, sample_of
 
-MOST_WAYS = 12  # programs that are written as one with branches
+Made = TypeVar("Made")
+MOST_WAYS = 12  # programs that are written as one
 TRACING = "tracing forward"
 FURTHER_CALLS, MOST_FURTHER = 2_000, 24
 """The calls that traces at further sizes have together, and the most of these sizes: what no record of a size says,
 since Python indexes a list without asking the number, is seen by trying."""
 
 
-def traced_at_all_sizes(module: torch.nn.Module, given: Given, tell: Progress = untold) -> Trace:
-    """The trace at the sizes to tune for, where those at the ends of all ranges agree with it.
+def traced_at_all_sizes(
+    module: torch.nn.Module, given: Given, made: Callable[[Trace], Made], tell: Progress = untold
+) -> Made:
+    """What is ``made`` of the trace at the sizes to tune for, where those at the ends of all ranges agree with it.
 
-    ``tell`` hears of each further size.
+    Where the module goes several ways, ``made`` gets what may serve for all of them, and raises a TrtdslError for what
+    does not: first the trace of the usual way, then one with branches. ``tell`` hears of each further size.
 
     Raises UnsupportedError with the author's line where the module takes another path at some size, or where a size
     becomes a number on its way.
@@ -38,13 +42,14 @@ def traced_at_all_sizes(module: torch.nn.Module, given: Given, tell: Progress = 
         token = SCANS.set(scans)
         try:
             found = _attempted(module, given, tell)
-            if found.refusal is not None:
-                _say_why(found.refusal, unlike)
-            return found
+            break
         except LoopOver:
             continue
         except UnsupportedError as error:
             unlike |= scans.unlike
+            with suppress(TrtdslError):
+                if isinstance(error.__cause__, ElsewhereAt):
+                    return _of_several(error, module, given, made, tell)
             refusals.append(error)
             if scans.forms or scans.refused or len(refusals) > 1:
                 chosen = error if scans.forms or scans.refused else refusals[0]
@@ -52,7 +57,18 @@ def traced_at_all_sizes(module: torch.nn.Module, given: Given, tell: Progress = 
                 raise chosen from chosen.__cause__
         finally:
             SCANS.reset(token)
-    raise refusals[0]  # of the first trace
+    else:
+        raise refusals[0]  # of the first trace
+    return made(found)
+
+
+def _of_several(
+    refusal: UnsupportedError, module: torch.nn.Module, given: Given, made: Callable[[Trace], Made], tell: Progress
+) -> Made:
+    """What is ``made`` of one way that serves for all, or of a program with branches; TrtdslError for neither."""
+    with suppress(TrtdslError):
+        return made(_traced_at(given.points(), module, given, tell, MOST_WAYS, usual=refusal))
+    return made(_traced_at(given.points(), module, given, tell, MOST_WAYS))
 
 
 def _say_why(refusal: UnsupportedError, unlike: Mapping[Any, str]) -> None:
@@ -78,11 +94,6 @@ def _attempted(module: torch.nn.Module, given: Given, tell: Progress) -> Trace:
     if points[0].values() and min(points[0].values()) == 1:  # forward leaves out what it does for more than one
         with suppress(TrtdslError):
             return _traced_at(sorted(points, key=lambda env: -sum(env.values())), module, given, tell)
-    if isinstance(cause, ElsewhereAt):
-        with suppress(TrtdslError):
-            found = _traced_at(points, module, given, tell, most=MOST_WAYS)
-            found.refusal = refusal
-            return found
     raise refusal
 
 
@@ -90,8 +101,18 @@ class NoLoop(Exception):
     """The cause of a refusal: forward has no loop that is a scan."""
 
 
-def _traced_at(points: list[Env], module: torch.nn.Module, given: Given, tell: Progress, most: int = 1) -> Trace:
-    """The trace at the first of the points, which is one with branches where the module goes up to ``most`` ways."""
+def _traced_at(
+    points: list[Env],
+    module: torch.nn.Module,
+    given: Given,
+    tell: Progress,
+    most: int = 1,
+    usual: UnsupportedError | None = None,
+) -> Trace:
+    """The trace at the first of the points, which is one with branches where the module goes up to ``most`` ways.
+
+    With ``usual``, the error that says where it goes another way, it is the trace of the way that most sizes go.
+    """
     first, *others = points
     tell(TRACING, 0, 1)
     result = _traced(module, given, first)
@@ -139,8 +160,13 @@ def _traced_at(points: list[Env], module: torch.nn.Module, given: Given, tell: P
     result.requirements, remarks, ways, columns = found
     result.remarks += remarks
     ways = ways or [Way(result, {}, True)]
+    main = max(ways, key=lambda way: way.where.sum()) if usual is not None and len(ways) > 1 else ways[0]
+    if main is not ways[0]:
+        place = int(main.where.argmax())
+        there = {**first, **{name: int(column[place]) for name, column in columns.items()}}
+        return _traced_at([there, *points], module, given, tell, most, usual)
     further = given.further(min(max(FURTHER_CALLS // max(len(mine.ops), 1), 1), MOST_FURTHER))
-    ends = [] if len(ways) == 1 else _ends(ways, columns, first)
+    ends = [] if len(ways) == 1 else _some_of(ways, columns, first)
     rest = [*others, *ends, *given.between(), *(env for env in further if env not in points)]
     for number, env in enumerate(rest, start=1):
         tell(f"{TRACING} ({_text(env)})", number, len(rest) + 1)
@@ -153,18 +179,29 @@ def _traced_at(points: list[Env], module: torch.nn.Module, given: Given, tell: P
         if same(other, env, ways, columns) is None:
             _check_steady(module, given, first, Lines(_traced(module, given, first)))
             lines[result][0].compare(Lines(other), _text(first), _text(env))
-    if len(ways) > 1:
+    if usual is not None:
+        _serve_all(result, ways, columns, given, usual)
+    elif len(ways) > 1:
         _unite(ways, columns, given, {trace: own for trace, (own, _) in lines.items()})
     tell(TRACING, 1, 1)
     return result
 
 
-def _ends(ways: list[Way], columns: Mapping[str, Any], usual: Env) -> list[Env]:
-    """The first and the last sizes at which the module goes each way."""
-    places = [
-        place for way in ways for place in (int(way.where.argmax()), len(way.where) - 1 - int(way.where[::-1].argmax()))
-    ]
+def _some_of(ways: list[Way], columns: Mapping[str, Any], usual: Env) -> list[Env]:
+    """The first, the middle and the last sizes at which the module goes each way."""
+    served = [np.flatnonzero(way.where) for way in ways]
+    places = dict.fromkeys(int(there[place]) for there in served for place in (0, len(there) // 2, -1))
     return [{**usual, **{name: int(column[place]) for name, column in columns.items()}} for place in places]
+
+
+def _serve_all(trace: Trace, ways: list[Way], columns: dict[str, Any], given: Given, refusal: UnsupportedError) -> None:
+    """Notes at which sizes the trace of the first way serves in the place of another."""
+    trace.elsewhere = _some_of(ways[1:], columns, {name: dim.opt or 1 for name, dim in given.dims.items()})
+    sizes = "; ".join(map(_text, trace.elsewhere))
+    trace.remarks.append(
+        f"{refusal.location}: forward takes another path at some sizes, and what is written is the usual one, which "
+        f"gives the same there: checked at {sizes}"
+    )
 
 
 def _unite(ways: list[Way], columns: dict[str, Any], given: Given, lines: Mapping[Trace, Lines]) -> None:
@@ -181,6 +218,7 @@ def _unite(ways: list[Way], columns: dict[str, Any], given: Given, lines: Mappin
     else:
         broken = [each for each in first.asked.values() if not each.everywhere]
         raise refused([broken], first.where, columns, given)
+    first.trace.branches = True
     for way in ways[1:]:
         first.trace.remarks += [each for each in way.trace.remarks if each not in first.trace.remarks]
 

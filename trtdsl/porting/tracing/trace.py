@@ -66,14 +66,21 @@ class Trace:
     """What it asked of sizes."""
     requirements: list[Any] = field(default_factory=list)
     """What the file requires of its dimensions, so that the module would have done the same at all sizes."""
-    refusal: UnsupportedError | None = None
-    """Why it is no program without branches; it stands where that with branches cannot be defined."""
+    branches: bool = False
+    """Whether it has branches, which TensorRT does not always build."""
+    elsewhere: Sequence[Mapping[str, int]] = ()
+    """Sizes at which forward takes another path, which must be shown to give the same."""
     left_out: list[str] = field(default_factory=list)
     """What forward gives that is no output, by the paths under which a check knows it."""
     shortcuts: list[Shortcut] = field(default_factory=list)
     """What it asked of masks' values."""
     besides: list[Trace] = field(default_factory=list)
     """The traces that take shortcuts by values, which are the same program."""
+
+    @property
+    def several(self) -> bool:
+        """Whether forward goes several ways."""
+        return self.branches or bool(self.elsewhere)
 
     def name_outputs(self, names: Sequence[str]) -> None:
         """Calls the results so, in order. Raises UsageError where these are not their names."""

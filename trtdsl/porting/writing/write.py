@@ -15,6 +15,7 @@ from ...core.dtypes import as_dtype, dtype_name
 from ...core.errors import Location, UsageError
 from ...core.files.names import check_characters
 from ...definition.input import Input
+from ...definition.spec.reference import state_of
 from ..calls import Value
 from ..given import Given
 from ..origin import Origin
@@ -54,7 +55,7 @@ class File:
         program = program_of(trace, {self.name, *self._imported()})
         self.functions, self.main, self.used = program.functions, program.main, program.used
         trace.constants = {path: held for path, held in trace.constants.items() if path in self.used}
-        self.stored = [key for key in self.module.state_dict() if not key.endswith(IGNORED)]
+        self.stored = [key for key in state_of(self.module) if not key.endswith(IGNORED)]
         self.main.scoped = bool(self.stored) or any(True for _ in trace.weights)
         unknown = [
             inner
@@ -80,7 +81,7 @@ class File:
     def text(self) -> str:
         """The whole file."""
         taken = {function.name for function in self.functions} | {self.name}
-        counts = numbered_parts([*self.module.state_dict(), *self.trace.weights])
+        counts = numbered_parts([*state_of(self.module), *self.trace.weights])
         blocks = [self._function(function, Body(function, taken, counts)) for function in self.functions]
         results = self.trace.results
         names = [name for name, item in results.items() if isinstance(item, Value)] if isinstance(results, dict) else []
