@@ -454,3 +454,16 @@ def test_processes_that_a_reference_forks_answer_signals_by_themselves(tmp_path)
     command = [sys.executable, "-m", "trtdsl", "check", "net.py", "--sizes", "quick"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0 and "cancelling" not in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
+def test_a_saved_check_holds_in_another_process(tmp_path):
+    (tmp_path / "net.py").write_text(
+        "import torch, trtdsl as td\n"
+        "class Own(torch.nn.ReLU): pass\n"
+        "@td.network(inputs={'x': td.Input((2, 3))}, reference=Own)\n"
+        "def net(x): return x.relu()\n"
+    )
+    for more in (["--save", "saved"], ["--against", "saved"]):
+        command = [sys.executable, "-m", "trtdsl", "check", "net.py", *more]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100)
+        assert done.returncode == 0, done.stdout + done.stderr

@@ -110,7 +110,10 @@ def load(
         raise UsageError(f"{path} was saved in precision {facts.precision}, not {network.precision}")
     known, here = facts.reference, reference_facts(spec)
     if here is not None and known is not None and (here != known or not Sources(spec).have_read(facts.read)):
-        raise UsageError(f"{path} was saved with another reference, or another state of its files: save it again")
+        raise UsageError(
+            f"{path} was saved with another reference, or another state of its files: save it again; one that reads "
+            "pipes, connections or another program's output is not compared with a saved check"
+        )
     working, cases = working_precision(network), []
     for index, fact in enumerate(facts.draws):
         kinds: dict[str, dict[str, Any]] = {"feeds": {}, "torch": {}, "float64": {}}

@@ -179,12 +179,15 @@ def _writes(flags: int) -> bool:
 
 
 def asker_of(frame: FrameType | None) -> tuple[bool, str | None]:
-    """Whether trtdsl, or Python's search for modules, does something by itself; if not, the author's file that does."""
+    """Whether trtdsl, Python's search for modules, or a library that is being imported does something by itself.
+
+    If not, the author's file that does: an installed package counts by its version.
+    """
     if frame is not None and frame.f_code.co_name == "_fill_cache":  # importlib's
         return True, None
     while frame is not None:
         file = frame.f_code.co_filename
-        if file.startswith(PACKAGE):
+        if file.startswith(PACKAGE) or (frame.f_code.co_name == "<module>" and is_library(file)):
             return True, None
         if not file.startswith("<") and not is_library(file):
             return False, os.path.realpath(file)
