@@ -268,18 +268,6 @@ def test_a_function_draws_the_values_of_an_input():
         td.port("torch.nn:Linear", given, arguments={"in_features": 3, "out_features": 2})
 
 
-def test_a_state_that_is_no_tensor_is_left_to_the_module(tmp_path):
-    class Versioned(torch.nn.Linear):
-        def get_extra_state(self):
-            return {"version": 2}
-
-        def set_extra_state(self, state):
-            assert state == {"version": 2}
-
-    spec = td.from_module(Versioned(3, 2), ["N,3"], dims={"N": (1, 2, 3)})
-    assert td.check(spec).passed
-
-
 def test_a_fourier_layer_with_complex_weights(tmp_path):
     (tmp_path / "fourier.py").write_text(
         "import torch\n"
