@@ -13,7 +13,7 @@ from trtdsl.engine.cpp import literal
 from trtdsl.engine.loading.manifest import manifest_path
 
 from .conftest import ADDRESS, UNITY, compiled, fast_compiler
-from .test_running import write
+from .test_running import GENERATING, GENERATING_FACTS, STATES, STATES_FACTS, write
 
 
 def run(folder, library):
@@ -31,6 +31,19 @@ def test_the_project_runs_its_engine(sanitized, tmp_path):
     (folder / "double.engine").write_bytes(b"")
     done = subprocess.run([folder / "main"], cwd=folder, capture_output=True, text=True)
     assert (done.returncode, "[engine-too-short]" in done.stderr) == (7, True)
+
+
+def test_an_engine_with_states_runs_in_a_session(sanitized, tmp_path):
+    folder = td.export_cpp(write(tmp_path / "a.engine", STATES, **STATES_FACTS), tmp_path / "project")
+    assert run(folder, sanitized) == (0, "y: float32 2 2, 16 bytes\n" * 3)
+    text = (folder / "main.cpp").read_text()
+    assert 'feeds["x"]' in text and 'feeds["cache"]' not in text and "next_cache" not in text
+
+
+def test_a_decoder_generates(sanitized, tmp_path):
+    folder = td.export_cpp(write(tmp_path / "a.engine", GENERATING, **GENERATING_FACTS), tmp_path / "project")
+    assert run(folder, sanitized) == (0, "0 0 0 0 \n")
+    assert "zeros" not in (folder / "main.cpp").read_text()
 
 
 def test_cmake_builds_the_project_as_it_stands(tmp_path):

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ..checking.coverage import nodes_of
 from ..checking.report import CheckReport
 from ..core.dtypes import dtype_name
 from ..core.errors import ManifestDamagedError, TrtdslError
@@ -58,7 +59,7 @@ def make_manifest(
         "outputs": _tensor_entries(network.outputs),
         "profiles": profile_entries(network),
         "requirements": network.requirements(),
-        **({"states": network.states} if network.states else {}),
+        **({"states": network.states, "in_place": _in_place(network)} if network.states else {}),
         **plugin_entry(network),
         "weights": None
         if opened is None
@@ -76,6 +77,12 @@ def make_manifest(
         manifest["program"] = _program(plan, network, device)
         manifest["engine"] = {"sha256": hashlib.sha256(plan.data).hexdigest(), "bytes": len(plan.data)}
     return manifest
+
+
+def _in_place(network: Network) -> list[str]:
+    """The states that TensorRT writes where they lie."""
+    made = {name for node in nodes_of(network) if node.type == "KV_CACHE_UPDATE" for name in node.makes}
+    return [name for name, after in network.states.items() if after in made]
 
 
 def _tensor_entries(tensors: Mapping[str, Tensor]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from ..core.files.writing import Kind, check_writable, make_folder, write_all_at
 from .loading.loader import read_described
 from .loading.manifest import Manifest, manifest_path
 from .loading.signature import TensorInfo
+from .running.generate import objection
 
 PROJECT = Kind("a file of the C++ project", "(?!)")
 LIBRARY = ("CMakeLists.txt", "include/trtdsl/*.hpp", "src/*.?pp", "cmake/*.in", "examples/*.cpp")
@@ -30,13 +31,43 @@ target_link_libraries(main PRIVATE trtdsl::trtdsl_engine)
 """
 
 MAIN = """\
-// Runs {engine} on zeros: replace what inputs() gives, and what main() does with the results.
+// {about}
 #include <trtdsl/engine.hpp>
 
 #include <iostream>
 
 namespace {{
+{helpers}
+void run(std::filesystem::path const& engine_file) {{
+#ifdef TRTDSL_WITH_TENSORRT
+    trtdsl::LoadOptions options;
+    options.runtime_cache = engine_file.string() + ".cache";  // what TensorRT-RTX compiles for this GPU
+    trtdsl::Engine const engine(engine_file, options);  // one for all threads
+{runs}
+    engine.close();
+#else  // compiled without TensorRT: what it is given is judged, and nothing is run
+    auto const file = trtdsl::open_engine(engine_file, {{{product}, {version}}});
+{judged}    std::cout << "not run: compiled without TensorRT\\n";
+#endif
+}}
 
+}}  // namespace
+
+int main(int count, char** values) {{
+    try {{
+        run(count > 1 ? values[1] : {engine_file});
+        return 0;
+    }} catch (trtdsl::Error const& error) {{
+        std::cerr << "error: " << error.what() << " [" << error.code() << "]\\n";
+        return error.exit_code();
+    }} catch (std::exception const& error) {{  // no memory, or outputs that the manifest does not have
+        std::cerr << "error: " << error.what() << "\\n";
+        return 8;
+    }}
+}}
+"""
+
+ARRAYS = """
 using Arrays = std::map<std::string, trtdsl::Array>;
 
 trtdsl::Array zeros(std::string const& dtype, trtdsl::Shape const& shape) {{
@@ -58,42 +89,34 @@ void print(std::string const& name, trtdsl::Array const& array) {{
     std::cout << ", " << array.data.size() << " bytes\\n";
 }}
 
-void run(std::filesystem::path const& engine_file) {{
-#ifdef TRTDSL_WITH_TENSORRT
-    trtdsl::LoadOptions options;
-    options.runtime_cache = engine_file.string() + ".cache";  // what TensorRT-RTX compiles for this GPU
-    trtdsl::Engine const engine(engine_file, options);  // one for all threads
+"""
+
+JUDGED = "    trtdsl::check_feeds(file.manifest->signature, inputs());\n"
+
+RUN = """\
     engine.warm_up();
     Arrays const outputs = engine.run(inputs());
-{outputs}
-    engine.close();
-#else  // compiled without TensorRT: the engine and the inputs are judged, and nothing is run
-    auto const file = trtdsl::open_engine(engine_file, {{{product}, {version}}});
-    trtdsl::check_feeds(file.manifest->signature, inputs());
-    std::cout << "not run: compiled without TensorRT\\n";
-#endif
-}}
+{outputs}"""
 
-}}  // namespace
+SESSION = """\
+    trtdsl::Session session(engine, {{{shapes}}});  // the states begin with zeros and stay on the GPU
+    for (int step = 0; step < 3; ++step) {{
+        Arrays const outputs = session.run(inputs());
+    {outputs}
+    }}"""
 
-int main(int count, char** values) {{
-    try {{
-        run(count > 1 ? values[1] : {engine_file});
-        return 0;
-    }} catch (trtdsl::Error const& error) {{
-        std::cerr << "error: " << error.what() << " [" << error.code() << "]\\n";
-        return error.exit_code();
-    }} catch (std::exception const& error) {{  // no memory, or outputs that the manifest does not have
-        std::cerr << "error: " << error.what() << "\\n";
-        return 8;
-    }}
-}}
-"""
+GENERATOR = """\
+    trtdsl::Generator const generator(engine);  // for all threads
+    trtdsl::Sampling how;
+    how.max_tokens = 4;
+    auto const texts = generator.generate({{0}}, how);  // what follows each prompt
+    for (auto token : texts.at(0)) std::cout << token << " ";
+    std::cout << "\\n";"""
 
 README = """\
 # {engine}
 
-A program in C++ that loads the engine `{engine}` and runs it once. `trtdsl/` is the library that it uses, `main.cpp`
+A program in C++ that loads the engine `{engine}` and runs it. `trtdsl/` is the library that it uses, `main.cpp`
 is yours.
 
 ```sh
@@ -117,6 +140,7 @@ def export_cpp(
 ) -> Path:
     """Writes a CMake project that runs ``engine``: main.cpp, CMakeLists.txt, README.md, the engine, and the library.
 
+    The program runs it on zeros: a decoder by a Generator, from a prompt, and one with other states by a Session.
     The engine and the program are called ``name``, the network's name by default. A project that is there is replaced
     only with ``force``.
 
@@ -147,19 +171,34 @@ def export_cpp(
 
 def main_text(manifest: Manifest, engine: str) -> str:
     """The program. Whatever the manifest says stands in literals and comments where it cannot be code."""
-    signature = manifest.signature
+    signature, states = manifest.signature, manifest.states
     feeds, outputs = [], []
     for name, info in signature.inputs.items():
+        if name in states:
+            continue
         sizes = ", ".join(map(str, signature.profiles[0][name][1]))
         made = f'zeros("{info.dtype}", {{{sizes}}})'
         feeds.append(f'    feeds["{literal(name)}"] = {made};  // {_shape(manifest, info)}')
     for name, info in signature.outputs.items():
-        outputs.append(f'    print("{literal(name)}", outputs.at("{literal(name)}"));  // {_shape(manifest, info)}')
+        if name not in states.values():
+            outputs.append(f'    print("{literal(name)}", outputs.at("{literal(name)}"));  // {_shape(manifest, info)}')
+    about = f"Runs {literal(engine)} on zeros: replace what inputs() gives, and what run() does with the results."
+    helpers, judged = ARRAYS.format(feeds="\n".join(feeds)), ""
+    if objection(signature.inputs, signature.outputs, states) is None:
+        about = f"Generates tokens by {literal(engine)}: replace the prompt, and say how they are chosen."
+        helpers, runs = "", GENERATOR
+    elif states:
+        opts = {name: signature.profiles[0][name][1] for name in states if -1 in signature.inputs[name].shape}
+        shapes = [f'{{"{literal(name)}", {{{", ".join(map(str, sizes))}}}}}' for name, sizes in opts.items()]
+        runs = SESSION.format(shapes=", ".join(shapes), outputs="\n    ".join(outputs))
+    else:
+        runs, judged = RUN.format(outputs="\n".join(outputs)), JUDGED
     return MAIN.format(
-        engine=literal(engine),
+        about=about,
         engine_file=f'"{literal(engine)}"',
-        feeds="\n".join(feeds),
-        outputs="\n".join(outputs),
+        helpers=helpers,
+        runs=runs,
+        judged=judged,
         product=f'"{manifest.backend.name}"',
         version=f'"{manifest.backend.version}"',
     )

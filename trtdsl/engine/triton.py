@@ -93,6 +93,11 @@ def triton_config(manifest: Manifest, name: str, *, instances: int = 1, queue_de
     """The text of config.pbtxt for an engine: a ModelConfig message in protobuf's text format."""
     signature = manifest.signature
     states = manifest.states
+    for state in manifest.in_place:
+        raise EngineError(
+            f"TensorRT writes the state {state!r} in place, at one address for input and output, and Triton's backend "
+            "binds the two on its own: serve it by td.Generator or Engine.session, from Triton's Python backend"
+        )
     batch = min(_batch(manifest), 1 if states else MOST)
     lines = [f"name: {_quoted(name)}", 'platform: "tensorrt_plan"', f"max_batch_size: {batch}"]
     for field, tensors in (("input", signature.inputs), ("output", signature.outputs)):

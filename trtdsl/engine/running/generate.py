@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -132,7 +133,9 @@ class Generator:
         seed: int,
     ) -> Iterator[list[int | None]]:
         count, longest = len(texts), max(map(len, texts))
-        generator, alive = torch.Generator().manual_seed(seed), [True] * count
+        # As they are, neighbouring small seeds begin alike.
+        mixed = int.from_bytes(hashlib.sha256(str(seed).encode()).digest()[:4], "little")
+        generator, alive = torch.Generator().manual_seed(mixed), [True] * count
         run, width = self._model.session(count), min(longest, self._model.longest)
         logits = torch.empty(0)
         for start in range(0, longest, width):
@@ -174,16 +177,22 @@ class _Model:
     """Steps of so many sequences, from empty caches on."""
 
 
-def _check(name: str, inputs: Collection[str], outputs: Collection[str], states: Mapping[str, str]) -> None:
-    """UsageError for what does not generate."""
+def objection(inputs: Collection[str], outputs: Collection[str], states: Mapping[str, str]) -> str | None:
+    """Why what has these does not generate; None where it does."""
     lacking = [
         *(each for each in OWN if each not in inputs),
         *(["logits"] if "logits" not in outputs else []),
         *([] if states else ["a td.State"]),
     ]
     others = [each for each in inputs if each not in OWN and each not in states]
-    if lacking or others:
-        what = f"it lacks {', '.join(lacking)}" if lacking else f"it has an input {others[0]} that is no td.State"
+    if lacking:
+        return f"it lacks {', '.join(lacking)}"
+    return f"it has an input {others[0]} that is no td.State" if others else None
+
+
+def _check(name: str, inputs: Collection[str], outputs: Collection[str], states: Mapping[str, str]) -> None:
+    """UsageError for what does not generate."""
+    if what := objection(inputs, outputs, states):
         raise UsageError(f"the network {name!r} generates nothing: {what}. See networks/llama.py")
 
 
