@@ -1,8 +1,10 @@
 """What the author's modules do while they are made; his errors and files are covered in tests/definition."""
 
+import pytest
 import torch
 
-from trtdsl.core.author import without_values
+from trtdsl.core.author import authors_code, without_values
+from trtdsl.core.errors import DefinitionError
 
 
 def test_parameters_are_not_filled_and_all_else_is():
@@ -27,3 +29,13 @@ def test_modules_are_not_filled_by_what_a_library_puts_into_torch_nn_init(monkey
     with without_values():
         parameter = torch.nn.init.normal_(torch.nn.Parameter(torch.full((4,), 7.0)))
     assert torch.equal(parameter.detach(), torch.full((4,), 7.0))
+
+
+def test_an_import_that_a_library_reports_late_has_its_first_cause():
+    """As transformers raises ModuleNotFoundError for whatever one of its modules raises."""
+    late = ModuleNotFoundError("Could not import module 'Model'.")
+    late.__cause__ = RuntimeError("the driver is missing")
+    with pytest.raises(DefinitionError) as caught, authors_code(doing="the reference cannot be made: "):
+        raise late
+    said = "the reference cannot be made: ModuleNotFoundError: Could not import module 'Model'."
+    assert caught.value.message == f"{said} (because of RuntimeError: the driver is missing)"

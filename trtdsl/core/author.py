@@ -127,8 +127,18 @@ def authors_code(
         location = Location(str(error.filename), error.lineno or 0) if located else _last_place(error) or place
         raise DefinitionError(f"SyntaxError: {error.msg}", location=location) from error
     except BaseException as error:
-        text = told(error)
-        raise DefinitionError(f"{doing}{text}{_advice(text)}", location=_last_place(error) or place) from error
+        text, first = told(error), _first_cause(error) if isinstance(error, ImportError) else error
+        because = "" if first is error else f" (because of {told(first)})"
+        raise DefinitionError(
+            f"{doing}{text}{because}{_advice(told(first))}", location=_last_place(error) or place
+        ) from error
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """What a library raised first, where it raises another for it."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 def _advice(text: str) -> str:
