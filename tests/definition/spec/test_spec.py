@@ -300,3 +300,16 @@ def test_a_spec_is_one_line():
 def test_a_name_is_text(name):
     with pytest.raises(td.UsageError, match="the network's name must be text, not"):
         td.network(inputs={"x": td.Input((2,))}, name=name)(lambda x: x)
+
+
+def test_a_reference_whose_package_is_broken_is_needed_by_a_check_alone():
+    def reference():
+        raise ImportError("no such library")
+
+    @td.network(inputs={"x": td.Input((2, 3))}, weights={"w": torch.ones(3)}, reference=reference)
+    def scaled(x, w):
+        return x * w.w
+
+    assert scaled.define().outputs["output"].shape == (2, 3)
+    with pytest.raises(td.DefinitionError, match="the reference cannot be made: ImportError: no such library"):
+        td.check(scaled)

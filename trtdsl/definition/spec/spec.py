@@ -102,7 +102,8 @@ class NetworkSpec:
         :func:`trtdsl.find_precision` found it; inputs and outputs keep their dtypes.
         ``weights`` (a safetensors path or a mapping) replaces the spec's own. ``dims`` gives dimensions another range
         ``(min, opt, max)`` or one fixed size, ``profiles`` replaces the spec's own. Weights are compared with the
-        reference's state_dict before the function runs, and all of them must be used by it. ``exact`` keeps beside each
+        reference's state_dict before the function runs, unless a package of the reference cannot be imported, and all
+        of them must be used by it. ``exact`` keeps beside each
         constant what it would be without rounding, as a check needs it: without, a check allows for its rounding. Ranks
         that are evaluated together share one record of that.
 
@@ -135,7 +136,7 @@ class NetworkSpec:
             network.fixed = {name: size for name, size in replaced.items() if isinstance(size, int)}
             opened = self.open_weights(weights)
             if opened is not None:
-                opened.check(self.expected_weights(), self.constants, allow_nonfinite=allow_nonfinite)
+                opened.check(self._known_weights(), self.constants, allow_nonfinite=allow_nonfinite)
                 network.unsearched = None if allow_nonfinite else opened
                 if self.buffers:
                     with unrounded:
@@ -252,6 +253,15 @@ class NetworkSpec:
                 name: (tuple(tensor.shape), dtype_name(tensor.dtype)) for name, tensor in state.items()
             }
         return self._state["expected"]
+
+    def _known_weights(self) -> dict[str, tuple[tuple[int, ...], str]] | None:
+        """The reference's weights; None where a package that it needs cannot be imported, which a check says."""
+        try:
+            return self.expected_weights()
+        except DefinitionError as error:
+            if not isinstance(error.__cause__, ImportError):
+                raise
+            return None
 
     def first_names(self) -> Mapping[str, str]:
         """For every weight of the reference the first name of that tensor, which it may share with others."""
