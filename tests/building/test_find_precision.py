@@ -123,6 +123,14 @@ def test_a_folder_is_read_and_the_manifest_and_the_check_say_what_was_measured(t
     entry = json.loads((tmp_path / "net.engine.json").read_text())["precisions"]
     assert entry["file"] == "net.precision.json" and entry["data"] == "data" and entry["sqnr"]["y"] >= 50
     assert "precision of each call by net.precision.json" in run("inspect", "net.engine").stdout
+    measured = (tmp_path / "net.precision.json").read_text()
+    (tmp_path / "net.precision.json").write_text(measured.replace('"float16"', '"bfloat16"'))
+    run("build", "net.py", "--precision", "net.precision.json", "-o", "net.engine", "--no-check")
+    assert "sqnr" not in json.loads((tmp_path / "net.engine.json").read_text())["precisions"], "of other dtypes"
+    (tmp_path / "net.precision.json").write_text(measured)
+    (tmp_path / "net.py").write_text(NETWORK.replace("manual_seed(0)", "manual_seed(1)"))
+    run("build", "net.py", "--precision", "net.precision.json", "-o", "net.engine", "--no-check")
+    assert "sqnr" not in json.loads((tmp_path / "net.engine.json").read_text())["precisions"], "of other weights"
     drawn = run("precision", "net.py", "-o", "net.precision.json")
     assert "not representative" in drawn.stdout
 

@@ -33,6 +33,7 @@ from ..definition.weights.source import Source
 from ..engine.compiling.compiler import Progress, compile_engine
 from ..engine.program import program_of_plan
 from ..interpreter.feeds import make_feeds
+from ..interpreter.fingerprint import fingerprint
 from ..programs.devices import DEFAULT, find_device, floor_of
 from ..programs.program import Program
 from ..sizes.profile import Range
@@ -204,6 +205,7 @@ def find_precision(
         notes.append(f"no time to measure {search.unmeasured} of {len(search.groups)} groups of calls alone")
     all_decibels = {"fp32": recording.own, name: rough, "found": quality}
     measured = {
+        "network": fingerprint(network.definition, network.backend),
         "data": label,
         "samples": len(feeds),
         "budget": least if metric is not None else {key: each.decibels for key, each in limits.items()},

@@ -27,6 +27,7 @@ from ..engine.compiling.compiler import Plan, input_shapes
 from ..engine.compiling.config import BuildConfig
 from ..engine.loading.manifest import MANIFEST_SCHEMA, manifest_of
 from ..engine.program import program_of_plan, texts_of_plan
+from ..interpreter.fingerprint import fingerprint
 from ..programs.devices import floor_of
 from ..programs.handed import handed_sizes
 
@@ -113,9 +114,18 @@ def setting_entry(spec: NetworkSpec) -> dict[str, Any]:
 
 
 def precision_entry(network: Network) -> dict[str, Any] | None:
-    """The entry on the precision of each call; None where the calls have none of their own."""
+    """The entry on the precision of each call; None where the calls have none of their own.
+
+    What was measured of a network with other weights, constants or dtypes is not in it.
+    """
     calls = None if network.policy is None else network.policy.calls
-    return None if calls is None else calls.to_json()
+    if calls is None:
+        return None
+    entry = calls.to_json()
+    measured = {} if calls.variant is None else calls.variant.measured
+    if measured.get("network") != fingerprint(network.definition, network.backend):
+        return {name: value for name, value in entry.items() if name not in measured}
+    return entry
 
 
 def plugin_entry(network: Network, *, fields: bool = False) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class Origin:
             if arguments:
                 raise UsageError(
                     to_write("arguments=", "--arg")
-                    + f" is for what can be imported: write a function without arguments in {path}"
+                    + f" is for what can be imported: give {path.stem}:{attribute}, in the folder of {path.name}"
                 )
             return Origin(_attribute(load_module(path), attribute, place), None, path, attribute, {})
         try:

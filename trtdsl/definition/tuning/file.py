@@ -268,6 +268,8 @@ Figure = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]
 class Measured(Struct, forbid_unknown_fields=True, omit_defaults=True):
     """What a search measured, on what data, and for which GPU."""
 
+    network: Text = ""
+    """The fingerprint of the network that was measured, its weights included."""
     device: Text = ""
     before: dict[Text, Figure] = {}
     after: dict[Text, Figure] = {}
