@@ -127,6 +127,12 @@ def test_edits_of_other_networks_in_the_file_are_not_tried(folder):
     assert advice.edits == advice.skipped == ()
 
 
+def test_a_file_in_another_encoding_gets_no_edits(folder):
+    (folder / "windows.py").write_bytes(b"# -*- coding: latin-1 -*-\n# caf\xe9\n" + (HEAD + WRITTEN).encode())
+    advice = td.advise(str(folder / "windows.py"))
+    assert advice.edits == () and advice.diff == ""
+
+
 @pytest.mark.parametrize("write", [False, True])
 def test_a_network_in_no_file_has_no_advice(write):
     net = td.Network("double")

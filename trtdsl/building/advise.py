@@ -207,6 +207,8 @@ class _Trials:
 
 
 def _diff(before: bytes, after: bytes, file: Path) -> str:
+    if before == after:  # as of a file in another encoding than UTF-8, in which nothing is edited
+        return ""
     old, new = ([line.decode() for line in io.BytesIO(data)] for data in (before, after))
     made = difflib.unified_diff(old, new, str(file), str(file))
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in made)

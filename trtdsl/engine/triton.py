@@ -69,8 +69,8 @@ def export_triton(
         raise UsageError(f"Triton's versions start at 1 and have 63 bits, unlike {version}")
     if queue_delay_us is not None and not 0 <= queue_delay_us < 1 << 63:
         raise UsageError(f"a queue's delay is a number of microseconds, not {queue_delay_us}")
-    if instances < 1:
-        raise UsageError(f"an instance group has at least 1 instance, not {instances}")
+    if not 1 <= instances < 1 << 31:
+        raise UsageError(f"an instance group has 1 instance or more, in 31 bits, not {instances}")
     data, manifest = read_described(engine)
     if manifest.backend.name == "tensorrt-rtx" and not allow_rtx:
         raise EngineError(
