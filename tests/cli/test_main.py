@@ -156,7 +156,7 @@ def test_the_table_of_a_check_fits_80_columns(trtdsl, small, monkeypatch):
     (small / "wide.py").write_text(WIDE)
     lines = trtdsl("check", "wide.py", "-v").stdout.splitlines()
     rows = [line for line in lines if line.startswith("equal")]
-    assert len(rows) == 13
+    assert len(rows) == 12
     assert all(re.fullmatch(r"equal +N=\d+ H8=\d+ W8=\d+ +(\w+ +)?flow +[\d×]+( +\S+){2}", row) for row in rows)
     assert max(len(line.rstrip()) for line in rows) <= 80
 
