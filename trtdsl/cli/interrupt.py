@@ -20,8 +20,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "
 """Each cancels as Ctrl-C does, so that nothing half-written stays; but not a hang-up under ``nohup``."""
 
 
-_BEFORE: dict[int, Any] = {}
-"""What answered the signals before the command."""
+_BEFORE: list[dict[int, Any]] = []
+"""What answered the signals before each command that is running, one inside of another."""
 
 
 def _forget() -> None:
@@ -29,7 +29,7 @@ def _forget() -> None:
     if _BEFORE:
         signal.set_wakeup_fd(-1)
         ENDING.clear()
-        for number, handler in _BEFORE.items():
+        for number, handler in _BEFORE[0].items():
             signal.signal(number, handler)
 
 
@@ -72,7 +72,8 @@ def answered() -> Iterator[None]:
         repeated.set()
         _thread.interrupt_main()
 
-    _BEFORE.update((number, signal.signal(number, interrupt)) for number in heard)
+    handlers = {number: signal.signal(number, interrupt) for number in heard}
+    _BEFORE.append(handlers)
     alone = dict(ENDING)
     ENDING.update(dict.fromkeys(heard, tell))
 
@@ -94,9 +95,9 @@ def answered() -> Iterator[None]:
         ENDING.clear()
         ENDING.update(alone)
         sys.unraisablehook = report
-        for number, handler in _BEFORE.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
-        _BEFORE.clear()
+        _BEFORE.pop()
         signal.set_wakeup_fd(before)
         os.close(write)  # the thread reads the end of the pipe
         thread.join(PATIENCE)

@@ -89,9 +89,10 @@ def _told(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def asked(path: Any, *args: Any, **kwargs: Any) -> Any:
-        ours, asker = asker_of(sys._getframe(1)) if _ACTIVE and not isinstance(path, int) else (True, None)
-        if not ours and isinstance(path, (str, bytes, os.PathLike)) and not os.path.isdir(path):
-            _ACTIVE[-1].note(os.fsdecode(path), asker)
+        if _ACTIVE and isinstance(path, (str, bytes, os.PathLike)):
+            ours, asker = asker_of(sys._getframe(1))
+            if not ours and not os.path.isdir(path):
+                _ACTIVE[-1].note(os.fsdecode(path), asker)
         return function(path, *args, **kwargs)
 
     return asked

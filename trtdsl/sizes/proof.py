@@ -80,7 +80,8 @@ def identical(difference: SizeLike) -> bool:
         ranges = tuple(sorted((str(atom), atom.bounds()) for atom in difference.atoms()))
         return _is_zero_in_each_class(difference.terms, ranges)
     places = {name: (0, periods.get(name, 1) * (degree + 1) - 1) for name, degree in degrees.items()}
-    return is_few(places) and not np.any(evaluated(difference, grid(places)))
+    values = evaluated(difference, grid(places)) if is_few(places) else None
+    return values is not None and not values.any()
 
 
 @functools.lru_cache(maxsize=1024)
