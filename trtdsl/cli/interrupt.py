@@ -72,7 +72,7 @@ def answered() -> Iterator[None]:
         repeated.set()
         _thread.interrupt_main()
 
-    handlers = {number: signal.signal(number, interrupt) for number in heard}
+    handlers: dict[int, Any] = {number: signal.signal(number, interrupt) for number in heard}
     _BEFORE.append(handlers)
     alone = dict(ENDING)
     ENDING.update(dict.fromkeys(heard, tell))
