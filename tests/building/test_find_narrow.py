@@ -113,6 +113,8 @@ def test_the_weights_of_few_rows_are_in_int4_where_that_is_within_the_budget(tmp
     assert 20 < report.decibels["found"]["y"] < 35
     checked = td.check(token, precision=str(path), feeds=data[0])
     assert checked.passed, str(checked)
+    built = td.build(token, tmp_path / "token.engine", precision=str(path), check=False)
+    assert built.manifest["precisions"]["sqnr"]["y"] == pytest.approx(report.decibels["found"]["y"])
     wrong = td.check(replace(token, reference=Shifted), precision=str(path), feeds=data[0])
     assert not wrong.passed and "in exact arithmetic" in str(wrong)  # noise of 25 dB hides no meaning
     high = td.find_precision(token, budget=40, **options)

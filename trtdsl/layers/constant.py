@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -49,7 +50,8 @@ def weights_bytes(weights: Any) -> bytes:
         return weights.tobytes()
     if not weights.size:
         return b""
-    return ctypes.string_at(_header(weights).values, weights.nbytes)
+    size = math.ceil(weights.size * weights.dtype.itemsize)  # nbytes is wrong of 4 bits
+    return ctypes.string_at(_header(weights).values, size)
 
 
 class Values:
