@@ -42,7 +42,7 @@ class Exercise:
                 same = before.shape == value.shape and torch.equal(before.nan_to_num(), value.nan_to_num())
                 self.seen[name, "the same" if same else "changed"] += 1
 
-    def is_constant(self, name: str) -> bool:
+    def stays_the_same(self, name: str) -> bool:
         """Whether an output stayed the same for different feeds."""
         return bool(self.seen[name, "the same"]) and not self.seen[name, "changed"]
 
@@ -58,7 +58,7 @@ class Exercise:
                 problem = "has no finite value in any case"
             elif network.inputs and name not in varying:
                 problem = "depends on no input"
-            elif self.is_constant(name) and tensor.dtype.is_floating_point:
+            elif self.stays_the_same(name) and tensor.dtype.is_floating_point:
                 problem = "is the same whatever is fed"
             if problem and name not in trivial:
                 lines.append(f"output {name!r} {problem}: equal, but nothing is proven (trivial={name!r} allows it)")
@@ -73,7 +73,7 @@ class Exercise:
                 cases = f"{count} of {self.cases} cases" if count < self.cases else every
                 lines.append(f"output {name!r} is NaN or infinite in places, in {cases}")
         for name, tensor in network.outputs.items():
-            if self.is_constant(name) and not tensor.dtype.is_floating_point:
+            if self.stays_the_same(name) and not tensor.dtype.is_floating_point:
                 lines.append(f"output {name!r} is the same whatever was fed")
         return lines
 

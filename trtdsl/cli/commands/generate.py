@@ -13,7 +13,6 @@ import trtdsl as td
 from ...core import exit_codes
 from ...core.errors import UsageError
 from ...display.terminal import print_line, print_pieces
-from ...engine.running.tokenizer import stops_of
 from ..command import Output, command
 from ..options import Definition, Lowerings, Settings, settings_of
 
@@ -83,6 +82,8 @@ def generate(
         source, folder = td.load_engine(network, backend=definition["backend"]), tokenizer
     if prompt and folder is None:
         raise UsageError("a text needs a tokenizer: name its folder by --tokenizer, or give --tokens")
+    from ...engine.running.tokenizer import stops_of
+
     generator = td.Generator(source, folder if prompt else None)
     how = {"max_tokens": max_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     how["stop"] = stops_of(folder) if stop is None and folder is not None else stop
