@@ -146,8 +146,10 @@ UNREAD = {
     "it is not TOML: Invalid value": b'[tool.trtdsl.check]\nsizes = "N=4"\nseed = ',
     "it is not UTF-8": b'[tool.trtdsl.check]\nsizes = "\xff"',
     "it is nested too deeply": b"a = " + b"[" * 100_000,
+    "it is nested too deep": b"[tool.trtdsl]\n" + b"a." * 10_000 + b"a = 1",  # of which tomllib takes 600 MB
+    "it is nested too": b"['a' . " + b'"b".' * 10_000 + b"c]",
     "it is not TOML: Exceeds the limit": b"a = " + b"9" * 20_000,
-    "it is larger than the 16 MiB": b"#" + bytes(16 << 20),
+    "it is larger than the 1 MiB": b"#" + bytes(1 << 20),
 }
 
 

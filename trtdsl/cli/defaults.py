@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,14 @@ from typer.core import TyperGroup
 
 from ..core.errors import UsageError, nearest
 from ..core.files.names import brief
-from ..core.files.reading import LARGEST, read_file
+from ..core.files.reading import DEEPEST, read_file
 
 FILE = "pyproject.toml"
+LARGEST = 1 << 20
+"""Bytes of the file."""
+PART = r"""(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*"""
+DEEP = re.compile(rf"(?<![\w.'\"-])(?:{PART}){{{DEEPEST}}}")
+"""A key of so many parts that tomllib, which keeps all its beginnings, would take the memory."""
 
 
 def set_defaults(context: typer.Context) -> None:
@@ -70,7 +76,10 @@ class Group(TyperGroup):
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        return msgspec.toml.decode(read_file(file, LARGEST))
+        text = read_file(file, LARGEST).decode()
+        if DEEP.search(text):
+            raise RecursionError
+        return msgspec.toml.decode(text)
     except OSError as error:
         reason = error.strerror
     except UnicodeDecodeError:

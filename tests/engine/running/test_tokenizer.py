@@ -45,14 +45,32 @@ def charsmap(size, data):
     return {"type": "Precompiled", "precompiled_charsmap": table}
 
 
+def template(pieces, tokens):
+    """A post-processor that puts ``pieces`` times ``tokens`` beside a text."""
+    special = {"c": {"id": "c", "ids": [3] * tokens, "tokens": ["c"] * tokens}}
+    single = [{"SpecialToken": {"id": "c", "type_id": 0}}] * pieces
+    return {"type": "TemplateProcessing", "single": single, "pair": [], "special_tokens": special}
+
+
+def added(count, length):
+    return [{"id": 4 + each, "content": f"{each:a>{length}}"} for each in range(count)]
+
+
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"normalizer": replacing("a" * (LONGEST + 1))}, "it makes more than 4,096 characters of one"),
-        ({"normalizer": sequence(*[replacing("aa")] * 40)}, "it makes more than 4,096 characters of one"),
+        ({"normalizer": replacing("a" * (LONGEST + 1))}, "it makes more than 4,096 characters or tokens of one"),
+        ({"normalizer": sequence(*[replacing("aa")] * 40)}, "it makes more than 4,096 characters or tokens of one"),
         ({"normalizer": sequence(*[{"type": "Prepend", "prepend": "a" * 1000}] * 3)}, "it makes more than"),
         ({"normalizer": sequence(*[{"type": "ByteLevel"}] * 20)}, "it makes more than"),
         ({"decoder": replacing("a" * 10_000)}, "it makes more than"),
+        ({"normalizer": {**replacing("a" * 10_000), "normalizers": []}}, "it makes more than"),
+        ({"normalizer": replacing("a" * 4000), "post_processor": template(2, 1)}, "it makes more than"),
+        ({"normalizer": charsmap(4, bytes(4) + b"a" * 10_000)}, "it makes more than"),
+        ({"post_processor": template(100, 50)}, "it makes more than"),
+        ({"added_tokens": added(100_000, 50)}, "its pieces and added tokens have 5,000,000 characters"),
+        ({"normalizer": replacing("b" * 4000), "added_tokens": added(10, 200)}, "its pieces and added tokens have"),
+        ({"model": {"vocab": [["a" * 5_000_000, 0]]}}, "its pieces and added tokens have 5,000,000 characters"),
         ({"normalizer": charsmap(2**32 - 1, bytes(8))}, "the table of its normalizer is damaged"),
         ({"normalizer": charsmap(0, b"")}, "the table of its normalizer is damaged"),
         ({"model": {"type": "BPE"}}, "Missing vocab"),

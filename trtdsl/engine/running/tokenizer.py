@@ -20,10 +20,14 @@ from ...core.files.names import is_file
 from ...core.files.reading import Count, as_struct, read_file, read_json
 
 TOKENIZER = "tokenizer.json"
-LARGEST_TOKENIZER = 256 << 20
+LARGEST_TOKENIZER = 64 << 20
 """Bytes: that of Gemma 3 has 33 MB."""
 LONGEST = 1 << 12
-"""Characters that a tokenizer may make of one: published ones make some ten."""
+"""Characters or tokens that a tokenizer may make of one: published ones make some ten."""
+MOST = 1 << 22
+"""Characters of the pieces, and of the added tokens once they are normalized: for each of which the library takes up to
+350 bytes. Those of XLM-R have some 2.3 million.
+"""
 CONFIGS = ("generation_config.json", "config.json")
 """Of which the first that names them says with which tokens a text ends."""
 
@@ -32,13 +36,34 @@ class _Ends(Struct, frozen=True):
     eos_token_id: Count | tuple[Count, ...] | None = None
 
 
+class _Token(Struct, frozen=True):
+    content: str = ""
+
+
+class _Model(Struct, frozen=True):
+    vocab: Any = None
+
+
 class _Steps(Struct, frozen=True):
-    """What a tokenizer's file does to texts: each a step, or several in their order."""
+    """What a tokenizer's file does to texts: each a step, or several in their order; and what it knows."""
 
     normalizer: Any = None
     pre_tokenizer: Any = None
     post_processor: Any = None
     decoder: Any = None
+    added_tokens: tuple[_Token, ...] = ()
+    model: _Model = _Model()
+
+    def check(self) -> None:
+        """ValueError where the library would take much more memory than the file has bytes."""
+        normalized = _growth(self.normalizer)
+        made = normalized * _growth(self.pre_tokenizer) * _growth(self.post_processor)
+        if max(made, _growth(self.decoder)) > LONGEST:
+            raise ValueError(f"it makes more than {LONGEST:,} characters or tokens of one")
+        pieces = self.model.vocab if isinstance(self.model.vocab, list) else ()  # a trie holds these
+        known = sum(len(piece) for piece, _ in pieces) + sum(len(each.content) for each in self.added_tokens) * normalized
+        if known > MOST:
+            raise ValueError(f"its pieces and added tokens have {known:,} characters, of at most {MOST:,}")
 
 
 class Tokenizer:
@@ -73,9 +98,7 @@ def open_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
         raise UsageError("the package tokenizers is not installed: pip install tokenizers") from None
     with _refusing(f"{path} is no tokenizer", CorruptFileError):
         data = read_file(path, LARGEST_TOKENIZER)
-        steps = msgspec.json.decode(data, type=_Steps)
-        if max(map(_growth, (steps.normalizer, steps.pre_tokenizer, steps.post_processor, steps.decoder))) > LONGEST:
-            raise ValueError(f"it makes more than {LONGEST:,} characters of one")
+        msgspec.json.decode(data, type=_Steps).check()
         tokens = library.Tokenizer.from_buffer(data)
     tokens.no_truncation()
     tokens.no_padding()
@@ -86,17 +109,20 @@ def _growth(step: Any) -> int:
     """How many characters, or tokens, a step may make of one. ValueError for a table that is not what it says."""
     if not isinstance(step, dict):
         return 1
-    for key in ("normalizers", "pretokenizers", "processors", "decoders"):
-        if isinstance(step.get(key), list):
-            return math.prod(map(_growth, step[key]))
-    if step.get("type") == "Precompiled":  # the library would make room for as much as it says
-        table = base64.b64decode(str(step.get("precompiled_charsmap")))
-        if not 0 < int.from_bytes(table[:4], "little") <= len(table) - 4:
+    lists = ("normalizers", "pretokenizers", "processors", "decoders")
+    made = math.prod(math.prod(map(_growth, step[key])) for key in lists if isinstance(step.get(key), list))
+    if "precompiled_charsmap" in step:  # the library would make room for as much as its table says
+        table = base64.b64decode(str(step["precompiled_charsmap"]))
+        size = int.from_bytes(table[:4], "little")
+        if not 0 < size <= len(table) - 4:
             raise ValueError("the table of its normalizer is damaged")
-    made = 2 if step.get("type") == "ByteLevel" else 1
+        made *= max(map(len, table[4 + size :].split(b"\0"))) or 1
+    if isinstance(special := step.get("special_tokens"), dict):  # each piece of the template may be one of these
+        made *= max([1, *(len(each["ids"]) for each in special.values())])
+    made *= 2 if step.get("type") == "ByteLevel" else 1
     beside = step.get("type") == "Prepend" or "Regex" in (step.get("pattern") or ())  # which may match nothing
     texts = [step[key] for key in ("content", "prepend", "single") if isinstance(step.get(key), (str, list))]
-    return max([made, *(len(text) + beside for text in texts)])
+    return made * max([1, *(len(text) + beside for text in texts)])
 
 
 @contextmanager
