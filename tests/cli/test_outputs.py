@@ -390,3 +390,36 @@ def test_names_that_no_file_can_have(folder, tmp_path, monkeypatch, name):
     for kind in KINDS:
         with pytest.raises(td.UsageError, match="cannot write"):
             writing.check_writable(name, kind, ())
+
+
+@pytest.mark.parametrize("linked", ["file", "folder", "missing folder"])
+@pytest.mark.parametrize(
+    ("command", "inner"),
+    [
+        ("export cpp small.engine out --force", "trtdsl/src/json.cpp"),
+        ("export cpp small.engine out --force", "main.cpp"),
+        ("export triton small.engine out --allow-rtx", "small/1/model.plan"),
+        ("export triton small.engine out --allow-rtx", "small/config.pbtxt"),
+    ],
+)
+def test_no_link_leads_out_of_a_folder_of_files(folder, command_line, tmp_path, command, inner, linked):
+    run, elsewhere = command_line(tmp_path), tmp_path / "elsewhere"
+    for name in ("small.engine", "small.engine.json"):
+        shutil.copy(folder / name, tmp_path / name)
+    elsewhere.mkdir()
+    path = tmp_path / "out" / inner
+    link = path if linked == "file" or path.parent.name == "out" else path.parent
+    link.parent.mkdir(parents=True)
+    link.symlink_to(
+        elsewhere / "inner" if linked == "missing folder" else elsewhere / inner if link == path else elsewhere
+    )
+    done = run(*command.split(), code=2)
+    assert "a link leads out of out" in done.stderr and str(elsewhere) in done.stderr
+    assert not list(elsewhere.iterdir()) and not state(tmp_path / "out")
+    link.unlink()
+    link.symlink_to(link.with_name("other").name)  # a link within the folder, and one that leads to it, stay links
+    (tmp_path / "out").rename(tmp_path / "real")
+    (tmp_path / "out").symlink_to("real")
+    if link == path:
+        run(*command.split())
+        assert path.is_symlink() and path.with_name("other").is_file()

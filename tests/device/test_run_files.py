@@ -30,6 +30,17 @@ def test_outputs_become_files(machine, tmp_path):
     assert np.load(paths["y"]).tolist() == [[2.0] * 4] * 2
 
 
+def test_a_link_does_not_lead_out_of_the_folder(machine, tmp_path):
+    spec = td.network(inputs={"x": td.Input((2, 4))})(lambda x: {"y": x * 2})
+    engine, out = td.build(spec, tmp_path / "e.engine").engine, tmp_path / "out"
+    out.mkdir()
+    np.save(tmp_path / "mine.npy", np.ones(3))
+    (out / "y.npy").symlink_to("../mine.npy")
+    with pytest.raises(td.UsageError, match=r"y\.npy: a link leads out of .*out, to .*mine\.npy; remove it"):
+        td.run_files(engine, save(tmp_path), out)
+    assert np.load(tmp_path / "mine.npy").tolist() == [1, 1, 1] and machine.counts["execute_async_v3"] == 0
+
+
 @pytest.mark.parametrize("with_manifest", [True, False])
 def test_an_outputs_name_does_not_lead_out_of_the_folder(built, machine, tmp_path, with_manifest):
     inputs = save(tmp_path)

@@ -11,7 +11,7 @@ from ..core.caller import option
 from ..core.errors import PACKAGE, UsageError
 from ..core.files.names import file_name
 from ..core.files.reading import read_file
-from ..core.files.writing import Kind, check_writable, make_folder, write_all_atomically
+from ..core.files.writing import Kind, check_all_writable, write_all_atomically
 from .loading.loader import read_described
 from .loading.manifest import Manifest, manifest_path
 from .loading.signature import TensorInfo
@@ -155,17 +155,14 @@ def export_cpp(
         "README.md": readme_text(manifest, called),
         **{f"trtdsl/{place}": source.read_text(encoding="utf-8") for place, source in _library()},
     }
-    contents = {target / place: text.encode() for place, text in texts.items()}
-    contents[target / called] = data
-    contents[target / f"{called}.json"] = read_file(manifest_path(Path(engine)))
-    there = [path for path in contents if os.path.lexists(path)]
+    contents = {place: text.encode() for place, text in texts.items()}
+    contents |= {called: data, f"{called}.json": read_file(manifest_path(Path(engine)))}
+    there = [target / place for place in contents if os.path.lexists(target / place)]
     if there and not force:
         raise UsageError(f"there is a {there[0]} already: give another folder, or say {option('force')} to replace it")
-    for path in contents:
-        make_folder(path.parent)
     reads = [("engine", engine), ("manifest", manifest_path(Path(engine)))]
-    files = [check_writable(path, PROJECT, reads, force=force) for path in contents]
-    write_all_atomically(dict(zip(files, contents.values(), strict=True)))
+    files = check_all_writable(target, dict.fromkeys(contents, PROJECT), reads, force=force)
+    write_all_atomically({files[place]: content for place, content in contents.items()})
     return target
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from ..core.backend import Backend
 from ..core.errors import FeedError, noted
 from ..core.files.names import file_name
-from ..core.files.writing import Kind, Output, Reads, check_writable, make_folder, write_all_atomically
+from ..core.files.writing import Kind, Output, Reads, check_all_writable, write_all_atomically
 from ..core.lazy import np
 from ..interpreter.feeds import note_of_files, read_array
 from .arrays import view
@@ -69,9 +69,9 @@ def run_files(
 
 def _outputs(folder: Path, names: Iterable[str], reads: Reads) -> dict[str, Output]:
     """Where each output goes: into ``folder``, which is made, and nowhere else."""
-    paths = {name: folder / file_name(name, ".npy", "the output's name") for name in names}
-    make_folder(folder)
-    return {name: check_writable(path, ARRAY, reads) for name, path in paths.items()}
+    places = {name: file_name(name, ".npy", "the output's name") for name in names}
+    files = check_all_writable(folder, dict.fromkeys(places.values(), ARRAY), reads)
+    return {name: files[place] for name, place in places.items()}
 
 
 def _npy(array: np.ndarray) -> bytes:

@@ -14,7 +14,7 @@ from typing import Any
 from ..core.caller import option
 from ..core.errors import EngineError, UsageError
 from ..core.files.names import file_name
-from ..core.files.writing import Kind, check_writable, make_folder, write_all_atomically
+from ..core.files.writing import Kind, check_all_writable, write_all_atomically
 from .loading.loader import ENGINE, read_described
 from .loading.manifest import Manifest, manifest_path
 from .loading.signature import TensorInfo
@@ -80,12 +80,10 @@ def export_triton(
         )
     folder = Path(repository) / file_name(manifest.network if name is None else name, what="the model's name")
     config = triton_config(manifest, folder.name, instances=instances, queue_delay_us=queue_delay_us)
-    target = folder / str(version)
-    make_folder(target)
     reads = [("engine", engine), ("manifest", manifest_path(Path(engine)))]
-    plan = check_writable(target / "model.plan", ENGINE, reads)
-    described = check_writable(folder / "config.pbtxt", TRITON_CONFIG, reads)
-    write_all_atomically({plan: data, described: _marked(config)})
+    kinds = {f"{folder.name}/{version}/model.plan": ENGINE, f"{folder.name}/config.pbtxt": TRITON_CONFIG}
+    files = check_all_writable(repository, kinds, reads)
+    write_all_atomically(dict(zip(files.values(), (data, _marked(config)), strict=True)))
     return folder
 
 

@@ -52,9 +52,13 @@ class Output:
     kind: Kind
     reads: tuple[tuple[str, str | os.PathLike[str]], ...]
     force: bool
+    folder: Path | None = None
+    """The one that it stays in, where links would lead out of it."""
 
     def judged(self) -> Path:
         """The file that is written for the path, where a link stays one. Raises UsageError."""
+        if self.folder is not None:
+            check_inside(self.path, self.folder)
         target = _regular(self.path)
         for what, read in self.reads:
             if _same(target, read):
@@ -81,14 +85,16 @@ def check_kind(path: str | os.PathLike[str], kind: Kind) -> None:
         )
 
 
-def check_writable(path: str | os.PathLike[str], kind: Kind, reads: Reads, *, force: bool = False) -> Output:
+def check_writable(
+    path: str | os.PathLike[str], kind: Kind, reads: Reads, *, force: bool = False, folder: Path | None = None
+) -> Output:
     """The path as an :class:`Output`, when a file can be made there; otherwise UsageError, before any work is done.
 
     A file that the command ``reads`` is never written over, whatever it is called: through links and as another
     spelling, too. A file that is there is replaced where it is of the same ``kind``, or empty, or with ``force``.
     """
     named = tuple((what, read) for what, read in reads if isinstance(read, (str, os.PathLike)))
-    output = Output(Path(path), kind, named, force)
+    output = Output(Path(path), kind, named, force, folder)
     target = output.judged()
     try:
         with _temporary(target) as (descriptor, name):
@@ -98,6 +104,28 @@ def check_writable(path: str | os.PathLike[str], kind: Kind, reads: Reads, *, fo
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
     return output
+
+
+def check_all_writable(
+    folder: str | os.PathLike[str], kinds: Mapping[str, Kind], reads: Reads, *, force: bool = False
+) -> dict[str, Output]:
+    """The files by their places in a folder, as :func:`check_writable`; it and the folders in it are made.
+
+    UsageError also where a link in it leads out of it, to where nobody has asked for a file.
+    """
+    whole, outputs = make_folder(folder), {}
+    for place, kind in kinds.items():
+        check_inside(whole / place, whole)
+        make_folder((whole / place).parent)
+        outputs[place] = check_writable(whole / place, kind, reads, force=force, folder=whole)
+    return outputs
+
+
+def check_inside(path: Path, folder: Path) -> None:
+    """UsageError where a path leads out of a folder by links."""
+    real = Path(os.path.realpath(path))
+    if not real.is_relative_to(os.path.realpath(folder)):
+        raise UsageError(f"cannot write {path}: a link leads out of {folder}, to {real}; remove it")
 
 
 def _same(target: Path, read: str | os.PathLike[str]) -> bool:

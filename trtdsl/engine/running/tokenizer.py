@@ -61,7 +61,9 @@ class _Steps(Struct, frozen=True):
         if max(made, _growth(self.decoder)) > LONGEST:
             raise ValueError(f"it makes more than {LONGEST:,} characters or tokens of one")
         pieces = self.model.vocab if isinstance(self.model.vocab, list) else ()  # a trie holds these
-        known = sum(len(piece) for piece, _ in pieces) + sum(len(each.content) for each in self.added_tokens) * normalized
+        known = (
+            sum(len(piece) for piece, _ in pieces) + sum(len(each.content) for each in self.added_tokens) * normalized
+        )
         if known > MOST:
             raise ValueError(f"its pieces and added tokens have {known:,} characters, of at most {MOST:,}")
 
