@@ -48,6 +48,7 @@ CLOSE = 5e-3
 """Floors are estimates: of two that differ by less than this part, the one with fewer bytes is cheaper."""
 DRAWN = "values drawn as a check draws them: not representative, give data of your own"
 Metric = Callable[[Outputs, Outputs], float]
+Priced = tuple[Assignment, Network, Quality, Program, Figures]
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,7 @@ def find_precision(
     how: dict[str, Any] = {"weights": weights, "dims": dims, "backend": backend}
 
     def define(precisions: Precisions) -> Network:
-        return spec.define(precision=precisions, **how)
+        return spec.define(precision=precisions, allow_nonfinite=True, **how)  # the first one was looked at
 
     with cancellable():
         tell("defining the network", 0, 1)
@@ -177,17 +178,19 @@ def find_precision(
         search = Search(
             recording, low, limits, enough, define, find_device(device), began + seconds, tell, _scale(plain, feeds[0])
         )
-        search.measure()
-        search.calibrate(search.start())
         name = "fp16" if "float16" in low else "bf16"
         tell("building engines", 0, 1)
-        fp32, other = (_program(spec.define(precision=each, **how), device) for each in (None, name))
         autocast = define(Precisions({}, low=as_precision(name)))
+        start = time.perf_counter()
+        fp32, other = (_program(each, device) for each in (plain, autocast))
+        search.reserve = (time.perf_counter() - start) / 2
+        search.measure()
+        search.calibrate(search.start())
         rough, got = search.quality(autocast)
         alike = {site.key: site.lowering for site in _sites(autocast)}, autocast, rough
         serves = search.is_enough(rough, got)
         plain_choice = search.chosen(dict.fromkeys(search.of, "float32")), plain, recording.own
-        best = _best(search, plain_choice, alike, device, serves, other[1])
+        best = _best(search, (*plain_choice, *fp32), (*alike, *other), device, serves)
         chosen, network, quality, program, cost = best
         found = search.precisions(chosen)
     notes = []
@@ -357,20 +360,17 @@ def _program(network: Network, device: str) -> tuple[Program, Figures]:
     return program, Figures(program.launch_count, program.bytes, floor, program.memory)
 
 
-def _best(
-    search: Search, plain: Found, autocast: Found, device: str, serves: bool, rough: Figures
-) -> tuple[Assignment, Network, Quality, Program, Figures]:
+def _best(search: Search, plain: Priced, autocast: Priced, device: str, serves: bool) -> Priced:
     """The cheapest of float32, what the search finds, and, where half precision as autocast has it ``serves`` or costs
-    less than that (``rough``), what begins with autocast's choices."""
-    kept = [plain]
+    less than that, what begins with autocast's choices."""
+    found = [plain]
     if (own := search.run(search.start())) is not None:
-        kept.append(own)
+        found.append((*own, *_program(own[1], device)))
     if own is not None and not NARROW.keys().isdisjoint(own[0].values()):
-        kept += search.with_less(own[0])
+        found += [(*each, *_program(each[1], device)) for each in search.with_less(own[0])]
     if serves:
-        kept.append(autocast)  # the last one, so that nothing that costs more than autocast's choices is the best
-    found = [(*each, *_program(each[1], device)) for each in kept]
-    if not serves and rough.beats(found[-1][-1], CLOSE) and (again := search.run(autocast[0])) is not None:
+        found.append(autocast)  # the last one, so that nothing that costs more than autocast's choices is the best
+    elif autocast[-1].beats(found[-1][-1], CLOSE) and (again := search.run(autocast[0])) is not None:
         found.append((*again, *_program(again[1], device)))
     best = found[0]
     for each in found[1:]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ..checking.judging.quality import SQNR, Outputs, Quality
 from ..core.dtypes import as_dtype
@@ -58,7 +58,9 @@ class Search:
                 if source is not None and self.of[source] is not self.of[key]:
                     self.neighbours[id(self.of[key])].add(self.of[source].calls[0].site.key)
                     self.neighbours[id(self.of[source])].add(self.of[key].calls[0].site.key)
-        self.evaluations = 0
+        self.evaluations, self.feeds = 0, len(recording.feeds)
+        self.reserve = 0.0
+        """Seconds that building a program takes."""
         self.unmeasured = 0
         """Groups that there was no time to evaluate alone."""
 
@@ -102,14 +104,14 @@ class Search:
         noise = {}
         for number, self.method in enumerate(METHODS):
             self.tell("calibrating", number, len(METHODS))
-            parts = self._parts(self.quality(self.define(assignment))[0])
+            parts = self._parts(self.quality(self.define(assignment), self.feeds)[0])
             noise[self.method] = max(parts.values(), default=0.0)
         self.method = min(noise, key=lambda method: noise[method])
 
     def measure(self) -> None:
         """The noise of each group alone in each dtype, as long as there is time: of those below float16 first, which
         make most, by what they win, then the largest groups."""
-        feeds, began = len(self.recording.feeds), time.perf_counter()
+        began = time.perf_counter()
         until = began + SHARE * (self.deadline - began)
         tried = [
             (group, dtype)
@@ -125,10 +127,9 @@ class Search:
                 left.append((group, dtype))
                 continue
             start = time.perf_counter()
-            group.noise[dtype] = self._alone(group, dtype, feeds)
-            self.evaluations += feeds
+            group.noise[dtype] = self._alone(group, dtype)
             if (time.perf_counter() - start) * (len(tried) - index) > until - time.perf_counter():
-                feeds = max(1, feeds // 2)
+                self.feeds = max(1, self.feeds // 2)
         for group, dtype in left:  # as most of those that were measured, or else what its digits round off
             measured = [other.noise[dtype] for other in self.groups if dtype in other.noise]
             kept = as_dtype(narrow_dtype(dtype))
@@ -138,10 +139,10 @@ class Search:
             }
         self.unmeasured = len({id(group) for group, _ in left})
 
-    def _alone(self, group: Group, dtype: str, feeds: int) -> dict[str, float]:
+    def _alone(self, group: Group, dtype: str) -> dict[str, float]:
         """The noise of the network in which one group alone has a dtype, and the others float32."""
         alone = {key: dtype if other is group else "float32" for key, other in self.of.items()}
-        return self.quality(self.define(self.chosen(alone)), feeds)[0].parts()
+        return self.quality(self.define(self.chosen(alone)), self.feeds)[0].parts()
 
     def _may(self, group: Group, dtype: str) -> bool:
         """Whether values fit a dtype, and a narrow one wins something."""
@@ -222,11 +223,14 @@ class Search:
                 chosen = back
         return {key: chosen[id(group)] for key, group in self.of.items()}
 
-    def run(self, assignment: Assignment) -> Found | None:
-        """From an assignment to one whose whole evaluation stays within the budget; None where there was no time."""
+    def run(self, assignment: Assignment, late: int = LATE) -> Found | None:
+        """From an assignment to one whose whole evaluation stays within the budget; None where there was no time.
+
+        ``late`` further evaluations are made even then.
+        """
         most = 1.0
         for number in range(ROUNDS):
-            if number > LATE and time.perf_counter() > self.deadline:
+            if number > late and self._is_late():
                 return None
             assignment = self.chosen(self._within(assignment, most))
             self.tell("evaluating the whole network", number, ROUNDS)
@@ -243,20 +247,22 @@ class Search:
             most = min(most, predicted) / max(1.3, min(worst, 8.0))
         return None
 
-    def with_less(self, assignment: Assignment) -> list[Found]:
+    def _is_late(self) -> bool:
+        """Whether there is no time left to build what would be found."""
+        return time.perf_counter() + self.reserve > self.deadline
+
+    def with_less(self, assignment: Assignment) -> Iterator[Found]:
         """The networks in which only those narrow groups are so that win most by it: half, a quarter, none."""
         dtypes = [(group, assignment[group.calls[0].site.key]) for group in self.groups]
         gains = sorted(self._gain(group, dtype) for group, dtype in dtypes if dtype in NARROW)
-        found = []
         for place in dict.fromkeys((len(gains) // 2, len(gains) * 3 // 4, len(gains))):
-            if time.perf_counter() > self.deadline:
+            if self._is_late():
                 break
             self.least_gain = gains[place - 1] if place else 0.0
             less = {key: self._possible(group)[0] for key, group in self.of.items()}
-            if (each := self.run(less)) is not None:
-                found.append(each)
+            if (each := self.run(less, late=0)) is not None:
+                yield each
         self.least_gain = 0.0
-        return found
 
     def is_enough(self, quality: Quality, got: Sequence[Outputs]) -> bool:
         """Whether outputs are within the budget."""

@@ -179,7 +179,7 @@ def _quantize(node: Node) -> Evaluate:
             made = narrow(steps.float(), dtype)
         else:
             high, low = x.new_tensor(127.0), x.new_tensor(-128.0)
-            made = convert(extreme("MAX", extreme("MIN", steps, high), low).round(), dtype)
+            made = extreme("MAX", extreme("MIN", steps, high), low).round().nan_to_num(0.0).to(dtype)
         return beside(made, lambda exact: exact, steps) if meant else made
 
     return evaluate
