@@ -37,7 +37,7 @@ from ..interpreter.fingerprint import fingerprint
 from ..programs.devices import DEFAULT, find_device, floor_of
 from ..programs.program import Program
 from ..sizes.profile import Range
-from .precision_search import Found, Search
+from .precision_search import Search
 from .recording import Assignment, Group, Recording
 from .search import Figures, searched
 
