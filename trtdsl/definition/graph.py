@@ -141,8 +141,8 @@ class Later(Call):
 class Region:
     """A loop or a conditional: TensorRT's object for it, made with its first layer, and the nodes that it spans."""
 
-    def __init__(self, network: Draft, method: str):
-        self.network, self.method = network, method
+    def __init__(self, network: Draft, method: str, name: str = ""):
+        self.network, self.method, self.name = network, method, name
         self.start = self.end = network.graph.recorded
         self.copies: dict[str, Any] = {}
         """Of other regions' results, by their names."""
@@ -154,6 +154,8 @@ class Region:
         """ILoop or IIfConditional."""
         if self._made is None:
             self._made = getattr(self.network.target.definition, self.method)()
+            if self.name:
+                self._made.name = self.name
         return self._made
 
     def extend(self) -> None:

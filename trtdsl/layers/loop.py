@@ -19,7 +19,8 @@ class Loop:
     """A loop under construction (ILoop): what depends on its iterators and recurrences runs once an iteration.
 
     Limit it with :meth:`count`, :meth:`while_` or both; carry values with :meth:`recurrence` and :meth:`next`; take
-    results out with :meth:`last_value` and :meth:`concatenate`. Values from outside are used as they are.
+    results out with :meth:`last_value` and :meth:`concatenate`. Values from outside are used as they are. ``name`` is
+    what `trtdsl view` calls it.
 
     >>> x = net.input("x", ("T", 3))
     >>> loop = Loop(net)
@@ -31,9 +32,9 @@ class Loop:
     tensor([5., 7., 9.])
     """
 
-    def __init__(self, network: Network):
+    def __init__(self, network: Network, name: str = ""):
         self.network = network
-        self._region = Span(network, "add_loop")
+        self._region = Span(network, "add_loop", name)
         self._limits: set[str] = set()
         self._recurrences: dict[int, tuple[Tensor, list[Any]]] = {}
 

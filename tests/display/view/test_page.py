@@ -474,3 +474,70 @@ def test_expanding_keeps_in_sight_what_one_looked_at(show):
         before = page.evaluate(SEEN)
         page.locator("[data-do=more]").click()
         assert {"context_encoder", "update_block"}.intersection(before, page.evaluate(SEEN))
+
+
+CONTRAST = """() => [...document.querySelectorAll('.buttons button, #program button')].map((button) => {
+  const parts = (text) => text.match(/[\\d.]+/g).slice(0, 3).map(Number);
+  const light = (text) => parts(text).map((c) => (c /= 255) <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, c, k) => sum + c * [0.2126, 0.7152, 0.0722][k], 0);
+  const { color, backgroundColor } = getComputedStyle(button);
+  const [low, high] = [light(color), light(backgroundColor)].sort((a, b) => a - b);
+  return { said: button.textContent, contrast: (high + 0.05) / (low + 0.05), back: backgroundColor };
+})"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_buttons_are_told_from_the_boxes_beneath_them_in_each_scheme(browser, tmp_path, small, scheme):
+    file = tmp_path / "view.html"
+    file.write_text(td.view(small / "small.py").html, encoding="utf-8")
+    page = browser.new_page(color_scheme=scheme)
+    page.goto(file.as_uri())
+    page.wait_for_selector("html[data-ready=yes]", state="attached")
+    card = page.locator(".card.call .area").first.evaluate("(area) => getComputedStyle(area).fill")
+    found = page.evaluate(CONTRAST)
+    assert {"All", "Fit"} <= {each["said"] for each in found}
+    assert [each for each in found if each["contrast"] < 7 or each["back"] == card] == []
+    page.close()
+
+
+def test_a_calls_own_loops_open_with_it(show):
+    net = td.Network("speech", profiles=[td.Profile(T=(1, 5, 8))])
+    weights = [net.constant(weight.detach()) for weight in torch.nn.GRU(4, 3, num_layers=2).parameters()]
+    x, first = net.input("x", ("T", 2, 4)), net.input("h", (2, 2, 3))
+    net.output(F.gru(x, first, weights, True, 2, 0.0, False, False, False)[0], "y")
+    page = show(td.view(net))
+    assert set(labels(page)) == {"x", "h", "gru", "y"}
+    page.locator("[data-do=more]").click()
+    assert {"↻ layer 0", "↻ layer 1"} <= set(labels(page)) and labels(page).count("gru") == 0
+    page.locator(".card.loop").first.click()
+    assert page.locator("aside .sub").text_content() == "× T = 5"
+    page.locator("aside section", has_text="Reads").locator(".link").first.click()
+    assert page.locator("aside h2").text_content() == "gru"
+    assert page.locator("aside .layer").count() == sum(call.name == "gru" for call in net.calls.values())
+    assert not page.evaluate(OVERLAPPING)
+
+
+def test_a_page_has_one_count_of_flops_one_spelling_of_a_file_and_says_what_is_overhead(show):
+    net = td.Network("one", profiles=[td.Profile(N=(1, 4, 8))])
+    x = net.input("x", ("N", 64))
+    net.output(F.softmax(F.relu(F.linear(x, net.constant(torch.randn(32, 64)))), 1), "y")
+    page = show(td.view(net, build=True))
+    counted = page.locator("aside dd").nth(1).text_content()
+    page.keyboard.press("2")
+    tile = page.locator(".tile", has_text="FLOPs")
+    assert tile.locator("b").text_content() == counted and "of the network's layers" in tile.text_content()
+    assert "take a launch's 2.0\u202fµs" in page.locator(".tile", has_text="floor").text_content()
+    rows = page.locator("tr[data-launch]")
+    places = {place.short for place in net.locations.values()}
+    assert {text.partition(" ")[0] for text in rows.locator("td.line").all_text_contents()} <= places
+    rows.first.click()
+    assert f"launch 0 of 0 … {rows.count() - 1}" in page.locator("aside").text_content()
+    assert "a launch's overhead" in page.locator("aside").text_content()
+
+
+def test_a_call_with_several_results_says_so(show):
+    net = td.Network("several")
+    values, places = F.sort(net.input("x", (2, 8)), 1)
+    net.output(values, "values")
+    net.output(places, "places")
+    assert "2 × 8 and 1 more" in show(td.view(net)).locator(".card.call").first.text_content()

@@ -254,3 +254,21 @@ def test_calls_have_the_names_that_the_author_wrote():
     net.output(L.elementwise(a, b, "PROD") + c[:3], "y")
     labels = [item["label"] for item in td.view(net).model["network"]["items"] if item["kind"] == "call"]
     assert set(labels) == {"x[:, :3]", "x[:, 3:]", "x[0]", "mul", "c[:3]", "add"}
+
+
+def test_the_loops_of_a_call_stand_in_its_box_and_are_called_after_what_they_are():
+    net = td.Network("speech")
+    module = torch.nn.GRU(4, 3, num_layers=2, bidirectional=True)
+    weights = [net.constant(weight.detach(), source=f"gru.{name}") for name, weight in module.named_parameters()]
+    x, first = net.input("x", ("T", 2, 4)), net.input("h", (4, 2, 3))
+    output, _ = F.gru(x, first, weights, True, 2, 0.0, False, True, False)
+    net.output(output, "y")
+    model = make_model(net)
+    labels = [item["label"] for item in model["items"] if item["kind"] not in ("layer", "input", "output")]
+    assert labels == ["speech", "gru", "layer 0 forward and backward", "layer 1 forward and backward"]
+    loops = [index for index, item in enumerate(model["items"]) if item["kind"] == "loop"]
+    gru = next(index for index, item in enumerate(model["items"]) if item["kind"] == "call")
+    assert all(model["items"][index]["parent"] == gru for index in loops)
+    for loop in loops:
+        assert {"state", "matrix multiply"} <= {item["label"] for item in model["items"] if item["parent"] == loop}
+    assert no_circle(model)

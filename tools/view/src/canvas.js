@@ -74,7 +74,7 @@ export class Canvas {
     const look = (box) => {
       for (const kid of graph.shown(box, layout.aside))
         if (layout.open.has(kid)) look(kid);
-        else if (graph.hasInside(kid) && graph.items[kid].kind !== "call") folded.push(kid);
+        else if (graph.unfolds(kid)) folded.push(kid);
     };
     look(0);
     const near = this.#nearest(folded);

@@ -56,6 +56,24 @@ export class Graph {
     return found.reverse();
   }
 
+  // The call that a layer is part of; any other box itself.
+  callOf(index) {
+    let at = index;
+    if (this.items[index].kind === "layer") while (this.items[at].kind !== "call") at = this.items[at].parent;
+    return at;
+  }
+
+  // All layers in a box.
+  layersOf(index) {
+    return this.items.slice(index, Math.max(this.end[index], index + 1)).flatMap(({ layers }) => layers || []);
+  }
+
+  // Whether a box holds what a reader wants to see beside others: of calls, those with loops or branches of their own.
+  unfolds(index) {
+    const { kind } = this.items[index];
+    return this.hasInside(index) && (kind !== "call" || this.children[index].some((child) => this.hasInside(child)));
+  }
+
   contains(outer, inner) {
     return outer <= inner && inner < this.end[outer];
   }

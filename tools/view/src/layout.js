@@ -55,13 +55,13 @@ export class Layout {
 
   // The shape of what a call gives to others.
   result(index) {
-    const { model, items } = this.graph;
-    const layers = items[index].layers || this.graph.children[index].flatMap((child) => items[child].layers || []);
+    const { model } = this.graph;
+    const layers = this.graph.layersOf(index);
     const out = this.graph.crossing(index).out.filter((e) => model.edges[e][3] !== "size").map((e) => model.edges[e][2]);
     const tensors = [...new Set(out)];
     if (!tensors.length && layers.length) tensors.push(...model.layers[layers[layers.length - 1]].outputs);
     if (!tensors.length) return "";
-    return shape(model.tensors[tensors[0]]) + (tensors.length > 1 ? ` +${tensors.length - 1}` : "");
+    return shape(model.tensors[tensors[0]]) + (tensors.length > 1 ? ` and ${tensors.length - 1} more` : "");
   }
 
   #inside(box) {

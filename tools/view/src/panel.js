@@ -139,8 +139,7 @@ export class Panel {
     for (const e of edges) {
       const [source, target, tensor, kind] = network.edges[e];
       const end = side === "in" ? source : target;
-      const { kind: sort, parent } = graph.items[end];
-      const other = sort === "layer" ? parent : end;
+      const other = graph.callOf(end);
       const key = `${other} ${tensor}`;
       const folded = kind === "size" || graph.items[other].aside;
       if (once.has(key) && (folded || !once.get(key).folded)) continue;
@@ -164,8 +163,7 @@ export class Panel {
 
   #layers(index) {
     const { graph, model } = this.app;
-    const item = graph.items[index];
-    const own = item.layers || (item.kind === "call" ? graph.children[index].flatMap((child) => graph.items[child].layers || []) : []);
+    const own = ["call", "layer"].includes(graph.items[index].kind) ? graph.layersOf(index) : [];
     return own.map((place) => {
       const layer = model.network.layers[place];
       const facts = Object.entries(layer.attributes || {}).map(([name, value]) => `<span>${escape(name.replace(/_/g, " "))} <b>${escape(value)}</b></span>`).join("");

@@ -51,9 +51,7 @@ export class Program {
   }
 
   launchesOf(index) {
-    const { items } = this.app.graph;
-    const at = items[index].kind === "layer" ? items[index].parent : index;
-    return [...(this.ofBox.get(at) || [])].sort((a, b) => a - b);
+    return [...(this.ofBox.get(this.app.graph.callOf(index)) || [])].sort((a, b) => a - b);
   }
 
   list(numbers, most = 8) {
@@ -67,14 +65,17 @@ export class Program {
 
   #draw() {
     const { totals, floor, dims } = this;
+    const [flops, whose] = this.#flops();
+    const waiting = this.launches.reduce((sum, launch) => sum + (this.#isOverhead(launch) ? launch.times : 0), 0);
+    const rows = totals.launches === this.launches.length ? "" : `${this.launches.length} in the table`;
     const at = Object.entries(dims).map(([name, size]) => `${escape(name)} = ${escape(size)}`).join(", ");
     const tile = (value, name, note = "") => `<div class="tile"><b>${value}</b><span>${name}</span>${note ? `<small>${note}</small>` : ""}</div>`;
     this.host.innerHTML =
       `<div class="program">${this.notes.length ? `<ul class="notes">${this.notes.map((note) => `<li>${escape(note)}</li>`).join("")}</ul>` : ""}<div class="tiles">` +
-      tile(escape(totals.launches.toLocaleString("en")), totals.launches === 1 ? "launch" : "launches", at && `at ${at}`) +
+      tile(escape(totals.launches.toLocaleString("en")), totals.launches === 1 ? "launch" : "launches", [at && `at ${at}`, rows].filter(Boolean).join("; ")) +
       tile(bytes(totals.bytes), "moved", totals.bytes ? `${percent(totals.rearranged_bytes / totals.bytes)} only rearranged` : "") +
-      tile(count(totals.flops), "FLOPs") +
-      tile(seconds(floor.seconds), "floor", `on ${escape(floor.device)}, an estimate`) +
+      tile(count(flops), "FLOPs", whose) +
+      tile(seconds(floor.seconds), "floor", `on ${escape(floor.device)}, an estimate${waiting ? `; ${waiting} take a launch's ${seconds(floor.overhead)}` : ""}`) +
       tile(bytes(totals.memory), "activations", `${bytes(totals.constant_bytes)} of constants`) +
       `</div>${this.#timeline()}${this.#hazardList()}<div class="tools"></div><table class="launches"><thead></thead><tbody></tbody></table>` +
       `<p class="fine">${escape(floor.note)}</p></div>`;
@@ -132,16 +133,28 @@ export class Program {
         times: launch.times === 1 ? "" : `×${escape(launch.times)}`,
         moved: `<i class="p-${escape(launch.kind)}" style="width:${((launch.moved / this.most) * 100).toFixed(1)}%"></i><span>${bytes(launch.moved)}</span>`,
         flops: launch.flops ? count(launch.flops) : "",
-        floor: seconds(launch.floor),
-        line: `${escape(line.split(/[\\/]/).pop())}${launch.lines.length > 1 ? ` <small>+${launch.lines.length - 1}</small>` : ""}`,
+        floor: this.#isOverhead(launch) ? `<small>${seconds(launch.floor)}</small>` : seconds(launch.floor),
+        line: `${escape(line)}${launch.lines.length > 1 ? ` <small>and ${launch.lines.length - 1} more</small>` : ""}`,
       };
-      const titles = { name: launch.name, line: launch.lines.join(", ") };
+      const titles = { name: launch.name, line: launch.lines.join(", "), floor: this.#isOverhead(launch) ? "a launch's overhead, which is more than its bytes and operations take" : "" };
       const row = this.columns.map(([key]) => `<td class="${key}${key === "line" ? " mono" : ""}"${titles[key] ? ` title="${escape(titles[key])}"` : ""}>${cells[key]}</td>`);
       return `<tr data-launch="${number}" tabindex="0" class="${number === this.selected ? "selected" : ""}">${row.join("")}</tr>`;
     });
     this.host.querySelector("tbody").innerHTML = rows.join("");
     this.host.querySelector(".tools").innerHTML = this.filter
       ? `<span class="chip">${this.filter.size} of ${this.launches.length} launches</span><button class="action" data-all="1">Show all</button>` : "";
+  }
+
+  // Whether a launch takes what any launch takes, however little it does.
+  #isOverhead(launch) {
+    return launch.floor <= this.floor.overhead * launch.times * 1.0001;
+  }
+
+  // FLOPs of the network's layers, as the first tab counts them, where that is at the same sizes; else of the launches.
+  #flops() {
+    const { model, graph } = this.app;
+    const same = graph && model.network.dims.every(({ name, size }) => this.dims[name] === size);
+    return same && graph.items[0].flops != null ? [graph.items[0].flops, "of the network's layers"] : [this.totals.flops, "of the launches"];
   }
 
   only(numbers) {
@@ -191,12 +204,12 @@ export class Program {
     const calls = boxes.slice(0, 40).map((index) => `<div class="tensor"><button class="link" data-go="${index}">${escape(graph.items[index].label)}</button><span class="shape">${escape(graph.items[index].scope || "")}</span></div>`);
     const facts = [
       ["stream", escape(launch.stream)], ["runs", escape(launch.times)], ["bytes", bytes(launch.moved)], ["FLOPs", launch.flops ? count(launch.flops) : ""],
-      ["floor", `${seconds(launch.floor)} <small>${percent(launch.floor / (this.floor.seconds || 1))}</small>`],
+      ["floor", `${seconds(launch.floor)} <small>${percent(launch.floor / (this.floor.seconds || 1))}${this.#isOverhead(launch) ? ", a launch's overhead" : ""}</small>`],
       ["dtype", escape(dtype(launch.dtype))], ["grid", escape(launch.grid.join(" × "))], ["block", escape(launch.block.join(" × "))],
       ["epilogue", escape(launch.epilogue.join(", "))], ["why", escape(launch.cause)],
     ];
     return (
-      `<header><div class="sort p-${escape(launch.kind)}"><i></i>${escape(launch.kind)}</div><h2 class="mono">${escape(launch.name)}</h2><p class="sub">launch ${number} of ${this.launches.length}</p></header>` +
+      `<header><div class="sort p-${escape(launch.kind)}"><i></i>${escape(launch.kind)}</div><h2 class="mono">${escape(launch.name)}</h2><p class="sub">launch ${number} of 0 … ${this.launches.length - 1}</p></header>` +
       `<dl>${facts.filter(([, value]) => value !== "" && value != null).map(([name, value]) => `<dt>${name}</dt><dd>${value}</dd>`).join("")}</dl>` +
       this.hazardsOf[number].map((index) => `<section class="warning"><h3>⚠ ${escape(this.hazards[index].name)}</h3><p>${escape(this.hazards[index].text)}. ${escape(this.hazards[index].advice)}</p></section>`).join("") +
       part("Calls", calls.length && graph ? [...calls, `<button class="action" data-show="${number}">Show in the network</button>`] : []) +

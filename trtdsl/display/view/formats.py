@@ -88,8 +88,10 @@ def as_dot(model: Model) -> str:
 
 def _shown(items: Any, index: int) -> int:
     """The call that a layer is part of; any other box itself."""
-    parent = items[index]["parent"]
-    return parent if items[index]["kind"] == "layer" and parent >= 0 else index
+    found = index
+    while items[index]["kind"] == "layer" and items[found]["kind"] != "call":
+        found = items[found]["parent"]
+    return found
 
 
 def _node(item: Mapping[str, Any], tensors: Any) -> str:

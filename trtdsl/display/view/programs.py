@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...programs.devices import DEFAULT, floor_of
+from ...programs.devices import DEFAULT, LEFT_OUT, floor_of
 from ...programs.hazards import find_hazards
 from ...programs.program import Program
 
@@ -35,12 +35,16 @@ def program_model(program: Program, device: str = DEFAULT) -> dict[str, Any]:
         }
         for tensor in map(program.tensors.__getitem__, used)
     ]  # fmt: skip
-    facts = floor.to_json()
     return {
         "backend": program.backend,
         "dims": program.dims,
         "totals": program.totals(),
-        "floor": {"seconds": floor.seconds, "device": floor.device.name, "note": facts["note"]},
+        "floor": {
+            "seconds": floor.seconds,
+            "device": floor.device.name,
+            "overhead": floor.device.overhead,
+            "note": LEFT_OUT,
+        },
         "launches": launches,
         "tensors": tensors,
         "hazards": [vars(hazard) for hazard in find_hazards(program)],

@@ -226,9 +226,13 @@ def _neighbours(edges: Iterable[tuple[Item, Item]], forward: bool) -> dict[Item,
     return found
 
 
-def _call(leaf: Item) -> Item | None:
+def _call(leaf: Item) -> Item:
     """The call that a box is, or is a layer of."""
-    return leaf.parent if leaf.kind == "layer" else leaf
+    found = leaf
+    while leaf.kind == "layer" and found.kind != "call":
+        assert found.parent is not None
+        found = found.parent
+    return found
 
 
 def _by_use(child: Item, owner: Mapping[Item, Item], edges: Sequence[tuple[Item, Item]]) -> list[set[Item]]:

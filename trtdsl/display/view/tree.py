@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ...core.errors import Location
 from ...definition.network import Network
 from ...definition.operation import Operation
-from ...definition.tensor import common_parent
+from ...definition.tensor import CONTROL_FLOW, common_parent
 from ...layers.region import REGIONS, Region
 from ..folding import modules_of
 from .layers import Facts, Layer
@@ -28,6 +28,10 @@ class Tree:
         self.places: dict[tuple[int, str], Item] = {}
         self.homes: dict[int, Item] = {}
         self.scopes: dict[int, str] = {id(self.root): ""}
+        self.looping: dict[int, tuple[Item, Item]] = {}
+        """By the author's call that makes loops or branches itself, its box and the box in which that stands."""
+        self.part_of: dict[Item, Item] = {}
+        """By the box of such a loop or branch, the call's."""
         for region in facts.regions:
             self._open(region, self.root)
         for call in self._calls():
@@ -43,23 +47,39 @@ class Tree:
         """A box for a loop or a conditional, and the box in which each of its layers stands."""
         first = region.boundary[0]
         call = self.network.calls.get(first.name)
-        shared = common_parent([_scope_of(self.network, node.name, call) for node in region.boundary])
-        home = self._module(outer, shared)
-        name = call.name.partition(".")[0] if call is not None else region.kind.name
-        if region.kind.name == "loop":
-            text, number = self.facts.trips(region)
-            times = {"while": "while a condition holds", "?": "a computed number of times"}.get(text)
-            note = times or (f"× {text}" if number is None or str(number) == text else f"× {text} = {number}")
-            box = home.add(Item("loop", name, scope=home.scope, note=note))
+        named = region.kind.owner(first).name
+        if call is not None and _makes_regions(call):
+            own, _ = self.looping.setdefault(id(call), (Item("call", call.name), outer))
+            home = outer if self.part_of.get(outer) is own else own
+            name = region.kind.name if named.startswith("(Unnamed") else named
         else:
-            box = home.add(Item("conditional", name, scope=home.scope))
-        self.scopes[id(box)] = home.scope
+            own = None
+            shared = common_parent([_scope_of(self.network, node.name, call) for node in region.boundary])
+            home = self._module(outer, shared)
+            name = call.name.partition(".")[0] if call is not None else region.kind.name
+        note = self._turns(region) if region.kind.name == "loop" else ""
+        box = home.add(Item(region.kind.name, name, scope=home.scope, note=note))  # type: ignore[arg-type]
+        self._claim(box, home.scope, own)
         for node in region.boundary:
             self.homes[id(node)] = box
         for node, branch in self._branches(region, box):
             self.homes[id(node)] = branch
+            self._claim(branch, home.scope, own)
         for inner in region.regions:
             self._open(inner, self.homes.get(id(inner), box))
+
+    def _claim(self, box: Item, scope: str, call: Item | None) -> None:
+        """Notes the module of a region's box, and the call that it is part of."""
+        self.scopes[id(box)] = scope
+        if call is not None:
+            self.part_of[box] = call
+
+    def _turns(self, region: Region) -> str:
+        """How often a loop runs, for people."""
+        text, number = self.facts.trips(region)
+        if text in WITHOUT_COUNT:
+            return WITHOUT_COUNT[text]
+        return f"× {text}" if number is None or str(number) == text else f"× {text} = {number}"
 
     def _branches(self, region: Region, box: Item) -> Iterator[tuple[object, Item]]:
         """The layers and regions directly in a region, each with its box: a branch's own where one branch has it."""
@@ -79,7 +99,6 @@ class Tree:
             found.append(inside)
         branches = [Item("branch", label, scope=box.scope) for label in ("then", "else")]
         for branch, inside in zip(branches, found, strict=True):
-            self.scopes[id(branch)] = box.scope
             if inside:
                 box.add(branch)
         for part in (*region.nodes, *region.regions):
@@ -95,24 +114,33 @@ class Tree:
         for layer in self.facts.layers:
             node = layer.node
             call = self.network.calls.get(node.name)
-            alone = call is None or node.type in REGIONS
             home = id(self.homes.get(id(node), self.root))
-            key = ("layer", layer.index) if alone else ("call", id(call), home)
+            if id(call) in self.looping:
+                key = ("call", id(call))
+            elif call is None or node.type in REGIONS:
+                key = ("layer", layer.index)
+            else:
+                key = ("call", id(call), home)
             groups.setdefault(key, []).append(layer)
         found = []
         for layers in groups.values():
             main = _main(self.network, layers)
             call = self.network.calls.get(main.node.name)
-            type, named = main.node.type, _called(main, call, indices)
-            label = REGIONS[type].boundary[type] if type in REGIONS else named
-            scope = _scope_of(self.network, main.node.name, call) if type in REGIONS else modules[main.node.name]
-            found.append(Item("call", label, scope=scope, layers=layers))
+            if id(call) in self.looping:
+                item, _ = self.looping[id(call)]
+                item.scope, item.layers = modules[layers[0].node.name], layers
+            elif main.node.type in REGIONS:
+                item = Item("call", _layer_label(main), _scope_of(self.network, main.node.name, call), layers=layers)
+            else:
+                item = Item("call", _called(main, call, indices), modules[main.node.name], layers=layers)
+            found.append(item)
         return found
 
     def _put(self, call: Item) -> None:
         main = _main(self.network, call.layers)
-        home = self.homes.get(id(main.node), self.root)
-        boundary = main.node.type in REGIONS
+        around = dict(self.looping.values()).get(call)
+        home = around or self.homes.get(id(main.node), self.root)
+        boundary = around is None and main.node.type in REGIONS
         (home if boundary else self._module(home, call.scope)).add(call)
         for layer in call.layers:
             self.of_layer[layer.index] = call
@@ -137,9 +165,11 @@ class Tree:
             shown = [layer for layer in call.layers if not layer.is_constant and not layer.is_size]
             if len(shown) < 2:
                 continue
-            boxes = {
-                layer.index: call.add(Item("layer", _layer_label(layer), call.scope, "", [layer])) for layer in shown
-            }
+            boxes = {}
+            for layer in shown:
+                home = self.homes.get(id(layer.node), call)
+                home = home if self.part_of.get(home) is call else call
+                boxes[layer.index] = home.add(Item("layer", _layer_label(layer), call.scope, "", [layer]))
             for layer in reversed(call.layers):
                 if layer.index not in boxes:
                     readers = [index for name in layer.node.makes for index in self.facts.values[name].readers]
@@ -174,6 +204,12 @@ class Tree:
 
 
 LONGEST = 28  # characters of an index
+WITHOUT_COUNT = {"while": "while a condition holds", "?": "a computed number of times"}
+
+
+def _makes_regions(call: Operation) -> bool:
+    """Whether the loops and branches of a call are its own: the author wrote none."""
+    return call.name.partition(".")[0] not in (*CONTROL_FLOW, "loop", "conditional")
 
 
 def _main(network: Network, layers: Sequence[Layer]) -> Layer:
@@ -238,5 +274,7 @@ def _written_at(place: Location) -> list[str]:
 
 def _layer_label(layer: Layer) -> str:
     node = layer.node
+    if node.type in REGIONS:
+        return REGIONS[node.type].boundary[node.type]
     name: str = node.layer.op.name if node.type in ("ELEMENTWISE", "UNARY") else node.type
     return OPERATORS.get(name, name.lower().replace("_", " "))

@@ -241,7 +241,8 @@ def _run(
     for layer in range(plan.layers):
         start, stop = layer * plan.directions, (layer + 1) * plan.directions
         begin = tuple(L.slice(state, (start, 0, 0), (stop - start, *state.shape[1:])) for state in first)
-        x, ended = _layer(x, begin, plan.weights[start:stop], step, inside)
+        name = f"layer {layer}{' forward and backward' * (plan.directions > 1)}"
+        x, ended = _layer(x, begin, plan.weights[start:stop], step, inside, name)
         last.append(ended)
     ends = tuple(cat(states) for states in zip(*last, strict=True))
     return (L.shuffle(x, [1, 0, 2]) if batch_first else x), ends
@@ -256,7 +257,7 @@ def _inside(x: Tensor, lengths: Tensor) -> Tensor:
 
 
 def _layer(
-    x: Tensor, first: State, directions: Sequence[Weights], step: Step, inside: Tensor | None
+    x: Tensor, first: State, directions: Sequence[Weights], step: Step, inside: Tensor | None, name: str
 ) -> tuple[Tensor, State]:
     """One layer: results (T, N, directions * hidden) and the last states (directions, N, hidden), typed as ``x``.
 
@@ -270,7 +271,7 @@ def _layer(
     b_hh = _together([None if weights.b_hh is None else L.unsqueeze(weights.b_hh, [0]) for weights in directions])
     w_hr = _together([weights.w_hr for weights in directions])
     assert w_hh is not None
-    loop = L.Loop(x.network)
+    loop = L.Loop(x.network, name)
     loop.count(x.shape[0])
     inner = loop.iterator(L.cast(given, wide))
     here = None if inside is None else loop.iterator(_as_run([inside] * len(directions)))
