@@ -17,7 +17,7 @@ from support.einsum_cases import cases, run_plan
 import trtdsl as td
 from trtdsl.functional.einsum.equation import parse
 from trtdsl.functional.einsum.plan import MatrixMultiply, Shuffle
-from trtdsl.functional.einsum.search import make_plan
+from trtdsl.functional.einsum.search import Problem
 
 PAIRS = ("matrix product", "multiply", "multiply and sum", "products added up")
 
@@ -37,7 +37,7 @@ def integers(shapes, seed=0):
 @given(cases(dynamic=False))
 def test_the_plan_means_the_equation_and_makes_nothing_large(case):
     equation = parse(case.equation, [len(shape) for shape in case.shapes])
-    plan = make_plan(equation, case.shapes, case.constants)
+    plan = Problem(equation, case.shapes, case.constants).plan()
     values = run_plan(plan, integers(case.shapes))
     labels = {label: chr(97 + k) for k, label in enumerate(plan.sizes)}
     terms, output = (
@@ -70,9 +70,9 @@ def test_the_plan_means_the_equation_and_makes_nothing_large(case):
 def test_integers_mean_the_same(case):
     equation = parse(case.equation, [len(shape) for shape in case.shapes])
     operands = integers(case.shapes)
-    plan = make_plan(equation, case.shapes, case.constants)
+    plan = Problem(equation, case.shapes, case.constants).plan()
     expected = run_plan(plan, operands)[plan.result]
-    other = make_plan(equation, case.shapes, case.constants, integers=True)
+    other = Problem(equation, case.shapes, case.constants, integers=True).plan()
     assert not any(isinstance(operation, MatrixMultiply) for operation in other.operations)
     assert np.array_equal(run_plan(other, operands)[other.result], expected)
 

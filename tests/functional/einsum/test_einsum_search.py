@@ -76,13 +76,13 @@ def cheapest(draft, values, path, equation, limit):
     return found
 
 
-def plan_of(case, **options):
+def plan_of(case, paths=None):
     equation, sizes, dynamic, constants = case
     dims = {
         label: td.Dim(label, min=1, opt=size, max=size) if label in dynamic else size for label, size in sizes.items()
     }
-    shapes = [tuple(dims[label] for label in term) for term in equation.terms]
-    return search.make_plan(equation, shapes, constants, **options)
+    shapes = tuple(tuple(dims[label] for label in term) for term in equation.terms)
+    return search.Problem(equation, shapes, constants).plan(paths)
 
 
 @settings(max_examples=150, deadline=None)
@@ -103,7 +103,7 @@ def test_no_plan_along_a_path_is_cheaper_where_all_layouts_are_carried_on(case):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search, "BEAM", 1 << 20)
         search._searched.cache_clear()
-        found = plan_of(case, paths=[path]).cost
+        found = plan_of(case, (path,)).cost
         search._searched.cache_clear()
     assert found == pytest.approx(cheapest(draft, [0, 1, 2], path, equation, limit), rel=1e-12)
 
@@ -112,9 +112,10 @@ def test_no_plan_along_a_path_is_cheaper_where_all_layouts_are_carried_on(case):
 @given(cases(), st.floats(0.5, 1.5))
 def test_a_plan_within_a_cost_is_the_plan_or_none(case, part):
     equation = parse(case.equation, [len(shape) for shape in case.dims])
+    problem = search.Problem(equation, case.dims, case.constants)
     try:
-        plan = search.make_plan(equation, case.dims, case.constants)
+        plan = problem.plan()
     except UnsupportedError:
         return
-    within = search.plan_within(plan.cost * part, equation, case.dims, case.constants)
+    within = problem.plan_within(plan.cost * part)
     assert within == plan if part >= 1 else within is None or plan.cost == 0

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...definition.operation import Operation, require_network
 from ...layers.reduce import FEW
-from ..common import Call, DefinitionError, L, Network, Shape, Tensor, is_static, torch
+from ..common import Call, DefinitionError, L, Tensor, torch
 from ..lowerings import Choice
 from ..operands import as_tensor, result_type
 from .emit import emit
 from .equation import Equation, expand, label_sizes, parse, sublists
-from .factors import Given, merge_of
-from .plan import EinsumPlan
-from .search import Order, make_plan
+from .factors import merge_of, once
+from .search import Problem
 
 Merge = Callable[[], Tensor] | None
 
@@ -67,10 +65,9 @@ class Contraction(Call):
 
     def lower(self) -> Tensor:
         """The layers of a plan, perhaps with the weights of a product that nothing else needs as an operand."""
-        equation, tensors = self.equation, self.tensors
-        shapes, constants = [tensor.shape for tensor in tensors], [tensor.is_constant for tensor in tensors]
-        merge = merge_of(Given(equation, tuple(shapes), tuple(constants), tuple(map(_order, tensors))), tensors)
-        result = self.choice.lowered(*tensors, equation=equation, merge=merge)
+        problem = _problem(self.equation, self.tensors)
+        merge = merge_of(problem, self.tensors)
+        result = self.choice.lowered(*self.tensors, equation=self.equation, merge=merge)
         if self.choice.used == "merged":
             self.remark("with the weights of the product before it as an operand")
         return result
@@ -86,44 +83,13 @@ def merged(*tensors: Tensor, equation: Equation, merge: Merge) -> Tensor:
 
 
 def as_they_lie(*tensors: Tensor, equation: Equation, merge: Merge) -> Tensor:
-    shapes, constants = [tensor.shape for tensor in tensors], [tensor.is_constant for tensor in tensors]
-    integers = not tensors[0].dtype.is_floating_point
-    orders = [_order(tensor) for tensor in tensors]
-    return emit(_plan(tensors[0].network, equation, shapes, constants, integers, orders), tensors)
+    return emit(once(tensors[0].network, _problem(equation, tensors), Problem.plan), tensors)
 
 
-def _order(x: Tensor) -> Order | None:
-    """The order in which the dimensions lie in memory; None where it is the order in which they are written."""
-    return None if x.is_constant or x.order == tuple(range(x.ndim)) else x.order
-
-
-def _plan(
-    network: Network,
-    equation: Equation,
-    shapes: Sequence[Shape],
-    constants: Sequence[bool],
-    integers: bool,
-    orders: Sequence[Order | None],
-) -> EinsumPlan:
-    """The plan, made once for all products of one equation and the same shapes."""
-    key = (equation, tuple(shapes), tuple(constants), integers, tuple(orders))
-    if all(map(is_static, shapes)):
-        return _static_plan(*key)
-    plans = network.cache.setdefault("einsum", {})  # dynamic sizes belong to a network, and must not outlive it
-    if key not in plans:
-        plans[key] = make_plan(equation, shapes, constants, integers=integers, orders=orders)
-    return plans[key]
-
-
-@functools.lru_cache(maxsize=256)
-def _static_plan(
-    equation: Equation,
-    shapes: tuple[Shape, ...],
-    constants: tuple[bool, ...],
-    integers: bool,
-    orders: tuple[Order | None, ...],
-) -> EinsumPlan:
-    return make_plan(equation, shapes, constants, integers=integers, orders=orders)
+def _problem(equation: Equation, tensors: Sequence[Tensor]) -> Problem:
+    orders = [None if x.is_constant or x.order == tuple(range(x.ndim)) else x.order for x in tensors]
+    shapes, constants = tuple(x.shape for x in tensors), tuple(x.is_constant for x in tensors)
+    return Problem(equation, shapes, constants, tuple(orders), not tensors[0].dtype.is_floating_point)
 
 
 def _dtype(equation: Equation, tensors: Sequence[Tensor]) -> torch.dtype:

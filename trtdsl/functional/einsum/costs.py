@@ -56,11 +56,12 @@ class Costs:
         self.sizes = sizes
         self.dynamic = frozenset(dynamic)
         self.trivial = frozenset(label for label, size in sizes.items() if size == 1) - self.dynamic
-        self._flat: dict[Axes, Labels] = {}
-        self._elements: dict[Labels, int] = {}
-        self._bytes: dict[Axes, int] = {}
-        self._arrangements: dict[tuple[Axes, Axes], tuple[Move, ...]] = {}
-        self._matrices: dict[tuple[Axes, Labels, Labels, Labels], Matrix] = {}
+        # The search asks the same of a few values, again and again.
+        self.elements = functools.cache(self.count)
+        self.labels = functools.cache(self._labels)
+        self.bytes_of = functools.cache(self._bytes_of)
+        self.moves = functools.cache(self._moves)
+        self.matrix = functools.cache(self._matrix)
 
     # -- facts ---------------------------------------------------------------------------------------------------------
 
@@ -68,44 +69,25 @@ class Costs:
         """The product of the labels' sizes."""
         return math.prod(map(self.sizes.__getitem__, labels))
 
-    def elements(self, labels: Labels) -> int:
-        """As :meth:`count`, remembered."""
-        found = self._elements.get(labels)
-        if found is None:
-            found = self._elements[labels] = self.count(labels)
-        return found
-
-    def labels(self, axes: Axes) -> Labels:
+    def _labels(self, axes: Axes) -> Labels:
         """The labels of a value in the order in which its elements lie."""
-        found = self._flat.get(axes)
-        if found is None:
-            found = self._flat[axes] = tuple(itertools.chain.from_iterable(axes))
-        return found
+        return tuple(itertools.chain.from_iterable(axes))
 
     def core(self, labels: Labels) -> Labels:
         """The labels without those that are always 1, whose place does not affect where the elements lie."""
         trivial = self.trivial
         return tuple(label for label in labels if label not in trivial) if trivial else labels
 
-    def bytes_of(self, axes: Axes) -> int:
+    def _bytes_of(self, axes: Axes) -> int:
         """The bytes that a value takes."""
-        found = self._bytes.get(axes)
-        if found is None:
-            found = self._bytes[axes] = self.elements(self.labels(axes)) * ITEM
-        return found
+        return self.elements(self.labels(axes)) * ITEM
 
     # -- one operand ---------------------------------------------------------------------------------------------------
 
-    def moves(self, source: Axes, target: Axes) -> tuple[Move, ...]:
+    def _moves(self, source: Axes, target: Axes) -> tuple[Move, ...]:
         """How a value gets other dimensions: by no operation, or one Shuffle; two where merged ones come apart."""
         if source == target:
             return ()
-        found = self._arrangements.get((source, target))
-        if found is None:
-            found = self._arrangements[source, target] = self._moves(source, target)
-        return found
-
-    def _moves(self, source: Axes, target: Axes) -> tuple[Move, ...]:
         labels, wanted = self.labels(source), self.labels(target)
         if self.core(labels) == self.core(wanted):
             return (self.move(source, target, axes=target, moves=False),)
@@ -147,21 +129,16 @@ class Costs:
 
     # -- two operands --------------------------------------------------------------------------------------------------
 
-    def matrix(self, axes: Axes, batch: Labels, free: Labels, inner: Labels) -> Matrix:
+    def _matrix(self, axes: Axes, batch: Labels, free: Labels, inner: Labels) -> Matrix:
         """The value as an operand of a matrix product, in whichever of the two forms is there already."""
-        key = axes, batch, free, inner
-        found = self._matrices.get(key)
-        if found is None:
-            lies, there = self.core(self.labels(axes)), set(self.labels(axes))
-            before = tuple([label for label in batch if label in there])
-            inner_first = lies == self.core((*before, *inner, *free))
-            moved = not inner_first and lies != self.core((*before, *free, *inner))
-            if moved:  # so that what lies closest together stays so
-                inner_first = lies[-1] in free
-            own = [(label,) if label in there else () for label in batch]
-            target = (*own, inner, free) if inner_first else (*own, free, inner)
-            found = self._matrices[key] = Matrix(target, inner_first, moved)
-        return found
+        lies, there = self.core(self.labels(axes)), set(self.labels(axes))
+        before = tuple([label for label in batch if label in there])
+        inner_first = lies == self.core((*before, *inner, *free))
+        moved = not inner_first and lies != self.core((*before, *free, *inner))
+        if moved:  # so that what lies closest together stays so
+            inner_first = lies[-1] in free
+        own = [(label,) if label in there else () for label in batch]
+        return Matrix((*own, inner, free) if inner_first else (*own, free, inner), inner_first, moved)
 
     def matrix_product(
         self, batch: Labels, rows: Labels, columns: Labels, inner: Labels, read: int, *, one_right: bool

@@ -9,7 +9,7 @@ from ...sizes.dim import Dim
 from ...sizes.size import Size, SizeLike
 from .equation import parse, text
 from .plan import EinsumPlan
-from .search import make_plan
+from .search import Problem
 
 
 def explain_einsum(
@@ -41,17 +41,16 @@ def explain_einsum(
     True
     """
     known = tuple(tuple(_size(size) for size in shape) for shape in shapes)
-    chosen = set(constants)
+    chosen, given, numbers = set(constants), orders or {}, range(len(known))
     if not known:
         raise DefinitionError("einsum needs at least one operand")
-    if not chosen <= set(range(len(known))):
+    if not chosen <= set(numbers):
         raise UsageError(f"constants are numbers of operands, from 0 to {len(known) - 1}: {sorted(chosen)}")
     parsed = parse(equation, [len(shape) for shape in known], names=names)
-    given = orders or {}
-    if not given.keys() <= set(range(len(known))):
+    if not given.keys() <= set(numbers):
         raise UsageError(f"orders are of operands, from 0 to {len(known) - 1}: {sorted(given)}")
-    lies = [_order(given.get(k), labels) for k, labels in enumerate(parsed.terms)]
-    return make_plan(parsed, known, [k in chosen for k in range(len(known))], integers=integers, orders=lies)
+    lies = tuple(_order(given.get(k), labels) for k, labels in enumerate(parsed.terms))
+    return Problem(parsed, known, tuple(k in chosen for k in numbers), lies, integers).plan()
 
 
 def _order(order: str | Sequence[int] | None, labels: Sequence[str]) -> tuple[int, ...] | None:

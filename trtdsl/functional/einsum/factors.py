@@ -7,21 +7,22 @@ Where the adjacency first and the weights then cost no more than the convolution
 from __future__ import annotations
 
 import functools
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ...core.tensors.exact import beside
 from ...definition.tensor import Tensor, weight_names_of
 from ...layers.shuffle import Shuffle
 from ...layers.shuffle_steps import ShuffleSteps, regrouped
-from ..common import L, Network, Shape, SizeLike, is_static, np, product, torch
+from ..common import L, Network, SizeLike, is_static, np, product, torch
 from ..products.folding import Found, deferred, free_product_of
 from .emit import emit
 from .equation import Equation, Labels
 from .paths import Path
 from .plan import EinsumPlan
-from .search import Order, make_plan, plan_within
+from .search import Order, Problem
+
+T = TypeVar("T")
 
 
 class Operand(NamedTuple):
@@ -31,26 +32,28 @@ class Operand(NamedTuple):
     labels: tuple[Labels, ...]
     channel: int
     """The dimension along which it is a product."""
-    inputs: SizeLike
+    inputs: int
     """The size of that dimension of its input."""
     order: Order
     """The order in which its input's dimensions lie in memory."""
 
 
-class Given(NamedTuple):
-    """An einsum from shapes alone."""
-
-    equation: Equation
-    shapes: tuple[Shape, ...]
-    constants: tuple[bool, ...]
-    orders: tuple[Order | None, ...]
-
-    def plan(self) -> EinsumPlan:
-        """The plan that costs least."""
-        return make_plan(self.equation, self.shapes, self.constants, orders=self.orders)
+@functools.lru_cache(maxsize=512)
+def _of_numbers(function: Callable[..., T], *given: Any) -> T:
+    return function(*given)
 
 
-def merge_of(given: Given, tensors: Sequence[Tensor]) -> Callable[[], Tensor] | None:
+def once(network: Network, problem: Problem, function: Callable[..., T], *further: Any) -> T:
+    """What a function gives of a problem, made once: dynamic sizes belong to a network, and must not outlive it."""
+    if problem.is_static:
+        return _of_numbers(function, problem, *further)
+    made, key = network.cache.setdefault("einsum", {}), (function, problem, *further)
+    if key not in made:
+        made[key] = function(problem, *further)
+    return made[key]
+
+
+def merge_of(given: Problem, tensors: Sequence[Tensor]) -> Callable[[], Tensor] | None:
     """Makes the einsum with the weights of a product as an operand, where that costs no more than product and einsum.
 
     The bias becomes a constant that is added, which costs nothing where a norm or an activation follows. None where no
@@ -60,12 +63,12 @@ def merge_of(given: Given, tensors: Sequence[Tensor]) -> Callable[[], Tensor] | 
         found, steps = _product(tensor)
         if found is None or not _joins(given, tensors, index, found):
             continue
-        labels = _labels(tensor, found, steps, given.equation.terms[index])
-        if labels is None:
+        source, labels = found.product.source, _labels(tensor, found, steps, given.equation.terms[index])
+        inputs = source.input.shape[source.channel]
+        if labels is None or not isinstance(inputs, int):
             continue
-        source = found.product.source
-        operand = Operand(index, labels, source.channel, source.input.shape[source.channel], source.input.order)
-        plan = _choice(source.input.network, given, operand)
+        operand = Operand(index, labels, source.channel, inputs, source.input.order)
+        plan = once(tensor.network, given, _chosen, operand, tensor.network.fold_limit)
         weights = None if plan is None else _weights(given, operand, plan, tensors, found)
         if plan is not None and weights is not None:
             return functools.partial(_emitted, operand, plan, tensors, found, *weights)
@@ -81,7 +84,7 @@ def _product(x: Tensor) -> tuple[Found | None, ShuffleSteps | None]:
     return (None, None) if found is None or not found.product.source.pointwise else (found, steps)
 
 
-def _joins(given: Given, tensors: Sequence[Tensor], index: int, found: Found) -> bool:
+def _joins(given: Problem, tensors: Sequence[Tensor], index: int, found: Found) -> bool:
     """Whether the weights can stand in the equation: a bias beside what is computed would be computed, too."""
     term = given.equation.terms[index]
     biased = found.product.source.bias is not None or found.shift is not None
@@ -93,17 +96,7 @@ def _labels(x: Tensor, found: Found, steps: ShuffleSteps | None, term: Labels) -
     """The labels of each dimension of the product itself; None where dimensions are merged or sizes open."""
     if steps is None:
         return tuple((label,) for label in term)
-    shape = x.node.source.shape
-    regroup = _regrouped if is_static(shape) and is_static(x.shape) else _regrouped.__wrapped__
-    return regroup(shape, steps, term, x.shape, found.product.source.channel)
-
-
-@functools.lru_cache(maxsize=256)  # of numbers: dynamic sizes belong to a network, and must not outlive it
-def _regrouped(
-    source: Shape, steps: ShuffleSteps, term: Labels, shape: Shape, channel: int
-) -> tuple[Labels, ...] | None:
-    """The labels of each dimension of a source of which a shuffle makes dimensions of that shape with these labels."""
-    before = tuple(source[axis] for axis in steps.first)
+    before = tuple(x.node.source.shape[axis] for axis in steps.first)
     after = before if steps.reshape is None else steps.reshape
     named: list[str] = [""] * len(after)
     for label, place in zip(term, steps.second, strict=True):
@@ -114,21 +107,11 @@ def _regrouped(
         if len(whole) != 1:
             return None
         labels[steps.first[whole[0]]] = tuple(named[axis] for axis in results)
-    mine = labels[channel]
-    return tuple(labels) if mine and is_static([shape[term.index(label)] for label in mine]) else None
+    mine = labels[found.product.source.channel]
+    return tuple(labels) if mine and is_static([x.shape[term.index(label)] for label in mine]) else None
 
 
-def _choice(network: Network, given: Given, operand: Operand) -> EinsumPlan | None:
-    """The plan with the weights as an operand; None where it costs more. Made once for one equation and its shapes."""
-    if all(map(is_static, given.shapes)) and isinstance(operand.inputs, int):
-        return _static_choice(given, operand, network.fold_limit)
-    choices = network.cache.setdefault("einsum factors", {})
-    if (given, operand) not in choices:
-        choices[given, operand] = _chosen(given, operand, network.fold_limit)
-    return choices[given, operand]
-
-
-def _chosen(given: Given, operand: Operand, fold_limit: int) -> EinsumPlan | None:
+def _chosen(given: Problem, operand: Operand, fold_limit: int) -> EinsumPlan | None:
     equation, index = given.equation, operand.number
     term = equation.terms[index]
     taken = {label for each in (*equation.terms, equation.output) for label in each}
@@ -139,19 +122,18 @@ def _chosen(given: Given, operand: Operand, fold_limit: int) -> EinsumPlan | Non
     order = tuple(flat.index(label) for axis in operand.order for label in inputs[axis])
     weights: Labels = (*operand.labels[operand.channel], inner)
     shape, kernel = tuple(sizes[label] for label in flat), tuple(sizes[label] for label in weights)
-    whole = Given(
+    whole = Problem(
         Equation((*equation.terms[:index], flat, *equation.terms[index + 1 :], weights), equation.output),
         (*given.shapes[:index], shape, *given.shapes[index + 1 :], kernel),
         (*given.constants, True),
         (*given.orders[:index], order, *given.orders[index + 1 :], None),
     )
     alone = Equation((flat, weights), tuple(label for names in operand.labels for label in names))
-    apart = given.plan().cost + Given(alone, (shape, kernel), (False, True), (order, None)).plan().cost
-    paths = _paths(whole, index, fold_limit) if len(whole.shapes) == 3 else None
-    return plan_within(apart, whole.equation, whole.shapes, whole.constants, orders=whole.orders, paths=paths)
+    apart = given.plan().cost + Problem(alone, (shape, kernel), (False, True), (order, None)).plan().cost
+    return whole.plan_within(apart, _paths(whole, index, fold_limit) if len(whole.shapes) == 3 else None)
 
 
-def _paths(whole: Given, index: int, fold_limit: int) -> tuple[Path, ...]:
+def _paths(whole: Problem, index: int, fold_limit: int) -> tuple[Path, ...]:
     """The pairs to try for an input at ``index``, another operand, and weights behind them.
 
     First the input and the other operand; also first the two constants, where together they make one that is as small
@@ -167,11 +149,8 @@ def _paths(whole: Given, index: int, fold_limit: int) -> tuple[Path, ...]:
     return tuple(paths)
 
 
-_static_choice = functools.lru_cache(maxsize=256)(_chosen)
-
-
 def _weights(
-    given: Given, operand: Operand, plan: EinsumPlan, tensors: Sequence[Tensor], found: Found
+    given: Problem, operand: Operand, plan: EinsumPlan, tensors: Sequence[Tensor], found: Found
 ) -> tuple[Tensor, Tensor | None] | None:
     """The weights as an operand, with what is folded into them, and what the bias adds; None where there are none."""
     source = found.product.source
@@ -224,74 +203,35 @@ def _emitted(
     return deferred(add, operands[operand.number], weights, added, shape, None, axis=axis, channel=1)
 
 
-class BiasTerms(NamedTuple):
-    """What a bias adds to an einsum, from shapes alone: its own einsum with the other operands, to be broadcast."""
-
-    shape: tuple[int, ...]
-    """The bias, with a dimension for each of its labels."""
-    labels: list[int]
-    others: list[tuple[int, tuple[int, ...], list[int]]]
-    """Each other operand: its number, the dimensions that it sums first, and the labels of those that are left."""
-    output: list[int]
-    result: tuple[int, ...]
-    repeats: int
-    """How often everything is added: the sizes that the product has alone and the result has not."""
-    elements: int
-    """How many elements the result has."""
-
-
 def _added(
-    given: Given, operand: Operand, bias: torch.Tensor, tensors: Sequence[Tensor], limit: int
+    given: Problem, operand: Operand, bias: torch.Tensor, tensors: Sequence[Tensor], limit: int
 ) -> torch.Tensor | None:
     """What the bias adds to the result: its einsum with the other operands, all constants, to be broadcast.
 
     None where it is more than the constants that it is made of, or where a dynamic size decides it.
     """
-    terms = (_bias_terms if all(map(is_static, given.shapes)) else _bias_terms.__wrapped__)(given, operand)
-    if terms is None or terms.elements > max(limit, sum(tensors[k].data.numel() for k, _, _ in terms.others)):
+    output, mine = given.equation.output, operand.labels[operand.channel]
+    terms = dict(enumerate(given.equation.terms))
+    term, elsewhere = terms.pop(operand.number), {label for labels in terms.values() for label in labels}
+    sizes: dict[str, SizeLike] = {}
+    for k in (operand.number, *terms):
+        sizes.update((x, size) for x, size in zip(given.equation.terms[k], given.shapes[k], strict=True) if size != 1)
+    # What the product has alone and the result has not is added as often as it is long.
+    repeats = product(sizes.get(label, 1) for label in set(term).difference(elsewhere, output, mine))
+    shape = tuple(sizes.get(label, 1) if label in elsewhere or label in mine else 1 for label in output)
+    most = max(limit, sum(tensors[k].data.numel() for k in terms))
+    if not is_static((repeats, *shape)) or int(product(shape)) > most:
         return None
+    numbers = {label: k for k, label in enumerate(dict.fromkeys([*mine, *sorted(elsewhere)]))}
 
     def summed(bias: torch.Tensor, *values: torch.Tensor) -> torch.Tensor:
         # By numpy: the first matrix product of a process costs torch more than all of this.
-        arguments: list[object] = [bias.numpy().reshape(terms.shape), terms.labels]
-        for (_, axes, labels), value in zip(terms.others, values, strict=True):
-            array = value.double().numpy()
-            arguments += [array.sum(axes) if axes else array, labels]
-        value = np.einsum(*arguments, terms.output) * terms.repeats  # type: ignore[call-overload]
-        return torch.from_numpy(value.reshape(terms.result))
+        arguments: list[Any] = [bias.numpy().reshape([int(sizes.get(label, 1)) for label in mine])]
+        arguments.append([numbers[label] for label in mine])
+        for labels, value in zip(terms.values(), values, strict=True):
+            arguments += [value.double().numpy(), [numbers[label] for label in labels]]
+        kept = [numbers[label] for label in output if label in numbers]
+        return torch.from_numpy((np.einsum(*arguments, kept, optimize=True) * repeats).reshape(shape))
 
-    operands = bias, *(tensors[k].data for k, _, _ in terms.others)
+    operands = bias, *(tensors[k].data for k in terms)
     return beside(summed(*operands), summed, *operands)
-
-
-@functools.lru_cache(maxsize=256)  # of numbers: dynamic sizes belong to a network, and must not outlive it
-def _bias_terms(given: Given, operand: Operand) -> BiasTerms | None:
-    """None where a dynamic size decides what is added."""
-    equation, index = given.equation, operand.number
-    term, mine = equation.terms[index], operand.labels[operand.channel]
-    others = [k for k in range(len(equation.terms)) if k != index]
-    elsewhere = {label for k in others for label in equation.terms[k]}
-    sizes: dict[str, SizeLike] = {}
-    for k in (index, *others):
-        sizes.update((name, size) for name, size in zip(equation.terms[k], given.shapes[k], strict=True) if size != 1)
-    alone = [sizes.get(label, 1) for label in term if label not in {*elsewhere, *equation.output, *mine}]
-    output = [label for label in equation.output if label in elsewhere or label in mine]
-    widths = [sizes.get(label, 1) for label in output]
-    if not is_static((*alone, *widths)):
-        return None
-    numbers = {label: k for k, label in enumerate(dict.fromkeys([*term, *sorted(elsewhere), *output]))}
-    counts = Counter([*mine, *(label for k in others for label in equation.terms[k])])
-    parts = []
-    for k in others:  # what is in one operand alone is summed first
-        labels = equation.terms[k]
-        summed = tuple(axis for axis, x in enumerate(labels) if x not in output and counts[x] == 1)
-        parts.append((k, summed, [numbers[x] for axis, x in enumerate(labels) if axis not in summed]))
-    return BiasTerms(
-        tuple(int(sizes.get(label, 1)) for label in mine),
-        [numbers[label] for label in mine],
-        parts,
-        [numbers[label] for label in output],
-        tuple(int(widths[output.index(x)]) if x in output else 1 for x in equation.output),
-        int(product(alone)),
-        int(product(widths)),
-    )

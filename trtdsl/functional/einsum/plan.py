@@ -177,7 +177,7 @@ class EinsumPlan:
             for shape, constant in zip(self.shapes, self.constants, strict=True)
         )
         lines = [f"{self.equation}", f"  for {operands}"]
-        dynamic = {str(size): hint(size) for size in _dynamic(self.shapes)}
+        dynamic = {str(size): hint(size) for shape in self.shapes for size in shape if isinstance(size, Size)}
         if dynamic:
             lines.append(f"  costs where {', '.join(f'{size} = {value:,}' for size, value in dynamic.items())}")
         for number, step in enumerate(self.steps, 1):
@@ -197,17 +197,24 @@ class EinsumPlan:
 
 def resolve(operations: Sequence[Operation], operands: Sequence[tuple[Labels, Shape]]) -> tuple[Operation, ...]:
     """The operations with their sizes filled in: each value's own, since two may write one label's size differently."""
-    shapes: list[Shape] = [shape for _, shape in operands]
-    known: list[dict[str, SizeLike]] = [own_sizes(labels, shape) for labels, shape in operands]
+    known = [own_sizes(labels, shape) for labels, shape in operands]
     result: list[Operation] = []
     for operation in operations:
         if isinstance(operation, (Multiply, Add, MatrixMultiply)):
-            shape, sizes = _pair(operation, shapes, known)
+            a, b = known[operation.a], known[operation.b]
+            sizes = {**b, **a, **{label: size for label, size in b.items() if isinstance(size, int)}}
         else:
             sizes = known[operation.x]
-            operation, shape = _one(operation, shapes[operation.x], sizes)
+        if isinstance(operation, Shuffle) and operation.axes is not None:
+            shape = tuple(product(sizes.get(label, 1) for label in axis) for axis in operation.axes)
+            operation = replace(operation, shape=shape)
+        elif isinstance(operation, Diagonal):  # of an operand
+            rest = iter([operands[operation.x][1][axis] for axis in operation.first])
+            groups = [[next(rest) for _ in range(count)] for count in operation.counts]
+            strides = tuple(sum(product(group[k:]) for k in range(1, len(group) + 1)) for group in groups)
+            size = tuple(min(group, key=lambda size: not isinstance(size, int)) for group in groups)
+            operation = replace(operation, shape=tuple(map(product, groups)), size=size, stride=strides)
         result.append(operation)
-        shapes.append(shape)
         known.append(sizes)
     return tuple(result)
 
@@ -219,57 +226,6 @@ def own_sizes(labels: Labels, shape: Shape) -> dict[str, SizeLike]:
         if label not in sizes or isinstance(size, int):
             sizes[label] = size
     return {label: size for label, size in sizes.items() if size != 1}
-
-
-def _one(
-    operation: Shuffle | Diagonal | Take | Reduce, shape: Shape, sizes: Mapping[str, SizeLike]
-) -> tuple[Operation, Shape]:
-    if isinstance(operation, Shuffle):
-        if operation.first is not None:
-            shape = tuple(shape[axis] for axis in operation.first)
-        if operation.axes is not None:
-            shape = tuple(product(sizes.get(label, 1) for label in axis) for axis in operation.axes)
-            operation = replace(operation, shape=shape)
-        if operation.second is not None:
-            shape = tuple(shape[axis] for axis in operation.second)
-        return operation, shape
-    if isinstance(operation, Diagonal):
-        rest = iter([shape[axis] for axis in operation.first])
-        groups = [[next(rest) for _ in range(count)] for count in operation.counts]
-        strides = tuple(sum_sizes(product(group[k:]) for k in range(1, len(group) + 1)) for group in groups)
-        size = tuple(min(group, key=lambda size: not isinstance(size, int)) for group in groups)
-        return replace(operation, shape=tuple(map(product, groups)), size=size, stride=strides), size
-    if isinstance(operation, Take):
-        return operation, tuple(1 if axis == operation.axis else size for axis, size in enumerate(shape))
-    return operation, tuple(size for axis, size in enumerate(shape) if axis not in operation.axes)
-
-
-def sum_sizes(sizes: Iterable[SizeLike]) -> SizeLike:
-    """The sum of sizes; 0 for none of them."""
-    total: SizeLike = 0
-    for size in sizes:
-        total = total + size
-    return total
-
-
-def _pair(
-    operation: Multiply | Add | MatrixMultiply, shapes: Sequence[Shape], known: Sequence[dict[str, SizeLike]]
-) -> tuple[Shape, dict[str, SizeLike]]:
-    a, b = shapes[operation.a], shapes[operation.b]
-    sizes = {**known[operation.b], **known[operation.a]}
-    for label, size in known[operation.b].items():
-        sizes[label] = _wide(sizes[label], size)
-    if isinstance(operation, MatrixMultiply):
-        rows, columns = a[-1 if operation.transpose_a else -2], b[-2 if operation.transpose_b else -1]
-        return (*(_wide(p, q) for p, q in zip(a[:-2], b[:-2], strict=True)), rows, columns), sizes
-    return tuple(_wide(p, q) for p, q in zip(a, b, strict=True)), sizes
-
-
-def _wide(a: SizeLike, b: SizeLike) -> SizeLike:
-    """The size that two broadcast dimensions have together."""
-    if a == 1 or b == 1:
-        return b if a == 1 else a
-    return b if isinstance(b, int) else a
 
 
 # -- in print ----------------------------------------------------------------------------------------------------------
@@ -315,7 +271,3 @@ def _step_lines(plan: EinsumPlan, number: int, step: Step) -> list[str]:
     lines.append(f"   {', '.join(_name(plan, k) for k in step.operations)}")
     lines.append(f"   {step.flops:,} FLOPs, {step.bytes:,} bytes, largest {step.elements:,} elements")
     return lines
-
-
-def _dynamic(shapes: Sequence[Shape]) -> list[Size]:
-    return list(dict.fromkeys(size for shape in shapes for size in shape if isinstance(size, Size)))

@@ -9,7 +9,7 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from ...sizes.shape import Shape, hint
-from ...sizes.size import Size
+from ...sizes.size import Size, is_static
 from .costs import Costs
 from .draft import Draft
 from .equation import Equation, Labels, label_sizes
@@ -23,54 +23,60 @@ Order = tuple[int, ...]
 T = TypeVar("T")
 
 
-def make_plan(
-    equation: Equation,
-    shapes: Sequence[Shape],
-    constants: Sequence[bool] | None = None,
-    *,
-    integers: bool = False,
-    orders: Sequence[Order | None] | None = None,
-    paths: Sequence[Path] | None = None,
-) -> EinsumPlan:
-    """The plan for operands of these shapes, from the shapes alone.
-
-    ``constants`` says which operands are known when the network is written. ``integers``: there is no matrix product.
-    ``orders`` says in which order the dimensions of each operand lie in memory (None: as they are written). Where one
-    lies channels last, as convolutions write, the result may lie channels last too: naming its dimensions in another
-    order costs nothing. ``paths`` are the orders of pairs to choose from; None leaves them to opt_einsum.
-
-    Raises ShapeError for sizes that disagree, UnsupportedError where more than 8 dimensions would be needed.
+class Problem(NamedTuple):
+    """An einsum from shapes alone.
 
     >>> from trtdsl.functional.einsum.equation import parse
-    >>> plan = make_plan(parse("nkctv,kvw->nctw", [5, 3]), [(8, 3, 64, 300, 18), (3, 18, 18)], [False, True])
-    >>> [type(operation).__name__ for operation in plan.operations]
+    >>> problem = Problem(parse("nkctv,kvw->nctw", [5, 3]), ((8, 3, 64, 300, 18), (3, 18, 18)), (False, True))
+    >>> [type(operation).__name__ for operation in problem.plan().operations]
     ['Shuffle', 'Shuffle', 'MatrixMultiply']
     """
-    plan = plan_within(math.inf, equation, shapes, constants, integers=integers, orders=orders, paths=paths)
-    assert plan is not None
-    return plan
 
+    equation: Equation
+    shapes: tuple[Shape, ...]
+    constants: tuple[bool, ...]
+    """Which operands are known when the network is written."""
+    orders: tuple[Order | None, ...] = ()
+    """In which order the dimensions of each lie in memory; None: as they are written.
 
-def plan_within(
-    most: float,
-    equation: Equation,
-    shapes: Sequence[Shape],
-    constants: Sequence[bool] | None = None,
-    *,
-    integers: bool = False,
-    orders: Sequence[Order | None] | None = None,
-    paths: Sequence[Path] | None = None,
-) -> EinsumPlan | None:
-    """As :func:`make_plan`; None where every plan costs more than ``most``."""
-    shapes = tuple(tuple(shape) for shape in shapes)
-    constants = tuple(constants) if constants is not None else (False,) * len(shapes)
-    known = _known(equation, shapes)
-    chosen = (tuple(orders) if orders is not None else None, tuple(paths) if paths is not None else None)
-    found = _searched(equation, known, constants, integers, *chosen, most)
-    if found is None:
-        return None
-    draft, result = found
-    return _finished(draft, result, equation, shapes, constants)
+    Where one lies channels last, as convolutions write, the result may lie channels last too: naming its dimensions in
+    another order costs nothing.
+    """
+    integers: bool = False
+    """Whether there is no matrix product."""
+
+    @property
+    def is_static(self) -> bool:
+        """Whether its sizes are numbers, and belong to no network."""
+        return all(map(is_static, self.shapes))
+
+    def plan(self, paths: tuple[Path, ...] | None = None) -> EinsumPlan:
+        """The plan that costs least. ``paths`` are the orders of pairs to choose from; None leaves them to opt_einsum.
+
+        Raises ShapeError for sizes that disagree, UnsupportedError where more than 8 dimensions would be needed.
+        """
+        plan = self.plan_within(math.inf, paths)
+        assert plan is not None
+        return plan
+
+    def plan_within(self, most: float, paths: tuple[Path, ...] | None = None) -> EinsumPlan | None:
+        """As :meth:`plan`; None where every plan costs more than ``most``."""
+        equation, shapes = self.equation, self.shapes
+        found = _searched(equation, _known(equation, shapes), self.constants, self.integers, self.orders, paths, most)
+        if found is None:
+            return None
+        draft, result = found
+        return EinsumPlan(
+            equation=equation,
+            shapes=shapes,
+            constants=self.constants,
+            sizes=label_sizes(equation, shapes),
+            operations=resolve(draft.operations, list(zip(equation.terms, shapes, strict=True))),
+            result=result,
+            steps=tuple(draft.steps),
+            largest=draft.largest,
+            cost=draft.cost,
+        )
 
 
 Known = tuple[tuple[tuple[str, int], ...], frozenset[str], tuple[Axes, ...]]
@@ -95,7 +101,7 @@ def _searched(
     known: Known,
     constants: tuple[bool, ...],
     integers: bool,
-    orders: tuple[Order | None, ...] | None,
+    orders: tuple[Order | None, ...],
     paths: tuple[Path, ...] | None,
     most: float,
 ) -> tuple[Draft, int] | None:
@@ -106,7 +112,7 @@ def _searched(
     """
     draft, operands, want = _start(equation, known, constants)
     wanted = [(equation.output, want)]
-    if orders is not None and any(order is not None for order in orders):
+    if any(order is not None for order in orders):
         operands = [_follow(draft, value, order) for value, order in zip(operands, orders, strict=True)]
         last = (*equation.output[:1], *equation.output[2:], *equation.output[1:2])
         wanted.insert(0, (last, tuple((label,) for label in last)))
@@ -213,22 +219,6 @@ def _start(equation: Equation, known: Known, constants: Sequence[bool]) -> tuple
         if len(set(labels)) < len(labels):
             values[k] = _step(draft, "diagonal", (k,), partial(draft.diagonal, k, labels))
     return draft, values, tuple((label,) for label in equation.output)
-
-
-def _finished(
-    draft: Draft, result: int, equation: Equation, shapes: Sequence[Shape], constants: Sequence[bool]
-) -> EinsumPlan:
-    return EinsumPlan(
-        equation=equation,
-        shapes=tuple(shapes),
-        constants=tuple(constants),
-        sizes=label_sizes(equation, shapes),
-        operations=resolve(draft.operations, list(zip(equation.terms, shapes, strict=True))),
-        result=result,
-        steps=tuple(draft.steps),
-        largest=draft.largest,
-        cost=draft.cost,
-    )
 
 
 # -- one operand alone -------------------------------------------------------------------------------------------------

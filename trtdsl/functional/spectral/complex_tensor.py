@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import itertools
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...core.html import folded
 from ...definition.operation import PAIRS
 from ...sizes.shape import Shape, shape_text
-from ..common import DefinitionError, L, Network, ShapeError, Tensor, UnsupportedError, operation, torch
+from ..common import DefinitionError, Network, ShapeError, Tensor, UnsupportedError, operation, torch
 from ..einsum import einsum
 from ..family import family
 from ..indexing.index import getitem
-from ..pointwise.arithmetic import add, atan2, div, hypot, mul, sub
+from ..pointwise.arithmetic import atan2, hypot, mul
 from ..pointwise.elementary import cos, exp, neg, sin
 from ..products.matmul import matmul
 from ..products.products import bmm, inner, kron, mm, mv, outer, tensordot
@@ -102,11 +104,11 @@ class ComplexTensor:
 
     def __add__(self, other: Any) -> ComplexTensor:
         b = _as_complex(other, self.network)
-        return ComplexTensor(add(self.real, b.real), add(self.imag, b.imag))
+        return ComplexTensor(self.real + b.real, self.imag + b.imag)
 
     def __sub__(self, other: Any) -> ComplexTensor:
         b = _as_complex(other, self.network)
-        return ComplexTensor(sub(self.real, b.real), sub(self.imag, b.imag))
+        return ComplexTensor(self.real - b.real, self.imag - b.imag)
 
     def __mul__(self, other: Any) -> ComplexTensor:
         return _by_parts(mul, (self, other))
@@ -116,18 +118,15 @@ class ComplexTensor:
 
     def __truediv__(self, other: Any) -> ComplexTensor:
         if _is_real(other):
-            return self._both(lambda part: div(part, other))
+            return self._both(lambda part: part / other)
         b = _as_complex(other, self.network)
-        size = add(mul(b.real, b.real), mul(b.imag, b.imag))
-        return (self * b.conj())._both(lambda part: div(part, size))
+        size = b.real * b.real + b.imag * b.imag
+        return (self * b.conj())._both(lambda part: part / size)
 
     def __pow__(self, other: Any) -> ComplexTensor:
         if not isinstance(other, int) or other < 1:
             raise UnsupportedError(f"a complex power is a whole number from 1 on, not {other!r}")
-        result = self
-        for _ in range(other - 1):
-            result = result * self
-        return result
+        return functools.reduce(operator.mul, [self] * other)
 
     def __rsub__(self, other: Any) -> ComplexTensor:
         return -self + other
@@ -154,8 +153,7 @@ class ComplexTensor:
 
     def exp(self) -> ComplexTensor:
         """``exp(real) * (cos(imag) + i sin(imag))``."""
-        size = exp(self.real)
-        return ComplexTensor(mul(size, cos(self.imag)), mul(size, sin(self.imag)))
+        return polar(exp(self.real), self.imag)
 
     __abs__ = abs
 
@@ -190,17 +188,14 @@ def _of_pairs(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
 def _by_parts(product: Callable[..., Tensor], operands: Sequence[Any]) -> ComplexTensor:
     """What is linear in each of the operands, as a sum of it of their parts, each with its power of i."""
     network = next(each.network for each in operands if isinstance(each, ComplexTensor))
-    parts = [(each,) if _is_real(each) else _parts(_as_complex(each, network)) for each in operands]
+    values = [each if _is_real(each) else _as_complex(each, network) for each in operands]
+    parts = [(each.real, each.imag) if isinstance(each, ComplexTensor) else (each,) for each in values]
     sums: list[list[Any]] = [[None, None], [None, None]]  # added and subtracted, of the real and the imaginary part
     for taken in itertools.product(*(range(len(pair)) for pair in parts)):
         power = sum(taken) % 4
         term, kept = product(*(pair[i] for pair, i in zip(parts, taken))), sums[power % 2]
-        kept[power // 2] = term if kept[power // 2] is None else add(kept[power // 2], term)
-    return ComplexTensor(*(plus if minus is None else sub(plus, minus) for plus, minus in sums))
-
-
-def _parts(value: ComplexTensor) -> tuple[Tensor, Tensor]:
-    return value.real, value.imag
+        kept[power // 2] = term if kept[power // 2] is None else kept[power // 2] + term
+    return ComplexTensor(*(plus if minus is None else plus - minus for plus, minus in sums))
 
 
 PAIRS.update(dict.fromkeys((ComplexTensor, builtins.complex), _of_pairs))
@@ -267,7 +262,7 @@ def polar(abs: Tensor, angle: Tensor) -> Any:
     >>> F.polar(net.input("r", ("N",)), net.input("a", ("N",))).shape
     (N,)
     """
-    return ComplexTensor(mul(abs, cos(angle)), mul(abs, sin(angle)))
+    return ComplexTensor(abs * cos(angle), abs * sin(angle))
 
 
 def _part(part: Callable[[Any], Any], input: Any) -> Any:
@@ -281,9 +276,7 @@ def _imag(input: Any) -> Tensor:
 
 
 def _angle(input: Any) -> Tensor:
-    if isinstance(input, ComplexTensor):
-        return input.angle()
-    return atan2(L.elementwise(input, input, "SUB"), input)
+    return input.angle() if isinstance(input, ComplexTensor) else atan2(input - input, input)
 
 
 real, imag, conj, angle = family(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,9 +10,8 @@ from typing import Any
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
 from ..family import family
 from ..operands import along, axes_of, axis_of, binary, floating, with_last
-from ..pointwise.arithmetic import add, sub
 from ..products.matmul import matmul
-from ..shaping.arrange import pad, roll
+from ..shaping.arrange import pad
 from ..windows.convolution import conv1d, conv_transpose1d
 from .complex_tensor import ComplexTensor, view_as_real
 
@@ -37,13 +37,13 @@ def mirrored(length: int) -> torch.Tensor:
     return weight
 
 
-def _length(name: str, value: Any) -> int:
+def _length(value: Any) -> int:
     if not isinstance(value, int):
-        raise UnsupportedError(f"{name}: the length must be static, not {value}: it says what the waves are")
+        raise UnsupportedError(f"the length must be static, not {value}: it says what the waves are")
     if value < 1:
-        raise ShapeError(f"{name}: the length must be positive, not {value}")
+        raise ShapeError(f"the length must be positive, not {value}")
     if value > LONGEST:
-        raise UnsupportedError(f"{name} of {value} is a product with a matrix of its square: {LONGEST} at most")
+        raise UnsupportedError(f"a length of {value} takes a product with a matrix of its square: {LONGEST} at most")
     return value
 
 
@@ -55,75 +55,78 @@ def _scale(norm: str | None, length: int, inverse: bool) -> float:
     return 1 / length if inverse == (norm in (None, "backward")) else 1.0
 
 
-def _sized(x: Tensor, axis: int, length: int) -> Tensor:
-    """The axis cut, or filled up with zeros."""
-    have = x.shape[axis]
-    if have == length:
-        return x
-    if isinstance(have, int) and have > length:
-        return along(x, axis, 0, length)
-    widths = [0, 0] * (x.ndim - 1 - axis) + [0, length - have]
-    return pad(x, widths)
-
-
 def _parts(input: Any) -> tuple[Tensor, Tensor | None]:
     if isinstance(input, ComplexTensor):
         return input.real, input.imag
     return L.cast(floating(input), torch.float32), None
 
 
-def _transform(name: str, input: Any, n: Any, dim: int, norm: str | None, inverse: bool) -> ComplexTensor:
-    """A complex transform along one axis."""
+def _times(x: Tensor, axis: int, matrix: torch.Tensor) -> Tensor:
+    """The product along an axis, cut or filled up with zeros, with a matrix (length of the axis, of the result)."""
+    have, length = x.shape[axis], len(matrix)
+    cut = isinstance(have, int) and have > length
+    x = along(x, axis, 0, length) if cut else pad(x, [0, 0] * (x.ndim - 1 - axis) + [0, length - have])
+    return with_last(x, axis, lambda rows: matmul(rows, x.network.constant(matrix)))
+
+
+def _product(input: Any, axis: int, waves: Sequence[torch.Tensor], scale: float) -> ComplexTensor:
     real, imag = _parts(input)
-    axis = axis_of(dim, real.ndim)
-    length = _length(name, real.shape[axis] if n is None else n)
-    cosines, sines = waves(length, length, length, 1 if inverse else -1)
-    scale = _scale(norm, length, inverse)
-    return _product(real, imag, axis, length, cosines * scale, sines * scale)
-
-
-def _product(
-    real: Tensor, imag: Tensor | None, axis: int, length: int, cosines: torch.Tensor, sines: torch.Tensor
-) -> ComplexTensor:
-    network = real.network
-
-    def times(x: Tensor, matrix: torch.Tensor) -> Tensor:
-        return with_last(_sized(x, axis, length), axis, lambda rows: matmul(rows, network.constant(matrix)))
-
-    a, b = times(real, cosines), times(real, sines)
+    cosines, sines = (wave * scale for wave in waves)
+    a, b = _times(real, axis, cosines), _times(real, axis, sines)
     if imag is None:
         return ComplexTensor(a, b)
-    return ComplexTensor(sub(a, times(imag, sines)), add(b, times(imag, cosines)))
+    return ComplexTensor(a - _times(imag, axis, sines), b + _times(imag, axis, cosines))
 
 
-def _rfft(input: Tensor, n: Any, dim: int, norm: str | None) -> ComplexTensor:
+Axes = Sequence[tuple[int, int | None]]
+"""Axes with the lengths of their transforms; None for an axis as long as it is."""
+
+
+def _complex(inverse: bool, input: Any, axes: Axes, norm: str | None) -> Any:
+    for axis, given in reversed(axes):
+        length = _length(input.shape[axis] if given is None else given)
+        turns = waves(length, length, length, 1 if inverse else -1)
+        input = _product(input, axis, turns, _scale(norm, length, inverse))
+    return input
+
+
+def _half(input: Any, axes: Axes, norm: str | None) -> ComplexTensor:
     if isinstance(input, ComplexTensor):
         raise DefinitionError("rfft takes real values: F.fft takes complex ones")
-    real, _ = _parts(input)
-    axis = axis_of(dim, real.ndim)
-    length = _length("rfft", real.shape[axis] if n is None else n)
-    cosines, sines = waves(length, length // 2 + 1, length, -1)
-    scale = _scale(norm, length, False)
-    return _product(real, None, axis, length, cosines * scale, sines * scale)
+    *others, (axis, given) = axes
+    length = _length(input.shape[axis] if given is None else given)
+    found = _product(input, axis, waves(length, length // 2 + 1, length, -1), _scale(norm, length, False))
+    return _complex(False, found, others, norm)
 
 
-def _irfft(input: Any, n: Any, dim: int, norm: str | None) -> Tensor:
-    real, imag = _parts(input)
-    axis = axis_of(dim, real.ndim)
-    frequencies = real.shape[axis]
-    length = _length("irfft", 2 * (frequencies - 1) if n is None else n)
-    cosines, sines = waves(length // 2 + 1, length, length, 1)
+def _whole(input: Any, axes: Axes, norm: str | None) -> Tensor:
+    *others, (axis, given) = axes
+    for other in others:
+        input = _complex(True, input, [other], norm)
+    length = _length(2 * (input.shape[axis] - 1) if given is None else given)
     weight = mirrored(length) * _scale(norm, length, True)
-    found = _product(real, None, axis, length // 2 + 1, cosines * weight, sines * weight).real
-    if imag is None:
-        return found
-    return sub(found, _product(imag, None, axis, length // 2 + 1, sines * weight, cosines * weight).real)
+    cosines, sines = (wave * weight for wave in waves(length // 2 + 1, length, length, 1))
+    real, imag = _parts(input)
+    found = _times(real, axis, cosines)
+    return found if imag is None else found - _times(imag, axis, sines)
 
 
-def _along(
-    transform: Callable[..., Any], input: Any, n: int | None = None, dim: int = -1, norm: str | None = None
-) -> Any:
-    return transform(input, n, dim, norm)
+def _axes(ndim: int, s: Sequence[int] | None, dim: Sequence[int] | None) -> Axes:
+    if dim is None:
+        dim = range(ndim) if s is None else range(ndim - len(s), ndim)
+    lengths = [None] * len(dim) if s is None else [None if size == -1 else size for size in s]
+    if len(lengths) != len(dim):
+        raise ShapeError(f"{len(lengths)} lengths for {len(dim)} dimensions")
+    return [(axis_of(axis, ndim), length) for axis, length in zip(dim, lengths, strict=True)]
+
+
+Transform = Callable[[Any, Axes, str | None], Any]
+FFT: Transform = functools.partial(_complex, False)
+IFFT: Transform = functools.partial(_complex, True)
+
+
+def _along(transform: Transform, input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+    return transform(input, [(axis_of(dim, input.ndim), n)], norm)
 
 
 fft, ifft, rfft, irfft = family(
@@ -134,68 +137,32 @@ fft, ifft, rfft, irfft = family(
     N
     """,
     fft=(
-        lambda input, n, dim, norm: _transform("fft", input, n, dim, norm, False),
+        FFT,
         """The discrete Fourier transform along ``dim``, of real or complex values: two or four IMatrixMultiplyLayers.
 
         The length (``n``, or the axis's) must be static, and 4096 at most. Computed in float32.
         """,
     ),
-    ifft=(lambda input, n, dim, norm: _transform("ifft", input, n, dim, norm, True), "The inverse of :func:`fft`."),
+    ifft=(IFFT, "The inverse of :func:`fft`."),
     rfft=(
-        _rfft,
+        _half,
         "The half of :func:`fft` of real values that says all: ``length // 2 + 1`` frequencies. Two products.",
     ),
     irfft=(
-        _irfft,
+        _whole,
         "The inverse of :func:`rfft`: ``n`` real values, twice the frequencies less 2 by default. Two products.",
     ),
 )
 
 
-def _axes(real: Tensor, s: Sequence[int] | None, dim: Sequence[int] | None) -> list[tuple[int, int | None]]:
-    """Axes and their lengths, the last one last."""
-    if dim is None:
-        axes = list(range(real.ndim)) if s is None else list(range(real.ndim - len(s), real.ndim))
-    else:
-        axes = [axis_of(axis, real.ndim) for axis in dim]
-    lengths = [None] * len(axes) if s is None else [None if size == -1 else size for size in s]
-    if len(lengths) != len(axes):
-        raise ShapeError(f"{len(lengths)} lengths for {len(axes)} dimensions")
-    return list(zip(axes, lengths, strict=True))
-
-
-def _every(inverse: bool) -> Callable[..., Any]:
-    def transform(input: Any, s: Any, dim: Any, norm: str | None) -> Any:
-        for axis, length in reversed(_axes(_parts(input)[0], s, dim)):
-            input = _transform("ifft" if inverse else "fft", input, length, axis, norm, inverse)
-        return input
-
-    return transform
-
-
-def _rfftn(input: Tensor, s: Any, dim: Any, norm: str | None) -> Any:
-    axes = _axes(input, s, dim)
-    found = _rfft(input, axes[-1][1], axes[-1][0], norm)
-    for axis, length in reversed(axes[:-1]):
-        found = _transform("rfftn", found, length, axis, norm, False)
-    return found
-
-
-def _irfftn(input: Any, s: Any, dim: Any, norm: str | None) -> Tensor:
-    axes = _axes(_parts(input)[0], s, dim)
-    for axis, length in axes[:-1]:
-        input = _transform("irfftn", input, length, axis, norm, True)
-    return _irfft(input, axes[-1][1], axes[-1][0], norm)
-
-
 def _of_dims(
-    transform: Callable[..., Any],
+    transform: Transform,
     input: Any,
     s: Sequence[int] | None = None,
     dim: Sequence[int] | None = None,
     norm: str | None = None,
 ) -> Any:
-    return transform(input, s, dim, norm)
+    return transform(input, _axes(input.ndim, s, dim), norm)
 
 
 fftn, ifftn, rfftn, irfftn = family(
@@ -205,21 +172,21 @@ fftn, ifftn, rfftn, irfftn = family(
     >>> F.{name}(net.input("x", ("N", 4, 8)), dim=(1, 2)).shape[0]
     N
     """,
-    fftn=(_every(False), ":func:`fft` along several dimensions, all of them by default."),
-    ifftn=(_every(True), "The inverse of :func:`fftn`."),
-    rfftn=(_rfftn, ":func:`rfft` along the last of several dimensions, then :func:`fft` along the others."),
-    irfftn=(_irfftn, "The inverse of :func:`rfftn`."),
+    fftn=(FFT, ":func:`fft` along several dimensions, all of them by default."),
+    ifftn=(IFFT, "The inverse of :func:`fftn`."),
+    rfftn=(_half, ":func:`rfft` along the last of several dimensions, then :func:`fft` along the others."),
+    irfftn=(_whole, "The inverse of :func:`rfftn`."),
 )
 
 
 def _of_images(
-    transform: Callable[..., Any],
+    transform: Transform,
     input: Any,
     s: Sequence[int] | None = None,
     dim: Sequence[int] = (-2, -1),
     norm: str | None = None,
 ) -> Any:
-    return transform(input, s, dim, norm)
+    return _of_dims(transform, input, s, dim, norm)
 
 
 fft2, ifft2, rfft2, irfft2 = family(
@@ -229,18 +196,16 @@ fft2, ifft2, rfft2, irfft2 = family(
     >>> F.{name}(net.input("x", ("N", 4, 8))).shape[:2]
     (N, 4)
     """,
-    fft2=(_every(False), "fftn"),
-    ifft2=(_every(True), "ifftn"),
-    rfft2=(_rfftn, "rfftn"),
-    irfft2=(_irfftn, "irfftn"),
+    fft2=(FFT, "fftn"),
+    ifft2=(IFFT, "ifftn"),
+    rfft2=(_half, "rfftn"),
+    irfft2=(_whole, "irfftn"),
 )
 
 
-def _shifted(back: bool, input: Any, dim: Any = None) -> Any:
-    x = input.real if isinstance(input, ComplexTensor) else input
-    axes = axes_of(dim, x.ndim)
-    shifts = [-(x.shape[axis] // 2) if back else x.shape[axis] // 2 for axis in axes]
-    return input.roll(shifts, axes) if isinstance(input, ComplexTensor) else roll(input, shifts, axes)
+def _shifted(sign: int, input: Any, dim: Any = None) -> Any:
+    axes = axes_of(dim, input.ndim)
+    return input.roll([sign * (input.shape[axis] // 2) for axis in axes], axes)
 
 
 fftshift, ifftshift = family(
@@ -250,8 +215,8 @@ fftshift, ifftshift = family(
     >>> F.{name}(net.input("x", ("N", 8)), 1).shape
     (N, 8)
     """,
-    fftshift=(False, "The frequency 0 in the middle: as :func:`roll`."),
-    ifftshift=(True, "The inverse of :func:`fftshift`."),
+    fftshift=(1, "The frequency 0 in the middle: as :func:`roll`."),
+    ifftshift=(-1, "The inverse of :func:`fftshift`."),
 )
 
 
@@ -358,16 +323,16 @@ def istft(
         for part, wave in zip(parts, (cosines, sines), strict=True)
     ]
     frames = L.slice(parts[0], (0, 0, 0), (1, 1, parts[0].shape[2]))
-    ones = binary(binary(frames, 0.0, "PROD"), 1.0, "SUM")
+    ones = frames * 0.0 + 1.0
     envelope = conv_transpose1d(ones, network.constant((shape * shape)[None, None].contiguous()), stride=hop)
     start = n_fft // 2 if center else 0
     whole = signals[0].shape[2]
     number = length if length is not None else whole - 2 * start if center else whole
     cut = []
-    for part in (sub(*signals), envelope):
+    for part in (signals[0] - signals[1], envelope):
         available = part.shape[2] - start
         if isinstance(number, int) and isinstance(available, int) and number > available:
             part = pad(part, (0, number - available))
         cut.append(L.slice(part, (0, 0, start), (*part.shape[:2], number)))
-    signal = binary(cut[0], binary(cut[1], 1e-11, "MAX"), "DIV")
+    signal = cut[0] / binary(cut[1], 1e-11, "MAX")
     return L.squeeze(signal, [0, 1] if input.ndim == 2 else [1])
