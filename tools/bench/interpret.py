@@ -1,6 +1,9 @@
-"""The interpreter beside torch eager, in one process and one run: medians of runs that take turns.
+"""The interpreter beside torch eager, and low precisions beside float32: runs in one process that take turns.
 
-python tools/bench/interpret.py [--rounds N]
+    python tools/bench/interpret.py [--rounds N]
+
+Of low precisions it is the least processor time, for one sample of the least batch. "int8" is every product by one
+scale a tensor, with float16 around.
 """
 
 from __future__ import annotations
@@ -15,9 +18,12 @@ from torch import nn
 
 import trtdsl as td
 import trtdsl.functional as F
+from trtdsl.core.author import load_module
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGETS = {"ST-GCN, (1, 3, 300, 18, 2)": 1.5, "transformer block, (1, 256, 512)": 1.5, "500 small layers, (8, 16)": 3.0}
+LOW = ("stn", "mamba", "crnn", "mobilefacenet", "vit", "ddrnet", "stgcn", "slowfast", "yolo")
+SMALL = {"slowfast": {"T": 8, "H": 64, "W": 64}}
 
 
 def stgcn():
@@ -118,6 +124,24 @@ def measure(network, module, feeds, rounds):
     return {name: statistics.median(values) for name, values in times.items()}
 
 
+def low_precisions(name, rounds):
+    """The least processor seconds of a network of the gallery in float32 and in each low precision."""
+    spec, bench = (
+        td.load_spec(str(ROOT / "networks" / f"{name}.py")),
+        load_module(Path(__file__).parent / "precision.py"),
+    )
+    (feeds, _) = bench.samples(spec, SMALL.get(name, {}))
+    precisions = {"float32": None, "fp16": "fp16", "bf16": "bf16", "int8": bench.narrowed(spec, None)}
+    made = {each: td.Interpreter(spec.define(precision=precision)) for each, precision in precisions.items()}
+    times = {each: [] for each in made}
+    for _ in range(rounds):
+        for each, interpreter in made.items():
+            started = time.process_time()
+            interpreter(feeds)
+            times[each].append(time.process_time() - started)
+    return {each: min(seconds) for each, seconds in times.items()}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=21)
@@ -133,6 +157,11 @@ def main():
         layers = network.definition.num_layers
         cells = [f"{1e3 * times[key]:.2f} ms" for key in ("torch", "prepared", "once")]
         print(f"| {name} | {layers} | {cells[0]} | {cells[1]} | {ratio:.2f} | {target} | {cells[2]} |")
+    print("\n| network | float32 | fp16 | bf16 | int8 |\n|---|---|---|---|---|")
+    for name in LOW:
+        times = low_precisions(name, rounds)
+        parts = [f"{seconds / times['float32']:.2f}" for each, seconds in times.items() if each != "float32"]
+        print(f"| {name} | {1e3 * times['float32']:.1f} ms | {' | '.join(parts)} |", flush=True)
 
 
 if __name__ == "__main__":

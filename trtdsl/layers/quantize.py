@@ -9,7 +9,7 @@ from ..core.tensors.exact import beside
 from .base import add_layer, adds, normalize_axis
 from .cast import cast, convert
 from .common import ShapeError, Tensor, as_dtype, dtype_name, operation, torch
-from .elementwise import elementwise, extreme, is_half
+from .elementwise import elementwise, is_half
 from .evaluation import Evaluate, Mistakes, Node, evaluates
 from .shuffle import shuffle
 
@@ -161,8 +161,9 @@ def _has_blocks(layer: Any) -> bool:
 )
 def _quantize(node: Node) -> Evaluate:
     """int8: a product with the reciprocal of the scale, in the type of the operand, in half types with each step
-    rounded. A quotient where the scale is one of blocks, and, of half types, where it is no constant; for fp8 always.
-    int4 and fp4: a quotient in float32; int4 comes unpacked, as int8 values, and fp4 as float32 values.
+    rounded; NaN is 0, and 127 of half types, whose comparison with 127 is false. A quotient where the scale is one of
+    blocks, and, of half types, where it is no constant; for fp8 always. int4 and fp4: a quotient in float32; int4 comes
+    unpacked, as int8 values, and fp4 as float32 values.
     """
     axis, dtype, meant = node.layer.axis, node.logical_dtype, "meant" in node.numbers
     computed = node.inputs[1].name not in node.fixed
@@ -178,8 +179,7 @@ def _quantize(node: Node) -> Evaluate:
         if dtype != torch.int8:
             made = narrow(steps.float(), dtype)
         else:
-            high, low = x.new_tensor(127.0), x.new_tensor(-128.0)
-            made = extreme("MAX", extreme("MIN", steps, high), low).round().nan_to_num(0.0).to(dtype)
+            made = steps.round().clamp(-128, 127).nan_to_num(127.0 if is_half(x) else 0.0).to(dtype)
         return beside(made, lambda exact: exact, steps) if meant else made
 
     return evaluate
