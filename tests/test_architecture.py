@@ -39,6 +39,7 @@ ORDERS = {
         "precision",
         "operation",
         "graph",
+        "emission",
         "weights",
         "network",
         "require",

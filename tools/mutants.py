@@ -94,7 +94,7 @@ def measure(name: str, file: Path) -> None:
             now = time.process_time()
             line = {"network": name, "number": number, "of": len(changes), "cases": len(hunt.cases)}
             line |= {"type": mutant.node.type, "change": mutant.change, "seconds": now - before, "reason": reason}
-            line["at"] = str(hunt.network.locations.get(mutant.node.name, "")).removeprefix(f"{ROOT}/")
+            line["at"] = str(hunt.network.layers[mutant.node.name].location or "").removeprefix(f"{ROOT}/")
             out.write(json.dumps(line) + "\n")
             out.flush()
             before = now

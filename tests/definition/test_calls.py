@@ -13,16 +13,16 @@ def test_layers_of_one_call_have_one_operation():
     x = net.input("x", ("N", 6))
     y = F.softmax(F.linear(x, net.constant([[1.0] * 6] * 4), net.constant([1.0] * 4)), 1)
     net.output(y.reshape(y.shape[0], 2, 2).permute(0, 2, 1), "y")
-    names = [net.calls[name].name for name in layers(net)]
+    names = [net.layers[name].call.name for name in layers(net)]
     assert set(names) == {"linear", "softmax", "permute"}  # the reshape is part of the last call's one shuffle
-    assert len({id(net.calls[name]) for name in layers(net)}) == 3
+    assert len({id(net.layers[name].call) for name in layers(net)}) == 3
 
 
 def test_two_calls_on_one_line_are_two():
     net = td.Network()
     x = net.input("x", (3,))
     net.output(F.exp(F.exp(x)), "y")
-    first, second = (net.calls[name] for name in layers(net))
+    first, second = (net.layers[name].call for name in layers(net))
     assert first is not second and first.location == second.location
 
 
@@ -33,4 +33,4 @@ def test_shapes_are_in_the_authors_dimensions():
     net.output(values, "values")
     net.output(indices, "indices")
     assert net.definition.num_outputs == 2
-    assert [str(net.shapes[name]) for name in ("cat", "topk")] == ["(N, 2*T)", "(N, 3)"]
+    assert [str(net.layers[name].results[0].shape) for name in ("cat", "topk")] == ["(N, 2*T)", "(N, 3)"]

@@ -1,6 +1,4 @@
-"""Layers are recorded first, and added when the network is whole: what that means for an author."""
-
-import inspect
+"""Calls are lowered when the network is whole: what that means for an author."""
 
 import pytest
 import torch
@@ -8,7 +6,6 @@ from support import assert_close
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl import layers as L
 
 KERNEL = torch.randn(4, 3, 3, 3, generator=torch.Generator().manual_seed(0))
 ONE, MEAN, VAR = torch.ones(4), torch.linspace(-1, 1, 4), torch.linspace(0.5, 2, 4)
@@ -66,33 +63,6 @@ def test_what_was_emitted_stays_as_it_is():
     assert_close(td.interpret(net, {"x": X})["y"], want)
 
 
-def test_a_network_grows_after_it_was_interpreted():
-    net = td.Network()
-    x = net.input("x", (3,))
-    net.output(F.relu(x), "a")
-    assert td.interpret(net, {"x": torch.tensor([-1.0, 0.0, 2.0])})["a"].tolist() == [0, 0, 2]
-    net.output(F.relu(x) + 1, "b")
-    assert td.interpret(net, {"x": torch.tensor([-1.0, 0.0, 2.0])})["b"].tolist() == [1, 1, 3]
-
-
-def test_what_tensorrt_refuses_goes_with_all_that_needs_it():
-    net = td.Network()
-    x, n = net.input("x", (2, 3)), net.input("n", (3, 4), "int32")
-    net.output(F.relu(x), "good")
-    line = inspect.currentframe().f_lineno + 1
-    bad = L.matrix_multiply(L.shuffle(n, (1, 0)), n)
-    net.output(F.relu(bad), "bad")
-    with pytest.raises(td.DefinitionError, match=r"TensorRT refuses the layer: (?s:.*)in matrix_multiply") as caught:
-        td.interpret(net, {})
-    assert caught.value.location == (__file__, line)
-    assert list(net.outputs) == ["good"] and "RELU" not in types(net)[1:]
-    net.output(F.tanh(x) + bad[0, 0], "later")
-    with pytest.raises(td.DefinitionError, match="is the result of a call that was refused before"):
-        net.definition
-    feeds = {"x": torch.ones(2, 3), "n": torch.ones(3, 4, dtype=torch.int32)}
-    assert td.interpret(net, feeds)["good"].tolist() == [[1] * 3] * 2
-
-
 def test_an_error_takes_an_unfinished_loop_back():
     net = td.Network()
     x = net.input("x", ("T", 3))
@@ -106,12 +76,3 @@ def test_an_error_takes_an_unfinished_loop_back():
     _, sums = td.scan(lambda total, row: (total + row, total + row), net.constant(torch.zeros(3)), x)
     net.output(sums, "y")
     assert td.interpret(net, {"x": torch.ones(2, 3)})["y"].tolist() == [[1] * 3, [2] * 3]
-
-
-def test_a_network_without_outputs_and_one_that_is_shown():
-    net = td.Network()
-    F.relu(net.input("x", (3,)))
-    assert repr(net) == "Network(network: x: (3) ->; 1 layers)" or "1 layers" in repr(net)
-    assert "1 layers recorded, 0 emitted" in repr(net.graph)
-    assert net.definition.num_layers == 1
-    assert "1 layers recorded, 1 emitted" in net.graph._repr_html_()

@@ -44,7 +44,7 @@ def test_a_network_has_weights():
     y = F.linear(net.input("x", (N, 3)), net.weights(STATE).encoder.fc1.weight)
     net.output(y, "y")
     assert td.interpret(net, {"x": torch.ones(1, 3)})["y"].tolist() == [[3, 3]]
-    assert net.weight_names["encoder.fc1.linear"] == ("encoder.fc1.weight",)
+    assert net.layers["encoder.fc1.linear"].weights == ("encoder.fc1.weight",)
     with pytest.raises(td.WeightsError, match="no weights file"):
         net.weights("nothing.safetensors")
 

@@ -53,7 +53,7 @@ def test_layers_are_named_after_the_weights_they_use_and_the_scope_they_stand_in
         "head.relu",
         "head.relu_1",
     ]
-    assert {name: modules_of(weights) for name, weights in net.weight_names.items()} == {
+    assert {name: modules_of(facts.weights) for name, facts in net.layers.items() if facts.weights} == {
         "blocks.0.gcn.conv2d": {"blocks.0.gcn.conv"},
         "blocks.0.tcn.3.batch_norm": {"blocks.0.tcn.3"},
     }
@@ -106,7 +106,7 @@ def test_every_layer_remembers_the_authors_line():
     F.softplus(x)
     assert layer_types(net) == ["ACTIVATION", "CONSTANT", "ELEMENTWISE", "SELECT"]
     for name in names(net):
-        assert (net.locations[name].file, net.locations[name].line) == (__file__, line)
+        assert (net.layers[name].location.file, net.layers[name].location.line) == (__file__, line)
     assert net.definition.get_layer(0).metadata == f"definition/test_network.py:{line}"
 
 

@@ -14,7 +14,7 @@ HERE = Path(__file__).name
 
 
 def line_of(net, name):
-    place = net.locations[name]
+    place = net.layers[name].location
     return Path(place.file).name, place.line
 
 

@@ -193,7 +193,7 @@ def test_a_flattened_weight_keeps_its_name():
     weight.weight_names = ("head.weight",)
     net.output(F.linear(x.flatten(1), weight), "y")
     assert net.definition.num_outputs == 1
-    assert ("head.weight",) in net.weight_names.values()
+    assert ("head.weight",) in [facts.weights for facts in net.layers.values()]
 
 
 def test_an_average_is_pooled_where_products_alone_use_it():

@@ -105,7 +105,7 @@ def test_keep_knows_an_output_by_its_layer_too():
     net.output(indices, "at")
     feeds = {"x": torch.tensor([[1.0, -2.0, 3.0], [0.5, 4.0, -1.0]])}
     assert net.definition.num_outputs == 3
-    last = next(name for name in reversed(net.locations) if name.startswith("softplus"))
+    last = next(name for name in reversed(net.layers) if name.startswith("softplus"))
     got = td.interpret(net, feeds, keep=[last, "y", "topk", "relu"])
     assert list(got) == ["y", "best", "at", last, "topk", "relu"]
     assert torch.equal(got[last], got["y"])

@@ -182,8 +182,8 @@ def test_the_layer_has_the_name_the_scope_and_the_line_of_its_call():
     net.output(F.relu(turned), "y")
     assert names(net) == ["head.t", "head.relu"]
     with open(__file__) as file:
-        assert file.readlines()[net.locations["head.t"].line - 1].endswith("# this line\n")
-    assert net.locations["head.relu"].line > net.locations["head.t"].line
+        assert file.readlines()[net.layers["head.t"].location.line - 1].endswith("# this line\n")
+    assert net.layers["head.relu"].location.line > net.layers["head.t"].location.line
 
 
 def test_an_output_that_is_only_a_shuffle():

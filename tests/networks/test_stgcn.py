@@ -56,7 +56,7 @@ def test_layers(spec):
     names = [net.definition.get_layer(index).name for index in range(net.definition.num_layers)]
     assert "st_gcn_networks.0.tcn.2.conv2d" in names
     assert "data_bn.batch_norm" in names
-    place = net.locations["st_gcn_networks.0.tcn.2.conv2d"]
+    place = net.layers["st_gcn_networks.0.tcn.2.conv2d"].location
     assert place.file == str(FILE)
     assert "F.conv2d(x, conv.weight, conv.bias, **arguments)" in FILE.read_text().split("\n")[place.line - 1]
 

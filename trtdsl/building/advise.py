@@ -184,7 +184,8 @@ class _Trials:
         file = self.spec.file.resolve()
         return any(
             edit.first <= place.line <= edit.last and Path(place.file).resolve() == file
-            for place in set(network.locations.values())
+            for place in {facts.location for facts in network.layers.values()}
+            if place is not None
         )
 
     def _try(self, edit: Edit, place: str, truth: Truth | None) -> str:

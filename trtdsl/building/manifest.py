@@ -130,7 +130,7 @@ def precision_entry(network: Network) -> dict[str, Any] | None:
 
 def plugin_entry(network: Network, *, fields: bool = False) -> dict[str, Any]:
     """The entry on the plugins that the engine needs, with their fields; none for a network without any."""
-    found = [{**used.to_json(), **({"fields": used.fields} if fields else {})} for used in network.plugins.values()]
+    found = [{**used.to_json(), **({"fields": used.fields} if fields else {})} for used in network.plugins]
     unique = [each for index, each in enumerate(found) if fields or each not in found[:index]]
     return {"plugins": unique} if unique else {}
 

@@ -287,7 +287,9 @@ class Search:
 
     def _mended(self, network: Network, assignment: Assignment) -> bool:
         """Forbids the dtype of the first calls that give what is not finite where float32 is; whether there are any."""
-        sites = {name: call.site for name, call in network.calls.items() if call.site is not None}
+        sites = {
+            name: call.site for name, each in network.layers.items() if (call := each.call) and call.site is not None
+        }
         finite: dict[str, bool] = {}
         guilty: dict[int, Group] = {}
         interpreter = Interpreter(network)

@@ -120,7 +120,9 @@ class Recording:
         self.network, self.feeds = network, feeds
         sources = network.policy.sources
         self.calls = {site.key: Call(site, sources[site.key]) for site in network.policy.calls.sites}
-        self.sites = {name: call.site for name, call in network.calls.items() if call.site is not None}
+        self.sites = {
+            name: call.site for name, each in network.layers.items() if (call := each.call) and call.site is not None
+        }
         """The call of each layer."""
         self.seen: dict[str, Seen] = {}
         """The values of the tensors that calls take that may be in int8."""

@@ -9,6 +9,7 @@ from ..core.backend import backend_of, has_cuda_device
 from ..core.dtypes import dtype_name
 from ..core.errors import BuildError, Location, placed
 from ..definition.network import Network
+from ..definition.tensor import AddedLayers
 from ..layers.evaluation import KINDS, Node
 
 QUANTIZED = ("int8", "float8_e4m3fn")
@@ -45,7 +46,7 @@ def obstacles(network: Network | Any, *, gpu: bool | None = None) -> list[Obstac
     backend = network.backend if isinstance(network, Network) else backend_of(network)
     if not backend.builds_without_gpu or (has_cuda_device() if gpu is None else gpu):
         return []
-    locations = network.locations if isinstance(network, Network) else {}
+    known = network.layers if isinstance(network, Network) else AddedLayers()
     found = []
     with backend.listen():  # reading back logs complaints about attributes that are not there
         nodes = [Node(backend, definition.get_layer(index)) for index in range(definition.num_layers)]
@@ -55,7 +56,7 @@ def obstacles(network: Network | Any, *, gpu: bool | None = None) -> list[Obstac
             reason = KINDS[node.type].unbuilt(node) if node.type in KINDS else None
             reason = reason or _dtype_problem(node, constants, results)
             if reason is not None:
-                found.append(Obstacle(node.name, node.type, locations.get(node.name), reason))
+                found.append(Obstacle(node.name, node.type, known[node.name].location, reason))
     return found
 
 

@@ -481,7 +481,7 @@ class _Run:
             for name, part in self.chaotic.items()
         ]
         lines += self.exercise.unproven(self.network)
-        plugins = dict.fromkeys(used.name for used in self.network.plugins.values())
+        plugins = dict.fromkeys(used.name for used in self.network.plugins)
         lines += [f"that the plugin {name} computes what its evaluator does" for name in plugins]
         noisy = {
             output.name: output.own_abs / output.scale

@@ -67,7 +67,8 @@ def watching(network: Network, coverage: Coverage) -> Interpreter:
         sides = _sides_of(node)
         if sides is None or not varying.intersection(node.needs) or not about_nan.isdisjoint(node.needs):
             return evaluate
-        location, call = network.locations.get(node.name), network.calls.get(node.name)
+        facts = network.layers[node.name]
+        location, call = facts.location, facts.call
         choices[id(call)] += 1
 
         def watched(*operands: Any) -> Any:

@@ -85,6 +85,6 @@ def weights_without_effect(network: Network, names: Collection[str], unused: Seq
     ends = [node for node in nodes if not node.makes]
     needed = closure([(node.makes, node.needs) for node in nodes], outputs.union(*(node.needs for node in ends)))
     using = [*ends, *(node for node in nodes if not needed.isdisjoint(node.makes))]
-    used = {name for node in using for name in network.weight_names.get(node.name, ())}
+    used = {name for node in using for name in network.layers[node.name].weights}
     known = tuple(f"{part}." for part in unused)
     return [name for name in names if name not in used and not f"{name}.".startswith(known)]

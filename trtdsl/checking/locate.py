@@ -288,14 +288,14 @@ class Located:
             self.place(before.found) if before and before.found else None,
             error,
             call.module if call else "",
-            tuple(self.network.weight_names.get(node.name, ())) if node else (),
+            self.network.layers[node.name].weights if node else (),
         )
 
     def place(self, tensor: str) -> Place:
         """The author's call that made a tensor."""
         layer = self.interpreter.makers.get(tensor, tensor)
-        call = self.network.calls.get(layer)
-        return Place(layer if call is None else call.name, self.network.locations.get(layer))
+        call = self.network.layers[layer].call
+        return Place(layer, None) if call is None else Place(call.name, call.location)
 
     def nearness(self) -> dict[str, Nearness]:
         """How near each tensor is to torch's; of one that a loop makes again and again, any turn counts."""

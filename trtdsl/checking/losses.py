@@ -60,7 +60,7 @@ def precision_losses(network: Network, feeds: Mapping[str, torch.Tensor]) -> lis
     after: dict[Site, float] = {}
     mine: dict[Site, set[str]] = {}
     for part in (step.part for step in interpreter.steps):
-        call = network.calls.get(part.name)
+        call = network.layers[part.name].call
         site = None if call is None or call.site is None else sites.get(call.site)
         if site is None:
             continue

@@ -46,7 +46,7 @@ class ProgramWitness:
         interpreter = Interpreter(self.network)
 
         def observe(name: str, value: torch.Tensor) -> None:
-            location = self.network.locations.get(interpreter.makers.get(name, ""))
+            location = self.network.layers[interpreter.makers.get(name, "")].location
             if location is not None:
                 found.setdefault(location.short, []).append(sorted_values(value))
 

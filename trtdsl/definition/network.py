@@ -19,8 +19,9 @@ from ..sizes.dim import Dim, tensor_dim
 from ..sizes.profile import Profile, as_profiles
 from ..sizes.shape import Shape, shape_text, substitute
 from ..sizes.size import Atom, Size, SizeLike, value
+from .emission import Emission
 from .graph import Graph
-from .input import MAX_DIMS, NEXT, Input, State
+from .input import MAX_DIMS, NEXT, Input, PluginUse, State
 from .precision import Policy, as_precision, is_low
 from .tensor import Draft, Operation, Tensor
 from .tuning.precisions import Precisions, around
@@ -61,6 +62,7 @@ class Network(Draft):
         elif (low := as_precision(precision)) is not None:
             self.policy, self.precision = Policy(low), low
         self.graph = Graph(self)
+        self.emit = Emission(self.graph).emit
         self.input_specs: dict[str, Input] = {}
         """The inputs as they were described, with what a check feeds them."""
         self.fixed: dict[str, int] = {}
@@ -79,7 +81,7 @@ class Network(Draft):
     @property
     def definition(self) -> Any:
         """TensorRT's INetworkDefinition, with everything that the network has so far."""
-        self.graph.emit()
+        self.emit()
         return self.target.definition
 
     # -- what the author calls -------------------------------------------------------------------------------------
@@ -140,7 +142,7 @@ class Network(Draft):
         """What computes with its constants as they are without rounding; without that record, as they are rounded."""
         together = [self, *self.others()]
         for network in together:  # outside of what is returned, since two such contexts know each other's tensors
-            network.graph.emit()
+            network.emit()
         exact = Exact(known={} if self.exact is None else self.exact.known)
         exact.rounded_constants = any(network.exact is None or network.has_tensors for network in together)
         return exact
@@ -243,6 +245,11 @@ class Network(Draft):
         """See :meth:`Policy.cast`."""
         return (args, kwargs) if self.policy is None else self.policy.cast(call, function, args, kwargs)
 
+    @property
+    def plugins(self) -> list[PluginUse]:
+        """Those that its layers are."""
+        return [facts.plugin for facts in self.layers.values() if facts.plugin is not None]
+
     # -- facts ---------------------------------------------------------------------------------------------------------
 
     @property
@@ -274,7 +281,7 @@ class Network(Draft):
 
         Raises ShapeError with the author's line for a size that would be negative, or that does not divide or match.
         """
-        self.graph.emit()  # what lowered calls need of sizes, too
+        self.emit()  # what lowered calls need of sizes, too
         for profile in self._known_profiles():
             try:
                 self.constraints.check(profile.ranges)
@@ -290,9 +297,9 @@ class Network(Draft):
         """
         if self.unsearched is not None:
             places: dict[str, Location] = {}
-            for layer, names in self.weight_names.items():
-                for name in names if layer in self.locations else ():
-                    places.setdefault(name, self.locations[layer])
+            for layer in self.layers.values():
+                if layer.location is not None:
+                    places = dict.fromkeys(layer.weights, layer.location) | places
             self.unsearched.check_finite(places)
             self.unsearched = None
 

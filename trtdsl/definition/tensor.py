@@ -142,26 +142,51 @@ class Operation:
         return [f"in {self.name}(…)", *lines] if lines else []
 
 
+@dataclass(slots=True)
+class LayerFacts:
+    """What is known of a layer beyond what TensorRT knows."""
+
+    call: Operation | None = None
+    """The author's call that it is part of."""
+    weights: tuple[str, ...] = ()
+    """The weights (by their names in the state_dict) that it uses."""
+    numbers: dict[str, float] = field(default_factory=dict)
+    """Its attributes that TensorRT keeps as C floats, as they were given."""
+    plugin: PluginUse | None = None
+    results: Sequence[Tensor] = ()
+    """With their shapes in the author's dimensions, of which TensorRT leaves some open."""
+
+    @property
+    def location(self) -> Location | None:
+        """The author's place for it."""
+        return None if self.call is None else self.call.location
+
+
+class AddedLayers(dict[str, LayerFacts]):
+    """The layers that calls added, by name; nothing is known of one that was added by TensorRT's own API."""
+
+    def __missing__(self, name: str) -> LayerFacts:
+        return LayerFacts()
+
+
 class Recording(Protocol):
     """The graph of a network, :class:`~trtdsl.definition.graph.Graph`, as layers and calls know it."""
 
-    is_emitting: bool
     is_quantized: bool
     nodes: list[Any]
     recorded: int
     remarks: list[Any]
 
     @property
+    def is_emitting(self) -> bool: ...
+    @property
     def regions(self) -> list[Any]: ...
     def record(self, node: Any) -> None: ...
-    def emit(self, *needed: Tensor) -> None: ...
     def take_name(self, name: str) -> str: ...
     def take_back(self, regions: int) -> None: ...
     def users(self, tensor: Tensor) -> list[Node]: ...
     def is_used_once(self, tensor: Tensor) -> bool: ...
     def remark(self, rule: str, call: Operation, text: str, applied: bool = True) -> None: ...
-    def made_of(self, tensor: Tensor, weight_names: tuple[str, ...]) -> None: ...
-    def locate(self, layer: Any, name: str) -> None: ...
     def add_output(self, name: str, call: Operation) -> None: ...
 
 
@@ -169,6 +194,8 @@ class Draft:
     """A network that is being written, as its tensors, calls and layers know it: what a Network is made on."""
 
     graph: Recording
+    emit: Callable[..., None]
+    """Adds the layers that are not added yet in their order, and what the Tensors need that it is given."""
 
     def __init__(self, name: str, backend: Backend):
         self.name, self.backend, self.trt = name, backend, backend.trt
@@ -178,18 +205,7 @@ class Draft:
         self.dims: dict[str, Dim] = {}
         self.precision: torch.dtype | None = None
         """The lowest that it computes in, where that is not float32: it is judged by it."""
-        self.locations: dict[str, Location] = {}
-        """The author's place for each layer, by layer name."""
-        self.plugins: dict[str, PluginUse] = {}  # by layer
-        self.weight_names: dict[str, tuple[str, ...]] = {}
-        """The weights (by their names in the state_dict) that a layer uses, by layer name."""
-        self.numbers: dict[str, dict[str, float]] = {}
-        """The attributes of a layer that TensorRT keeps as C floats, as they were given, by layer name."""
-        self.calls: dict[str, Operation] = {}
-        """The author's call that a layer is part of, by layer name."""
-        self.shapes: dict[str, Shape] = {}
-        """The shapes that TensorRT leaves open, in the author's dimensions, by the name that a tensor was given first:
-        its layer's, or its own where a layer has several."""
+        self.layers = AddedLayers()
         self.cache: dict[Any, Any] = {}  # what lowerings share within the network: shape tensors, small constants
         self.choices = Choices()
         """Which way each call is lowered that has several."""
@@ -389,7 +405,7 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls, Refus
     def trt(self) -> Any:
         """The ITensor: what the network has so far is emitted; a constant becomes an IConstantLayer the first time."""
         if self.handle is None:
-            self.network.graph.emit(self)
+            self.network.emit(self)
         return self.handle
 
     @property

@@ -136,8 +136,8 @@ class Row(Totals):
 
 def belongs(network: Network, name: str, scope: str) -> bool:
     """Whether a layer uses weights of a module, or was written in a scope of that name."""
-    call = network.calls.get(name)
-    named = (*network.weight_names.get(name, ()), call.scope if call else "")
+    facts = network.layers[name]
+    named = (*facts.weights, facts.call.scope if facts.call else "")
     return any(each == scope or each.startswith(f"{scope}.") for each in named)
 
 
@@ -149,7 +149,7 @@ def modules_of(network: Network, nodes: Sequence[Node]) -> list[str]:
     """
     from ..layers.region import category_of  # all layers: not for the command line's help
 
-    calls = [id(network.calls.get(node.name, node)) for node in nodes]
+    calls = [id(network.layers[node.name].call or node) for node in nodes]
     moving = {call for call, node in zip(calls, nodes, strict=True) if category_of(node.type) not in STAYS}
     behind: dict[str, set[str]] = {}  # by tensor, the modules that compute with it, or with what is made of it
     within = []

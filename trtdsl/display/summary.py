@@ -213,7 +213,7 @@ def summarize(
 
 def _placed(network: Network, nodes: Sequence[Node], layers: Sequence[LayerSummary]) -> list[LayerSummary]:
     """The layers with their modules and the author's calls."""
-    calls = [network.calls.get(node.name) for node in nodes]
+    calls = [network.layers[node.name].call for node in nodes]
     numbers: dict[int, int] = {}
     for call in calls:
         numbers.setdefault(id(call), len(numbers))
@@ -243,10 +243,7 @@ def authors_shapes(network: Network, nodes: Sequence[Node]) -> dict[str, Shape]:
     """By tensor, the shape in the author's dimensions."""
     found: dict[str, Shape] = {name: tensor.shape for name, tensor in network.inputs.items()}
     for node in nodes:
-        for index, name in enumerate(node.makes):
-            shape = network.shapes.get(node.name if index == 0 else f"{node.name}.{index}")
-            if shape is not None:
-                found[name] = shape
+        found.update(zip(node.makes, (result.shape for result in network.layers[node.name].results)))
     return found
 
 
@@ -296,7 +293,7 @@ def _layer(
     if executions is not None or node.type in REGIONS:
         with interpreter.backend.listen():
             flops, moved = cost_of(node, shapes, parameters, executions or 0)
-    location = interpreter.network.locations.get(node.name) if interpreter.network else None
+    location = interpreter.network.layers[node.name].location if interpreter.network else None
     place = str(location) if location else node.layer.metadata or None
     return LayerSummary(node.name, node.type, inputs, outputs, parameters, executions, flops, moved, place)
 

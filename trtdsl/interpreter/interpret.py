@@ -103,9 +103,9 @@ class Interpreter:
         network = self.network
         for node in self.nodes if network is not None else ():
             assert network is not None
-            used = network.plugins.get(node.name)
-            node.numbers = network.numbers.get(node.name, {})
-            node.given = None if used is None else used.evaluate
+            facts = network.layers[node.name]
+            node.numbers = facts.numbers
+            node.given = None if facts.plugin is None else facts.plugin.evaluate
         self.slots: dict[str, int] = {}
         for name in (*(t.name for t in self.inputs), *(name for node in self.nodes for name in node.makes)):
             self.slots.setdefault(name, len(self.slots))
@@ -168,7 +168,7 @@ class Interpreter:
         return Step(part, run, inputs, outputs, [], None, outputs[0] if len(outputs) == 1 else -1)
 
     def _location(self, part: Node | Region) -> Location | None:
-        return self.network.locations.get(part.name) if self.network else None
+        return self.network.layers[part.name].location if self.network else None
 
     def __call__(
         self, feeds: Feeds, *, keep: Keep = None, observe: Callable[[str, torch.Tensor], None] | None = None

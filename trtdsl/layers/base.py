@@ -16,10 +16,12 @@ from typing import Any, Literal
 from ..core.errors import DefinitionError, ShapeError, UnsupportedError
 from ..core.lazy import layers, torch
 from ..core.tensors.layer_target import LayerTarget
-from ..definition.graph import Layer, Region, add_to
+from ..definition.emission import add_to
+from ..definition.graph import Layer, Region
+from ..definition.input import PluginUse
 from ..definition.operation import Operation
 from ..definition.tensor import Draft as Network
-from ..definition.tensor import Tensor, weight_names_of
+from ..definition.tensor import LayerFacts, Tensor, weight_names_of
 from ..sizes.dim import tensor_dim
 from ..sizes.shape import Shape
 from ..sizes.size import SizeLike
@@ -40,6 +42,8 @@ def add_layer(
     order: tuple[int, ...] | Callable[[], tuple[int, ...]] | Literal["kept"] | None = None,
     dtype: torch.dtype | list[torch.dtype] | None = None,
     partial: bool | None = None,
+    numbers: dict[str, float] | None = None,
+    plugin: PluginUse | None = None,
     **facts: Any,
 ) -> Any:
     """Records a layer and gives its output Tensor, or a tuple of them when there are several, or none.
@@ -53,7 +57,8 @@ def add_layer(
     A layer on constants alone is evaluated instead, unless its result is much larger than they are; where TensorRT
     would surely take it, by ``evaluate`` at once. ``order`` is the result's :attr:`Tensor.order`: "kept" is that of the
     first operand of its shape, for a layer that does the same to all elements whatever the rank; None row-major.
-    ``partial`` is the result's :attr:`Tensor.partial`, by default that of the operands of such a layer.
+    ``partial`` is the result's :attr:`Tensor.partial`, by default that of the operands of such a layer. ``numbers`` and
+    ``plugin`` are what is known of it (:class:`~trtdsl.definition.tensor.LayerFacts`).
 
     Raises DefinitionError for operands of two networks; what TensorRT refuses is raised when the graph is emitted.
     """
@@ -80,13 +85,13 @@ def add_layer(
         operation = Operation(network, add.__qualname__.split(".")[0])
     given = [each for each in weights if each is not None]
     facts = {"label": operation.name, **facts}
-    node = Layer(operation, operands, add, given, asks=shape is None, **facts)
+    known = LayerFacts(operation, numbers=numbers or {}, plugin=plugin)
+    node = Layer(operation, operands, add, given, facts=known, asks=shape is None, **facts)
     if shape is None:
         network.graph.record(node)
-        network.graph.emit()
+        network.emit()
         for result in node.results:
             result.shape = _sizes(network, [size if size >= 0 else None for size in result.shape], result, operation)
-            network.shapes[result.name] = result.shape
         return node.results[0] if len(node.results) == 1 else tuple(node.results)
     shapes = shape if isinstance(shape, list) else [shape]
     dtypes = dtype if isinstance(dtype, list) else [dtype or used[0].dtype] * len(shapes) if shapes else []

@@ -76,7 +76,7 @@ class Loop:
         One IRecurrenceLayer.
         """
         layers: list[Any] = []
-        facts = {"shape": initial.shape, "finish": lambda layer, name: layers.append(layer)}
+        facts = {"shape": initial.shape, "finish": lambda layer, *_: layers.append(layer)}
         value = add_region_layer(self._region, "loop.recurrence", "add_recurrence", initial, **facts)
         self._recurrences[id(value)] = (value, layers)
         return value

@@ -83,17 +83,14 @@ def plugin(
 
     facts = {key: (kind, data.tolist()) for key, (kind, data) in values.items()}
 
-    def finish(_: Any, layer_name: str) -> None:
-        network.plugins[layer_name] = PluginUse(name, version, namespace, facts, evaluate)
-
-    result = add_layer(add, *operands, *shape_inputs, network=network, fold=False, finish=finish)
+    used = PluginUse(name, version, namespace, facts, evaluate)
+    result = add_layer(add, *operands, *shape_inputs, network=network, fold=False, plugin=used)
     results = result if isinstance(result, tuple) else (result,)
     for each, sizes in zip(results, shape if isinstance(shape, list) else [shape]):
         if sizes is not None:
             each.shape = tuple(
                 known if isinstance(known, int) else ours for known, ours in zip(each.shape, sizes, strict=True)
             )
-            network.shapes[each.name] = each.shape
     return result
 
 

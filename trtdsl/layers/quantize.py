@@ -73,9 +73,9 @@ def _add(
     block = None if block_shape is None else tuple(block_shape)
     add = adds(method, x.network.backend.data_type(as_dtype(dtype)), axis=place, block_shape=block)
     # Never folded: the builder needs to see where a network is quantized.
-    finish = (lambda layer, name: x.network.numbers.setdefault(name, {}).update(meant=1.0)) if meant else None
     x.network.graph.is_quantized = True
-    return add_layer(add, x, scale, shape=x.shape, dtype=as_dtype(dtype), fold=False, finish=finish, what=(method[4:],))
+    facts = {"numbers": {"meant": 1.0} if meant else {}, "what": (method[4:],)}
+    return add_layer(add, x, scale, shape=x.shape, dtype=as_dtype(dtype), fold=False, **facts)
 
 
 def int4_constant(values: Tensor) -> Tensor:

@@ -91,7 +91,7 @@ def _of_results(network: Network, names: Sequence[str]) -> Iterator[tuple[str, S
     by_layer: dict[str, list[str]] = {}
     for name in names:
         match = SHAPE_INPUT.fullmatch(name)
-        if match is not None and match["layer"] in network.shapes:
+        if match is not None and network.layers[match["layer"]].results:
             by_layer.setdefault(match["layer"], []).append(name)
     if not by_layer:
         return
@@ -103,13 +103,18 @@ def _of_results(network: Network, names: Sequence[str]) -> Iterator[tuple[str, S
         own = by_layer.get(layer.name)
         node = Node(network.backend, layer) if own else None
         if own and node is not None and node.type == "TOPK":
-            yield own[0], network.shapes[layer.name][node.layer.axes.bit_length() - 1]
+            yield own[0], network.layers[layer.name].results[0].shape[node.layer.axes.bit_length() - 1]
         if not own or node is None or node.type != "RESIZE":
             continue
         source = node.inputs[0]
         tensor = network.inputs.get(source.name)
-        before = network.shapes.get(made.get(source.name, source.name), ()) if tensor is None else tensor.shape
-        sizes = [size for size in _changed(node, before, network.shapes[layer.name]) if not isinstance(size, int)]
+        results = (tensor,) if tensor is not None else network.layers[made.get(source.name, source.name)].results
+        before = results[0].shape if results else ()
+        sizes = [
+            size
+            for size in _changed(node, before, network.layers[layer.name].results[0].shape)
+            if not isinstance(size, int)
+        ]
         for each in (sizes, list(dict.fromkeys(sizes))):
             if len(each) == len(own):
                 yield from zip(own, each, strict=True)

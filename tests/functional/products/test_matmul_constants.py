@@ -52,7 +52,7 @@ def test_what_adapts_a_weight_is_computed_once(how, dtype):
     }[how]()
     net.output(F.linear(x, weight + 0.5 * product), "y")
     assert net.definition.num_layers == 2  # the weight, and its product with x
-    assert net.definition.get_layer(1).name == "q.linear" and set(net.weight_names["q.linear"]) == set(names)
+    assert net.definition.get_layer(1).name == "q.linear" and set(net.layers["q.linear"].weights) == set(names)
     program = td.program(net)
     assert (program.launch_count, program.bytes) == (1, (2 * 4 * width + width * width) * dtype.itemsize)
     feed = torch.randn(4, width, generator=generator).to(dtype)

@@ -196,7 +196,7 @@ class Hunt:
     def survivor(self, mutant: Mutant, reason: str) -> Survivor:
         """A mutant that passes, and why."""
         node = mutant.node
-        return Survivor(node.name, node.type, mutant.change, self.network.locations.get(node.name), reason)
+        return Survivor(node.name, node.type, mutant.change, self.network.layers[node.name].location, reason)
 
     def mutants(self) -> Iterator[tuple[int, Mutant]]:
         """Every mutant, with the place of its layer's step among the interpreter's."""
@@ -292,7 +292,7 @@ class Hunt:
 
     def _varied(self, step: Step, factor: float, generator: torch.Generator) -> Step:
         node = step.part
-        if not isinstance(node, Node) or node.type == "CONSTANT" or node.name not in self.network.weight_names:
+        if not isinstance(node, Node) or node.type == "CONSTANT" or not self.network.layers[node.name].weights:
             return step
         evaluate = varied(node, factor, generator)
         return step if evaluate is None else replace(step, run=evaluate)

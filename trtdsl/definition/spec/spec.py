@@ -155,7 +155,7 @@ class NetworkSpec:
                     network.check_states()
                 if calls is not None:
                     calls.check(self.name)
-                network.graph.emit()
+                network.emit()
             if opened is not None:
                 opened.check_all_used(self.unused)
             return network

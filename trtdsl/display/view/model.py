@@ -104,14 +104,14 @@ class _Model:
             }
             if times != {1}:
                 made["times"] = max(times, key=lambda number: number or 0)
-        places = [self.network.locations.get(layer.node.name) for layer in shown]
+        places = [self.network.layers[layer.node.name].location for layer in shown]
         place = next((place for place in reversed(places) if place is not None), None)
         if place is not None:
             made["line"] = self._line(place)
         scopes = sorted({scope for layer in shown if (scope := layer.node.name.rpartition(".")[0])})
         if scopes:
             made["scopes"] = scopes
-        weights = dict.fromkeys(name for layer in layers for name in self.network.weight_names.get(layer.node.name, ()))
+        weights = dict.fromkeys(name for layer in layers for name in self.network.layers[layer.node.name].weights)
         if weights:
             made["weights"] = list(weights)
         return made

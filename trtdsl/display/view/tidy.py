@@ -203,7 +203,7 @@ def _arrange(
 
 
 def _weights(item: Item, network: Network) -> set[str]:
-    return {name for layer in item.all_layers() for name in network.weight_names.get(layer.node.name, ())}
+    return {name for layer in item.all_layers() for name in network.layers[layer.node.name].weights}
 
 
 def _reached(item: Item, after: Mapping[Item, Sequence[Item]]) -> set[Item]:

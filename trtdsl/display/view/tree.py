@@ -46,7 +46,7 @@ class Tree:
     def _open(self, region: Region, outer: Item) -> None:
         """A box for a loop or a conditional, and the box in which each of its layers stands."""
         first = region.boundary[0]
-        call = self.network.calls.get(first.name)
+        call = self.network.layers[first.name].call
         named = region.kind.owner(first).name
         if call is not None and _makes_regions(call):
             own, _ = self.looping.setdefault(id(call), (Item("call", call.name), outer))
@@ -113,7 +113,7 @@ class Tree:
         modules = {node.name: module for node, module in zip(nodes, modules_of(self.network, nodes), strict=True)}
         for layer in self.facts.layers:
             node = layer.node
-            call = self.network.calls.get(node.name)
+            call = self.network.layers[node.name].call
             home = id(self.homes.get(id(node), self.root))
             if id(call) in self.looping:
                 key = ("call", id(call))
@@ -125,7 +125,7 @@ class Tree:
         found = []
         for layers in groups.values():
             main = _main(self.network, layers)
-            call = self.network.calls.get(main.node.name)
+            call = self.network.layers[main.node.name].call
             if id(call) in self.looping:
                 item, _ = self.looping[id(call)]
                 item.scope, item.layers = modules[layers[0].node.name], layers
@@ -218,7 +218,7 @@ def _main(network: Network, layers: Sequence[Layer]) -> Layer:
     depth = {
         layer.index: max(weight.count(".") for weight in weights)
         for layer in shown
-        if (weights := network.weight_names.get(layer.node.name)) and not layer.is_constant
+        if (weights := network.layers[layer.node.name].weights) and not layer.is_constant
     }
     return max(shown, key=lambda layer: depth.get(layer.index, -1)) if depth else shown[-1]
 
@@ -248,8 +248,8 @@ def _called(main: Layer, call: Operation | None, indices: Mapping[int, str]) -> 
 def _indices(network: Network) -> dict[int, str]:
     """The calls that are an index, as they are written: those of a line are in the order in which they stand there."""
     by_line: dict[Location, list[int]] = {}
-    for call in {id(call): call for call in network.calls.values()}.values():
-        if call.name == "getitem" and call.location is not None:
+    for call in dict.fromkeys(facts.call for facts in network.layers.values()):
+        if call is not None and call.name == "getitem" and call.location is not None:
             by_line.setdefault(call.location, []).append(id(call))
     found: dict[int, str] = {}
     for place, calls in by_line.items():

@@ -133,8 +133,8 @@ def _monitor(backend: Backend, progress: Progress | None, cancelled: Callable[[]
 
 def _build_error(network: Network, messages: Messages) -> BuildError:
     text = messages.summary()
-    named = sorted((name for name in network.locations if name in text), key=len, reverse=True)
-    location = network.locations[named[0]] if named else None
+    named = sorted((name for name in network.layers if name in text), key=len, reverse=True)
+    location = network.layers[named[0]].location if named else None
     return BuildError(f"TensorRT cannot build {network.name!r}: {text}", location=location)
 
 

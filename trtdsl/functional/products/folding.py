@@ -103,7 +103,7 @@ class Product(Call):
             result = source.add(
                 network.plain_constant(kernel, source.kernel.weight_names), network.plain_constant(bias, names)
             )
-        network.graph.made_of(behind_shuffles(result), weight_names_of(given))
+        behind_shuffles(result).node.facts.weights += weight_names_of(given)
         self.memory = self.memory or result.order
         return result
 
