@@ -58,7 +58,7 @@ def test_a_step_copies_no_cache(machine, engine):
 def test_what_an_engine_does_not_generate(machine, engine, tmp_path):
     with pytest.raises(td.UsageError, match="do not fit into a cache of 7"):
         td.Generator(engine)([[1] * 6], max_tokens=3)
-    with pytest.raises(td.FeedError, match="profile"):
+    with pytest.raises(td.UsageError, match="takes 1 to 3 prompts at a time, not 4"):
         td.Generator(engine)([[1]] * 4, max_tokens=3)
     td.build(following(state=td.Input), tmp_path / "plain.engine", check=False)
     with pytest.raises(td.UsageError, match="'following' generates nothing: it lacks a td.State"):

@@ -205,8 +205,26 @@ def test_texts_on_the_command_line(tmp_path, command_line):
         (["--tokens", "a"], "expected numbers such as 1,2,3"),
         (["--tokens", "3,99"], "there is no token 99: the network knows 40"),
         (["--prompt", "a", "--tokenizer", "."], "has no tokenizer.json"),
+        (["--prompt", ""], "a prompt is a list of one token or more, or a text"),
+        (["--prompt", "a", "--top-p", 0], "--top-p 0.0: expected float > 0"),
+        (["--tokens", "3", "--ranks", 3], "3 ranks do not share out 4 heads and 2 of keys and values"),
+        (["--tokens", "3", "--ranks", 2, "--set", "ranks=2"], "--ranks and --set ranks=N say the same"),
+        (["--check", "--top-k", 3], "--check takes --tokens, --max-tokens and --seed alone"),
     ):
         assert message in run(*how, *given, code=2).stderr
+    for given, message in (
+        (["small"], "small is a folder: name a network's file, as networks/llama.py --set folder=small"),
+        (["decoder.engine", "--ranks", 2], "--ranks are for networks, such as FILE.py, and decoder.engine is none"),
+        (["decoder.engine", "--check"], "--check, --set and --ranks are for networks"),
+    ):
+        assert message in run("generate", *given, "--tokens", 1, code=2).stderr
+
+
+def test_ranks_on_the_command_line(tmp_path, command_line):
+    save_checkpoint("llama", tmp_path / "small")
+    run = command_line(tmp_path)
+    how = ["generate", FILE, "--set", "folder=small", "--tokens", "7,4", "--max-tokens", 4]
+    assert run(*how, "--ranks", 2).stdout == run(*how).stdout
 
 
 def test_what_is_no_checkpoint_is_refused(tmp_path):

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from ..core.author import authors_code
 from ..core.backend import Backend
+from ..core.caller import Seed, as_argument
 from ..core.cancel import Progress, untold
 from ..core.dtypes import dtype_name
 from ..core.errors import DefinitionError, TrtdslError, UsageError
@@ -20,7 +21,7 @@ from ..definition.network import Network
 from ..definition.spec.opened import NetworkLike, Reference, as_spec
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights.source import Source, Weights
-from ..interpreter.feeds import DRAWS, NONFINITE, ORDINARY, RANGING, check_seed, has_draw, make_feeds
+from ..interpreter.feeds import DRAWS, NONFINITE, ORDINARY, RANGING, has_draw, make_feeds
 from ..sizes.profile import Profile, Range
 from . import saved
 from .coverage import Asked, Coverage, watching, watching_torch, working_precision
@@ -93,7 +94,7 @@ def check(
     """
     if on not in ("interpreter", "program", "engine"):
         raise UsageError(f"on is 'interpreter', 'program' or 'engine', not {on!r}")
-    check_seed(seed)
+    as_argument("seed", seed, Seed)
     if sum(given is not None for given in (sizes, feeds, against)) > 1:
         raise UsageError("sizes, feeds and against exclude each other: feeds have their own sizes")
     spec = as_spec(source, reference)

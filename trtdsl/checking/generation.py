@@ -10,13 +10,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..core.backend import Backend
+from ..core.caller import Seed, as_argument
 from ..core.errors import MismatchError, UsageError
 from ..core.lazy import torch
 from ..definition.spec.opened import NetworkLike, as_spec
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights.source import Source
 from ..engine.running.generate import Generator
-from ..interpreter.feeds import check_seed
 from ..sizes.profile import Range
 from ..sizes.proof import extent
 
@@ -112,7 +112,7 @@ def check_generation(
 
     Raises UsageError where there is no reference, and what :class:`~trtdsl.Generator` raises.
     """
-    check_seed(seed)
+    as_argument("seed", seed, Seed)
     spec = as_spec(source)
     model = reference if reference is not None else _own(spec, weights)
     network = spec.define(weights=weights, dims=dims, precision=precision, backend=backend)

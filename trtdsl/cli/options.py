@@ -43,9 +43,13 @@ Precision = Annotated[
         "--precision", metavar="DTYPE", help="fp16 or bf16, as torch.autocast; NAME.precision.json; fp32 by default."
     ),
 ]
-Settings = Annotated[
+Set = Annotated[
     list[str] | None,
     of_network("--set", metavar="NAME=VALUE", help="A parameter of the function that makes the network; repeatable."),
+]
+Ranks = Annotated[
+    int | None,
+    of_network("--ranks", min=1, metavar="N", help="Of a network for several GPUs: as --set ranks=N."),
 ]
 Gpu = Annotated[str, typer.Option("--device", metavar="GPU", help="Whose floor: h100, rtx-4090, orin, …")]
 Shapes = Annotated[
@@ -97,13 +101,21 @@ def files_of(given: list[str] | None, option: str, expected: str = "NAME=FILE.np
     return pairs_of(given, option, expected, lambda name, text: bool(name and text))
 
 
-def settings_of(given: list[str] | None) -> dict[str, str]:
+def settings_of(set_: Set = None) -> dict[str, Any]:
     """Parses ``--set``; the network's function knows the types."""
     expected = "NAME=VALUE, such as path=model.safetensors"
-    return pairs_of(given, "--set", expected, lambda name, _: name.isidentifier())
+    return {**pairs_of(set_, "--set", expected, lambda name, _: name.isidentifier())}
 
 
-def networks_of(names: Sequence[str], settings: dict[str, str]) -> list[td.NetworkSpec | str]:
+def setting_options(set_: Set = None, ranks: Ranks = None) -> dict[str, Any]:
+    """What a network's function is given, of which all ranks are evaluated together."""
+    given = settings_of(set_)
+    if ranks is not None and "ranks" in given:
+        raise UsageError("--ranks and --set ranks=N say the same: give one of them")
+    return given if ranks is None else {**given, "ranks": ranks}
+
+
+def networks_of(names: Sequence[str], settings: dict[str, Any]) -> list[td.NetworkSpec | str]:
     """Networks with these settings; engines and ONNX files by their names. UsageError where none is a network."""
     networks = [name for name in names if ".py" in Path(name).name]
     if settings and not networks:
@@ -183,6 +195,7 @@ def tuning_options(no_tuning: NoTuning = False, tuning: TuningFile = None) -> bo
     return not no_tuning if tuning is None else tuning
 
 
+Settings = Annotated[dict[str, Any], setting_options]
 Lowerings = Annotated[bool | Path, tuning_options]
 Common = Annotated[dict[str, Any], common_options]
 Definition = Annotated[dict[str, Any], define_options]

@@ -1,10 +1,18 @@
-"""Who reads a message: someone at a shell, or someone who calls from Python. Advice is in the reader's language."""
+"""The caller, at a shell or from Python: advice in the reader's language, and arguments judged by their types."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from .errors import Location, TrtdslError, UsageError
+from .files.names import brief
+from .files.reading import as_struct
 
 _AT_SHELL: ContextVar[bool] = ContextVar("at_shell", default=False)
 
@@ -48,3 +56,35 @@ def option(name: str, value: object = True) -> str:
 
 REPEATED = {"compute_capabilities": "compute_capability"}
 """Arguments that are lists, whose options are given once for each."""
+
+Positive = Annotated[int, Meta(ge=1, le=2**63 - 1)]
+Seed = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Finite = Annotated[float, Meta(ge=0, le=1e300)]
+
+
+JSON = {"array": "list", "object": "dict", "null": "None"}
+
+
+def as_argument(
+    name: str, value: Any, kind: Any, error: type[TrtdslError] = UsageError, *, location: Location | None = None
+) -> Any:
+    """The ``value`` that the caller gives for ``name``, as the ``kind`` that it must have.
+
+    Numbers and arrays of numpy and torch are Python's. Raises ``error``, which says the value and what is expected.
+
+    >>> as_argument("top_k", "3", Positive)
+    Traceback (most recent call last):
+    trtdsl.core.errors.UsageError: top_k='3': expected int, got str
+    """
+
+    def refuse(words: str) -> TrtdslError:
+        text = re.sub("array|object|null", lambda word: JSON[word[0]], words)
+        return error(f"{brief(option(name, value))}: {text}", location=location)
+
+    return as_struct(_plain(value), kind, "", refuse)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (list, tuple, range)):
+        return [_plain(each) for each in value]
+    return value.tolist() if hasattr(value, "tolist") else value

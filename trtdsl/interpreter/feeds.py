@@ -28,12 +28,6 @@ RANGING = ("small", "large", "offset")  # which leave the range of half precisio
 NONFINITE = "nonfinite"
 
 
-def check_seed(seed: int) -> None:
-    """UsageError for what seeds no generator of torch's."""
-    if not 0 <= seed < 2**63:
-        raise UsageError(f"a seed is a number from 0 to 2**63 - 1, not {str(seed)[:30]}")
-
-
 def make_feeds(
     inputs: Mapping[str, Input],
     network: Network,

@@ -1,5 +1,8 @@
 """Generated tokens: what is chosen of given logits, where a text ends, and what cannot be generated."""
 
+import re
+
+import numpy as np
 import pytest
 import torch
 
@@ -109,19 +112,62 @@ def test_texts_by_a_tokenizer(generator):
 @pytest.mark.parametrize(
     ("prompts", "how", "message"),
     [
-        ([[1] * 7], {"max_tokens": 4}, r"a prompt of 7 tokens and max_tokens=4 do not fit into a cache of 9"),
-        ([], {"max_tokens": 1}, "prompts are lists of one token or more"),
-        ([[]], {"max_tokens": 1}, "prompts are lists of one token or more"),
-        (["12"], {"max_tokens": 1}, "where the Generator has a tokenizer"),
-        ([[1]], {"max_tokens": 1, "top_p": 0.0}, "top_p above 0"),
-        ([[1]], {"max_tokens": 1, "temperature": float("nan")}, "temperature 0 or more"),
-        ([[1]], {"max_tokens": 1, "temperature": float("inf")}, "temperature 0 or more"),
-        ([[1]], {"max_tokens": 1, "seed": 2**64}, "a seed is a number from 0 to 2"),
+        ([[1] * 7], {"max_tokens": 4}, "a prompt of 7 tokens and max_tokens=4 do not fit into a cache of 9"),
+        ([], {}, "the network 'counting' takes 1 to 4000 prompts at a time, not 0"),
+        ([[1]] * 4001, {}, "takes 1 to 4000 prompts at a time, not 4001"),
+        ("12", {}, "prompts are a list of prompts, not '12'"),
+        (5, {}, "prompts are a list of prompts, not 5"),
+        (None, {}, "prompts are a list of prompts, not None"),
+        *(
+            ([prompt], {}, f"a prompt is a list of one token or more, or a text where there is a tokenizer, not {said}")
+            for prompt, said in [
+                ([], "[]"), ("12", "'12'"), (1, "1"), ([1.5], "[1.5]"), ([True], "[True]"), (["1"], "['1']"),
+                ([-1], "[-1]"), ({1: 2}, "{1: 2}"), (b"12", "b'12'"), (torch.ones(2), "tensor([1., 1.])"),
+            ]
+        ),
+        ([[1, 5]], {}, "there is no token 5: the network knows 5"),
+        ([[1]], {"max_tokens": 0}, "max_tokens=0: expected int >= 1"),
+        ([[1]], {"max_tokens": "3"}, "max_tokens='3': expected int, got str"),
+        ([[1]], {"max_tokens": None}, "max_tokens=None: expected int, got None"),
+        ([[1]], {"top_k": 0}, "top_k=0: expected int >= 1"),
+        ([[1]], {"top_k": 1.5}, "top_k=1.5: expected int | None, got float"),
+        ([[1]], {"top_p": 0.0}, "top_p=0.0: expected float > 0"),
+        ([[1]], {"top_p": 1.1}, "top_p=1.1: expected float <= 1"),
+        ([[1]], {"temperature": "1"}, "temperature='1': expected float, got str"),
+        ([[1]], {"temperature": -1}, "temperature=-1: expected float >= 0"),
+        ([[1]], {"temperature": float("nan")}, "temperature=nan: expected float >= 0"),
+        ([[1]], {"temperature": float("inf")}, "temperature=inf: expected float <= 1e+300"),
+        ([[1]], {"stop": 3}, "stop=3: expected list, got int"),
+        ([[1]], {"stop": "3"}, "stop='3': expected list, got str"),
+        ([[1]], {"stop": ["3"]}, "stop=['3']: [0]: expected int, got str"),
+        ([[1]], {"seed": 2**64}, "seed=18446744073709551616: expected int <= 9223372036854775807"),
+        ([[1]], {"seed": "a"}, "seed='a': expected int, got str"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_generated_is_said_before_anything_runs(generator, prompts, how, message):
-    with pytest.raises(td.UsageError, match=message):
-        generator(prompts, **how)
+    with pytest.raises(td.UsageError, match=re.escape(message)) as caught:
+        generator.stream(prompts, **{"max_tokens": 1, **how})
+    assert "\n" not in str(caught.value)
+
+
+def test_arguments_of_numpy_and_torch(generator):
+    """Among them a stop of torch's, whose elements equal no int in a set."""
+    how = {"max_tokens": np.int64(3), "temperature": torch.tensor(0.0), "stop": torch.tensor([3])}
+    for prompts in (
+        [range(1, 3)],
+        [np.array([1, 2])],
+        [[np.int64(1), torch.tensor(2)]],
+        torch.tensor([[1, 2]]),
+        (each for each in [(1, 2)]),
+    ):
+        assert generator(prompts, **how) == [[4, 3]]
+
+
+def test_what_is_no_source_or_tokenizer():
+    with pytest.raises(td.UsageError, match="a network is a NetworkSpec, a td.Network or the name of its file, not 5"):
+        td.Generator(5)
+    with pytest.raises(td.UsageError, match="a tokenizer has encode and decode, or is the name of a folder, not 5"):
+        td.Generator(counting(N=1, S=(1, 2, 8)), 5)
 
 
 def test_logits_that_are_no_numbers():

@@ -12,7 +12,7 @@ from ...core import exit_codes
 from ...display.results import print_advice
 from ...programs.devices import DEFAULT
 from ..command import Output, command
-from ..options import Definition, Gpu, Lowerings, NetworkName, Settings, settings_of
+from ..options import Definition, Gpu, Lowerings, NetworkName, Settings
 
 app = typer.Typer()
 
@@ -22,9 +22,9 @@ app = typer.Typer()
 def advise(
     out: Output,
     network: NetworkName,
+    settings: Settings,
     definition: Definition,
     lowerings: Lowerings,
-    set_: Settings = None,
     device: Gpu = DEFAULT,
     write: Annotated[
         bool, typer.Option("--write", help="Check the changed network, and write its file where it passes.")
@@ -36,7 +36,7 @@ def advise(
     its check; exit code 1 when it does not.
     """
     with out.progress() as progress:
-        spec = td.load_spec(network, settings_of(set_)).tuned(lowerings)
+        spec = td.load_spec(network, settings).tuned(lowerings)
         advice = td.advise(spec, write=write, device=device, progress=progress.step, **definition)
     out.result(advice.to_json(), lambda: print_advice(advice, verbose=out.verbose))
     if advice.check is not None and not advice.check.passed:

@@ -12,7 +12,7 @@ from ...core import exit_codes
 from ...display.results import print_bench
 from ...display.terminal import print_error
 from ..command import Output, command
-from ..options import EngineBackend, Settings, dims_of, networks_of, settings_of
+from ..options import EngineBackend, Settings, dims_of, networks_of
 
 app = typer.Typer()
 
@@ -22,9 +22,9 @@ app = typer.Typer()
 def bench(
     out: Output,
     target: Annotated[str, typer.Argument(metavar="ENGINE|NETWORK", help="NAME.engine, or FILE.py[:NAME].")],
+    settings: Settings,
     runs: Annotated[int, typer.Option("--runs", help="Timed runs.")] = 100,
     warm_up: Annotated[int, typer.Option("--warm-up", help="Runs before them.")] = 10,
-    set_: Settings = None,
     dim: Annotated[
         list[str] | None, typer.Option("--dim", metavar="NAME=SIZE", help="Of a network's dynamic dimension.")
     ] = None,
@@ -44,7 +44,7 @@ def bench(
 ) -> None:
     """Time an engine, or a network built here, on this machine's GPU."""
     report = td.bench(
-        networks_of([target], settings_of(set_))[0],
+        networks_of([target], settings)[0],
         runs=runs,
         warm_up=warm_up,
         dims=dims_of(dim),

@@ -20,7 +20,7 @@ from ..options import (
     Definition,
     Gpu,
     Lowerings,
-    Settings,
+    Set,
     Tolerances,
     of_build,
     of_builder,
@@ -92,7 +92,7 @@ def build(
     definition: Definition,
     config: Annotated[td.BuildConfig, build_config],
     lowerings: Lowerings,
-    set_: Settings = None,
+    set_: Set = None,
     output: OutputFile = None,
     jobs: Jobs = 1,
     ranks: Annotated[

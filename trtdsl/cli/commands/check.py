@@ -17,7 +17,7 @@ from ...core.tensors.memory import keep_freed_memory
 from ...display.results import print_calls, print_check, print_losses, print_mutation, print_verdict
 from ...display.terminal import print_line
 from ..command import Output, command
-from ..options import Definition, Lowerings, NetworkName, Settings, Tolerances, files_of, settings_of, tolerances_of
+from ..options import Definition, Lowerings, NetworkName, Settings, Tolerances, files_of, tolerances_of
 
 app = typer.Typer()
 
@@ -73,10 +73,10 @@ Rules = Annotated[dict[str, Any], rule_options]
 def check(
     out: Output,
     network: NetworkName,
+    settings: Settings,
     definition: Definition,
     rules: Rules,
     lowerings: Lowerings,
-    set_: Settings = None,
     on: Annotated[
         str, typer.Option("--on", help="interpreter or program (any machine), engine (a GPU).")
     ] = "interpreter",
@@ -103,7 +103,7 @@ def check(
         raise UsageError("--limit belongs to --mutate: without it nothing is changed")
     keep_freed_memory()
     with out.progress() as progress:
-        spec = td.load_spec(network, settings_of(set_)).tuned(lowerings)
+        spec = td.load_spec(network, settings).tuned(lowerings)
         defined = spec.define(**definition, exact=True)
         weights = definition["weights"]
         report = td.check(spec, on=on, weights=weights, seed=seed, network=defined, progress=progress.step, **rules)

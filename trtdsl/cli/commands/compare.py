@@ -24,7 +24,6 @@ from ..options import (
     dims_of,
     files_of,
     networks_of,
-    settings_of,
     shapes_of,
 )
 
@@ -54,7 +53,7 @@ def compare(
     before: Annotated[str, typer.Argument(metavar="A", help="A network, an engine or an ONNX file.")],
     after: Annotated[str, typer.Argument(metavar="B", help="What is compared with it.")],
     runs: Annotated[dict[str, Any], run_options],
-    set_: Settings = None,
+    settings: Settings,
     dim: Dims = None,
     shape: Shapes = None,
     precision: Precision = None,
@@ -80,7 +79,7 @@ def compare(
         if fail_above is not None or shape or backend:
             raise UsageError("--run compares results: not with --fail-above, --shape or --backend")
         options = {**runs, "dims": dims_of(dim), "precision": precision}
-        _compare_results(out, [before, after], settings_of(set_), options)
+        _compare_results(out, [before, after], settings, options)
         return
     if any(runs.values()):
         raise UsageError("--feed, --sample, --seed and --trust belong to --run")
@@ -89,7 +88,7 @@ def compare(
     find_device(device)
     how: dict[str, Any] = {"precision": precision, "backend": backend}
     with out.progress() as progress:
-        networks = networks_of([before, after], settings_of(set_))
+        networks = networks_of([before, after], settings)
         sizes: dict[str, Any] = {"dims": dims_of(dim), "shapes": shapes_of(shape)}
         programs = td.programs_alike(networks, **sizes, **how, progress=progress.step)
     comparison = td.compare_programs(programs[0], programs[1], device)

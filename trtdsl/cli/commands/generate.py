@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,7 +15,7 @@ from ...core import exit_codes
 from ...core.errors import UsageError
 from ...display.terminal import print_line, print_pieces
 from ..command import Output, command
-from ..options import Definition, Lowerings, Settings, settings_of
+from ..options import Definition, Lowerings, Settings
 
 app = typer.Typer()
 
@@ -37,8 +38,21 @@ TopP = Annotated[float, typer.Option("--top-p", metavar="P", help="Draw of the l
 Stop = Annotated[
     list[int] | None, typer.Option("--stop", metavar="TOKEN", help="Ends a text, instead of the checkpoint's own.")
 ]
-Check = Annotated[bool, typer.Option("--check", help="Compare the likeliest tokens with transformers', instead.")]
 Seed = Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Of what is drawn.")]
+Check = Annotated[bool, typer.Option("--check", help="Compare the likeliest tokens with transformers', instead.")]
+
+
+def sampling_options(
+    max_tokens: Most = 64,
+    temperature: Temperature = 0.0,
+    top_k: TopK = None,
+    top_p: TopP = 1.0,
+    stop: Stop = None,
+    seed: Seed = 0,
+) -> dict[str, Any]:
+    """How tokens are chosen, as :meth:`~trtdsl.Generator.stream` takes it."""
+    how = {"max_tokens": max_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    return how if stop is None else {**how, "stop": stop}
 
 
 @app.command()
@@ -46,51 +60,52 @@ Seed = Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Of what is 
 def generate(
     out: Output,
     network: Target,
+    settings: Settings,
     lowerings: Lowerings,
     definition: Definition,
-    set_: Settings = None,
+    sampling: Annotated[dict[str, Any], sampling_options],
     prompt: Prompt = None,
     tokens: Tokens = None,
     tokenizer: Folder = None,
-    max_tokens: Most = 64,
-    temperature: Temperature = 0.0,
-    top_k: TopK = None,
-    top_p: TopP = 1.0,
-    stop: Stop = None,
-    seed: Seed = 0,
     check: Check = False,
 ) -> None:
     """Generate text with a network like networks/llama.py, interpreted on the CPU, or with its engine on a GPU."""
     prompts = [*(prompt or ()), *map(_tokens_of, tokens or ())]
-    if check:
-        if prompt or stop or temperature:
-            raise UsageError("--check takes --tokens and --max-tokens alone, and random prompts without the former")
+    if os.path.isdir(network):
+        raise UsageError(f"{network} is a folder: name a network's file, as networks/llama.py --set folder={network}")
+    spec = td.load_spec(network, settings).tuned(lowerings) if ".py" in Path(network).name else None
+    if spec is None and (check or settings):
+        raise UsageError(f"--check, --set and --ranks are for networks, such as FILE.py, and {network} is none")
+    if spec is not None and check:
+        asked = {name: sampling[name] for name in ("max_tokens", "seed")}
+        if prompt or tokenizer or sampling != {**sampling_options(), **asked}:
+            raise UsageError("--check takes --tokens, --max-tokens and --seed alone, and random prompts without tokens")
         how = {name: definition[name] for name in ("weights", "dims", "precision", "backend")}
-        spec = td.load_spec(network, settings_of(set_)).tuned(lowerings)
-        report = td.check_generation(spec, prompts=prompts or None, n=max_tokens, seed=seed, **how)
+        report = td.check_generation(spec, prompts=prompts or None, n=asked["max_tokens"], seed=asked["seed"], **how)
         out.result(report.to_json(), lambda: print_line(str(report)))
         if not report.passed:
             raise typer.Exit(exit_codes.MISMATCH)
         return
     if not prompts or (prompt and tokens):
         raise UsageError("say what to go on with, by --prompt TEXT or by --tokens 1,2,3")
-    if ".py" in Path(network).name:
-        spec = replace(td.load_spec(network, settings_of(set_)).tuned(lowerings), reference=None)  # none is asked
-        source, weights = spec.define(**definition), spec.open_weights(definition["weights"])
+    folder = tokenizer
+    if spec is not None:
+        weights = spec.open_weights(definition["weights"])
         folder = tokenizer or (None if weights is None else weights.path)
+        source = replace(spec, reference=None).define(**definition)  # no reference is asked
     else:
-        source, folder = td.load_engine(network, backend=definition["backend"]), tokenizer
+        source = td.load_engine(network, backend=definition["backend"])
     if prompt and folder is None:
         raise UsageError("a text needs a tokenizer: name its folder by --tokenizer, or give --tokens")
     from ...engine.running.tokenizer import stops_of
 
     generator = td.Generator(source, folder if prompt else None)
-    how = {"max_tokens": max_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    how["stop"] = stops_of(folder) if stop is None and folder is not None else stop
+    if folder is not None:
+        sampling = {"stop": stops_of(folder), **sampling}
     if len(prompts) == 1 and prompt and not out.json and not out.quiet:
-        print_pieces(generator.stream_text(prompts[0], **how))
+        print_pieces(generator.stream_text(prompts[0], **sampling))
         return
-    found = generator(prompts, **how)
+    found = generator(prompts, **sampling)
     value = {"schema": 1, "kind": "generate", "network": network, "prompts": prompts, "results": found}
     out.result(value, lambda: [print_line(each if prompt else ",".join(map(str, each))) for each in found])
 

@@ -17,7 +17,7 @@ from ...display.results import ALL, print_passes, print_summary
 from ...display.terminal import print_parts, terminal
 from ...programs.devices import DEFAULT, find_device, floor_of
 from ..command import Output, command
-from ..options import NUMBER, Common, Gpu, Lowerings, Settings, Shapes, settings_of, shapes_of
+from ..options import NUMBER, Common, Gpu, Lowerings, Settings, Shapes, shapes_of
 
 if TYPE_CHECKING:
     from ...programs.program import By
@@ -46,9 +46,9 @@ Profile = Annotated[int, typer.Option("--profile", metavar="INDEX", help="At who
 def inspect(
     out: Output,
     network: Target,
+    settings: Settings,
     lowerings: Lowerings,
     definition: Common,
-    set_: Settings = None,
     program: Program = False,
     by: ByWhat = "line",
     sort: Sort = None,
@@ -65,7 +65,6 @@ def inspect(
     Layers have shapes, parameters, FLOPs, bytes and the author's line; a program has launches, the bytes that they
     move, what of them is only rearranged, a floor under its time, and hazards.
     """
-    settings = settings_of(set_)
     if program:
         from ...display.program import program_text
         from ...programs.hazards import find_hazards

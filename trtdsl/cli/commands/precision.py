@@ -13,7 +13,7 @@ from ...core.errors import UsageError
 from ...display.results import print_precision
 from ...programs.devices import DEFAULT
 from ..command import Output, command
-from ..options import Backend, Dims, Gpu, NetworkName, Settings, WeightsFile, dims_of, settings_of
+from ..options import Backend, Dims, Gpu, NetworkName, Settings, WeightsFile, dims_of
 
 app = typer.Typer()
 
@@ -23,7 +23,7 @@ app = typer.Typer()
 def precision(
     out: Output,
     network: NetworkName,
-    set_: Settings = None,
+    settings: Settings,
     dim: Dims = None,
     weights: WeightsFile = None,
     backend: Backend = None,
@@ -51,7 +51,7 @@ def precision(
     """
     with out.progress() as progress:
         report = td.find_precision(
-            td.load_spec(network, settings_of(set_)),
+            td.load_spec(network, settings),
             data=data,
             allow=allow.split(","),
             budget=_budget(budget),

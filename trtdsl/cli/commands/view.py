@@ -15,7 +15,7 @@ from ...display.terminal import print_line, print_note
 from ...display.view.files import FORMATS, SUFFIXES, format_of, output_of
 from ...programs.devices import DEFAULT
 from ..command import Output, command
-from ..options import Common, Gpu, Settings, Shapes, settings_of, shapes_of
+from ..options import Common, Gpu, Settings, Shapes, shapes_of
 
 app = typer.Typer()
 
@@ -40,8 +40,8 @@ Profile = Annotated[int, typer.Option("--profile-index", metavar="INDEX", help="
 def view(
     out: Output,
     network: Target,
+    settings: Settings,
     definition: Common,
-    set_: Settings = None,
     output: OutputFile = None,
     format: FormatName = None,
     check: Check = False,
@@ -63,7 +63,7 @@ def view(
         raise UsageError("--check makes the report that --report has: give one of them")
     path = Path(network)
     with out.progress() as progress:
-        source = td.load_spec(network, settings_of(set_)) if ".py" in path.suffix else network
+        source = td.load_spec(network, settings) if ".py" in path.suffix else network
         chosen = format or (format_of(output) if output is not None else "html")
         if output is None:
             called = (path.stem or "view") if isinstance(source, str) else source.name  # no manifest chooses the place

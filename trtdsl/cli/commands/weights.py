@@ -11,7 +11,7 @@ import trtdsl as td
 
 from ...display.terminal import print_line
 from ..command import Output, command
-from ..options import NetworkName, Settings, dims_of, settings_of
+from ..options import NetworkName, Settings, dims_of
 
 app = typer.Typer(name="weights", help="Weights files.", no_args_is_help=True)
 
@@ -34,6 +34,7 @@ def convert(
 def derive(
     out: Output,
     network: NetworkName,
+    settings: Settings,
     output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="The safetensors file to write.")],
     weights: Annotated[Path | None, typer.Option("--weights", metavar="FILE", help="The new weights.")] = None,
     dim: Annotated[
@@ -42,10 +43,9 @@ def derive(
     precision: Annotated[
         str | None, typer.Option("--precision", metavar="fp16|bf16", help="As the engine was built with.")
     ] = None,
-    set_: Settings = None,
 ) -> None:
     """Make what a refittable engine takes of new weights, where the network's file is and the engine is not."""
-    spec = td.load_spec(network, settings_of(set_))
+    spec = td.load_spec(network, settings)
     values = td.derive_weights(spec, weights, dims=dims_of(dim), precision=precision, output=output)
     value = {"schema": 1, "kind": "weights", "output": str(output), "names": list(values)}
     out.result(value, lambda: print_line(f"{output}: {len(values)} values"))

@@ -5,23 +5,43 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from ...core.dtypes import dtype_name
+from msgspec import Meta, Struct
+from msgspec.structs import fields
+
+from ...core.caller import Finite, Positive, Seed, as_argument, option
 from ...core.errors import ExecutionError, UsageError
+from ...core.files.reading import Count
 from ...core.lazy import torch
 from ...definition.network import Network
-from ...interpreter.feeds import check_seed
+from ...definition.spec.opened import NetworkLike, as_spec
+from ...definition.tensor import Tensor
 from ...interpreter.interpret import Interpreter
 from ...sizes.proof import extent
 from ..engine import Engine
+from ..loading.manifest import Entry
 from .tokenizer import open_tokenizer
 
 OWN = ("tokens", "starts", "lengths")
+CODING = ("encode", "decode")
 Run = Callable[[Mapping[str, "torch.Tensor"]], Mapping[str, "torch.Tensor"]]
 """One step: the inputs that are no states, and the outputs that are none."""
+Prompt = Annotated[list[Count], Meta(min_length=1)]
+
+
+class Sampling(Struct, frozen=True):
+    """How tokens are chosen of logits, and where a text ends."""
+
+    max_tokens: Positive
+    temperature: Finite
+    top_k: Positive | None
+    top_p: Annotated[float, Meta(gt=0, le=1)]
+    stop: frozenset[Count]
+    seed: Seed
 
 
 class Generator:
@@ -49,16 +69,16 @@ class Generator:
     [[3, 4, 5]]
     """
 
-    def __init__(self, source: Network | Engine, tokenizer: Any = None):
-        self._model = _of_network(source) if isinstance(source, Network) else _of_engine(source)
+    def __init__(self, source: NetworkLike | Engine, tokenizer: Any = None):
+        self._model = _of_engine(source) if isinstance(source, Engine) else _of_network(as_spec(source).define())
         self.tokenizer = open_tokenizer(tokenizer) if isinstance(tokenizer, (str, os.PathLike)) else tokenizer
+        if tokenizer is not None and not all(callable(getattr(self.tokenizer, each, None)) for each in CODING):
+            raise UsageError(f"a tokenizer has encode and decode, or is the name of a folder, not {tokenizer!r:.60}")
 
     def __call__(self, prompts: Sequence[Any], **how: Any) -> list[Any]:
         """What follows each prompt, without the prompt; the arguments are those of :meth:`stream`."""
-        results: list[list[int]] = [[] for _ in prompts]
-        for step in self.stream(prompts, **how):
-            for result, token in zip(results, step, strict=True):
-                result.extend([] if token is None else [token])
+        texts = zip(*self.stream(prompts, **how), strict=True)
+        results = [[token for token in text if token is not None] for text in texts]
         return results if self.tokenizer is None else [self.tokenizer.decode(result) for result in results]
 
     def stream_text(self, prompt: str, **how: Any) -> Iterator[str]:
@@ -99,42 +119,44 @@ class Generator:
         Raises UsageError for no prompt, an empty one, one that the cache does not hold with ``max_tokens``, and
         arguments out of their ranges.
         """
-        texts: list[Any] = [
-            self.tokenizer.encode(each) if isinstance(each, str) and self.tokenizer else each for each in prompts
-        ]
-        if not texts or any(isinstance(text, str) or not len(text) for text in texts):
-            raise UsageError("prompts are lists of one token or more, or texts where the Generator has a tokenizer")
+        if isinstance(prompts, (str, bytes)) or not isinstance(prompts, Iterable):
+            raise UsageError(f"prompts are a list of prompts, not {prompts!r:.60}")
+        texts, model = [self._tokens_of(each) for each in prompts], self._model
+        given = {"max_tokens": max_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+        given["stop"] = getattr(self.tokenizer, "stop", ()) if stop is None else stop
+        how = Sampling(**{each.name: as_argument(each.name, given[each.name], each.type) for each in fields(Sampling)})
+        least, most = max(model.batch[0], 1), model.batch[1]
+        if not least <= len(texts) <= most:
+            many = f"{least}" if least == most else f"{least} to {most}"
+            raise UsageError(f"{model.name} takes {many} prompts at a time, not {len(texts)}")
         longest = max(map(len, texts))
-        if longest + max_tokens - 1 > self.capacity:
+        if longest + how.max_tokens - 1 > model.capacity:
             raise UsageError(
-                f"a prompt of {longest} tokens and max_tokens={max_tokens} do not fit into a cache of {self.capacity}"
+                f"a prompt of {longest} tokens and {option('max_tokens', max_tokens)} do not fit into a cache of "
+                f"{model.capacity}"
             )
-        most = self._model.vocabulary
-        unknown = [token for text in texts for token in text if not 0 <= token < most]
+        unknown = [token for text in texts for token in text if token >= model.vocabulary]
         if unknown:
-            raise UsageError(f"there is no token {unknown[0]}: the network knows {most}")
-        if max_tokens < 1 or not 0 <= temperature < math.inf or not 0 < top_p <= 1 or (top_k is not None and top_k < 1):
-            raise UsageError("max_tokens and top_k are 1 or more, temperature 0 or more, top_p above 0 and at most 1")
-        check_seed(seed)
-        ends = getattr(self.tokenizer, "stop", ()) if stop is None else stop
-        return self._steps(texts, max_tokens, (temperature, top_k, top_p), frozenset(ends), seed)
+            raise UsageError(f"there is no token {unknown[0]}: the network knows {model.vocabulary}")
+        return self._steps(texts, how)
+
+    def _tokens_of(self, prompt: Any) -> list[int]:
+        found = self.tokenizer.encode(prompt) if isinstance(prompt, str) and self.tokenizer is not None else prompt
+        with suppress(UsageError):
+            return as_argument("prompts", found, Prompt)
+        raise UsageError(
+            f"a prompt is a list of one token or more, or a text where there is a tokenizer, not {prompt!r:.60}"
+        )
 
     @property
     def capacity(self) -> float:
         """Tokens that the caches hold."""
         return self._model.capacity
 
-    def _steps(
-        self,
-        texts: Sequence[Sequence[int]],
-        max_tokens: int,
-        how: tuple[float, int | None, float],
-        stop: frozenset[int],
-        seed: int,
-    ) -> Iterator[list[int | None]]:
+    def _steps(self, texts: Sequence[Sequence[int]], how: Sampling) -> Iterator[list[int | None]]:
         count, longest = len(texts), max(map(len, texts))
         # As they are, neighbouring small seeds begin alike.
-        mixed = int.from_bytes(hashlib.sha256(str(seed).encode()).digest()[:4], "little")
+        mixed = int.from_bytes(hashlib.sha256(str(how.seed).encode()).digest()[:4], "little")
         generator, alive = torch.Generator().manual_seed(mixed), [True] * count
         run, width = self._model.session(count), min(longest, self._model.longest)
         logits = torch.empty(0)
@@ -145,14 +167,13 @@ class Generator:
             found = self._step(run, rows, [start] * count, [max(len(part), 1) for part in parts])
             ends = torch.tensor([len(part) > 0 for part in parts])  # what a row has no token for is overwritten later
             logits = torch.where(ends[:, None], found, logits) if len(logits) else found
-        lengths = [len(text) for text in texts]
-        for step in range(max_tokens):
-            chosen = _chosen(logits, *how, generator).tolist()
+        for step in range(how.max_tokens):
+            chosen = _chosen(logits, how, generator).tolist()
             yield [token if lives else None for token, lives in zip(chosen, alive, strict=True)]
-            alive = [lives and token not in stop for token, lives in zip(chosen, alive, strict=True)]
-            if not any(alive) or step + 1 == max_tokens:
+            alive = [lives and token not in how.stop for token, lives in zip(chosen, alive, strict=True)]
+            if not any(alive) or step + 1 == how.max_tokens:
                 return
-            starts = [length + step for length in lengths]
+            starts = [len(text) + step for text in texts]
             logits = self._step(run, [[token] for token in chosen], starts, [1] * count)
 
     def _step(self, run: Run, *values: Any) -> torch.Tensor:
@@ -166,8 +187,11 @@ class Generator:
 class _Model:
     """What a generator asks of a network or an engine."""
 
+    name: str
     dtypes: Mapping[str, str]
     """Of the inputs that are no states."""
+    batch: tuple[int, int]
+    """The fewest and the most sequences."""
     longest: int
     """The most tokens of one step."""
     capacity: float
@@ -190,44 +214,46 @@ def objection(inputs: Collection[str], outputs: Collection[str], states: Mapping
     return f"it has an input {others[0]} that is no td.State" if others else None
 
 
-def _check(name: str, inputs: Collection[str], outputs: Collection[str], states: Mapping[str, str]) -> None:
-    """UsageError for what does not generate."""
+def _model(
+    name: str,
+    inputs: Mapping[str, Tensor | Entry],
+    outputs: Mapping[str, Tensor | Entry],
+    states: Mapping[str, str],
+    tokens: Sequence[tuple[int, int]],
+    session: Callable[[int], Run],
+) -> _Model:
+    """``tokens`` are the least and the greatest sizes of that input. UsageError for what does not generate."""
     if what := objection(inputs, outputs, states):
         raise UsageError(f"the network {name!r} generates nothing: {what}. See networks/llama.py")
-
-
-def _capacity(shapes: Mapping[str, Sequence[Any]]) -> float:
-    """The slots of the smallest cache. UsageError for one of a dynamic size."""
-    for name, shape in shapes.items():
+    capacity: Any = math.inf
+    for each in states:
+        shape = inputs[each].shape
         if not all(isinstance(size, int) for size in shape[1:]):
-            raise UsageError(f"the state {name} has dynamic sizes besides its batch, {tuple(shape)}: fix them")
-    return min((shape[-2] for shape in shapes.values() if len(shape) > 2), default=math.inf)
+            raise UsageError(f"the state {each} has dynamic sizes besides its batch, {tuple(shape)}: fix them")
+        capacity = min(capacity, shape[-2] if len(shape) > 2 else math.inf)
+    dtypes = {each: str(inputs[each].dtype).removeprefix("torch.") for each in OWN}
+    (batch, (_, longest)), vocabulary = tokens, outputs["logits"].shape[-1]
+    return _Model(f"the network {name!r}", dtypes, batch, longest, capacity, vocabulary, session)
 
 
 def _of_network(network: Network) -> _Model:
-    states, interpreter = network.states, Interpreter(network)
-    _check(network.name, network.inputs, network.outputs, states)
-    shapes = {name: network.whole_shape(name) for name in states}
-    capacity = _capacity(shapes)
-    batch, length = network.inputs["tokens"].shape
+    interpreter, inputs = Interpreter(network), network.inputs
 
     def session(count: int) -> Run:
-        if isinstance(batch, int) and count != batch:
-            raise UsageError(f"the network {network.name!r} takes {batch} prompts at a time, not {count}")
         held = {
-            name: torch.zeros((count, *map(int, shape[1:])), dtype=network.inputs[name].dtype)
-            for name, shape in shapes.items()
+            name: torch.zeros((count, *map(int, network.whole_shape(name)[1:])), dtype=inputs[name].dtype)
+            for name in network.states
         }
 
         def run(feeds: Mapping[str, torch.Tensor]) -> Mapping[str, torch.Tensor]:
             found = interpreter({**feeds, **held})
-            held.update({name: found[output] for name, output in states.items()})
+            held.update({name: found[output] for name, output in network.states.items()})
             return found
 
         return run
 
-    dtypes = {name: dtype_name(network.inputs[name].dtype) for name in OWN}
-    return _Model(dtypes, extent(length)[1], capacity, network.outputs["logits"].shape[-1], session)
+    tokens = [extent(size) for size in inputs["tokens"].shape] if "tokens" in inputs else []
+    return _model(network.name, inputs, network.outputs, network.states, tokens, session)
 
 
 def _of_engine(engine: Engine) -> _Model:
@@ -235,32 +261,28 @@ def _of_engine(engine: Engine) -> _Model:
     if manifest is None:
         raise UsageError("an engine generates with its manifest, which says what its states are")
     inputs = manifest.inputs
-    _check(manifest.network, inputs, manifest.outputs, manifest.states)
-    batch = inputs["tokens"].shape[0]
-    longest = max((profile["tokens"][-1][1] for profile in engine.signature.profiles if "tokens" in profile), default=1)
 
     def session(count: int) -> Run:
+        batch = inputs["tokens"].shape[0]
         made = engine.session(**({} if isinstance(batch, int) else {batch: count}))
         return lambda feeds: made.run(feeds, outputs="torch")
 
-    capacity = _capacity({name: inputs[name].shape for name in manifest.states})
-    dtypes = {name: inputs[name].dtype for name in OWN}
-    return _Model(dtypes, longest, capacity, manifest.outputs["logits"].shape[-1], session)
+    ranges = [profile["tokens"] for profile in engine.signature.profiles if "tokens" in profile]
+    tokens = [(min(low), max(high)) for low, high in zip(*(zip(low, high) for low, _, high in ranges))]
+    return _model(manifest.network, inputs, manifest.outputs, manifest.states, tokens, session)
 
 
-def _chosen(
-    logits: torch.Tensor, temperature: float, top_k: int | None, top_p: float, generator: torch.Generator
-) -> torch.Tensor:
+def _chosen(logits: torch.Tensor, how: Sampling, generator: torch.Generator) -> torch.Tensor:
     """A token for each row (N, V)."""
     most = logits.amax(-1, keepdim=True)
-    if most.isnan().any() or (temperature > 0 and most.isinf().any()):
+    if most.isnan().any() or (how.temperature > 0 and most.isinf().any()):
         raise ExecutionError("the logits are no finite numbers: nothing can be generated from them")
-    if temperature == 0:
+    if how.temperature == 0:
         return logits.argmax(-1)
-    # What lies below the greatest, which the smallest temperature leaves finite.
-    values, places = (logits - most).double().div(temperature).sort(stable=True, dim=-1, descending=True)
-    if top_k is not None:
-        values[:, top_k:] = -math.inf
+    # What lies below the greatest, which the smallest how.temperature leaves finite.
+    values, places = (logits - most).double().div(how.temperature).sort(stable=True, dim=-1, descending=True)
+    if how.top_k is not None:
+        values[:, how.top_k :] = -math.inf
     weights = values.softmax(-1)
-    weights[weights.cumsum(-1) - weights >= top_p] = 0  # what is before it suffices
+    weights[weights.cumsum(-1) - weights >= how.top_p] = 0  # what is before it suffices
     return places.gather(-1, torch.multinomial(weights, 1, generator=generator))[:, 0]
