@@ -49,21 +49,14 @@ std::optional<Arguments> parse(int count, char** values) {
     return arguments;
 }
 
-// Text out of a manifest, without what a terminal obeys.
-std::string printed(std::string text) {
-    for (auto& letter : text)
-        if (static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f) letter = '?';
-    return text;
-}
-
 // The precision that the network was built with, and that of each call that has one of its own.
 void print_precision(trtdsl::Manifest const& manifest) {
-    if (!manifest.precision.empty()) std::cout << "precision " << printed(manifest.precision) << "\n";
+    if (!manifest.precision.empty()) std::cout << "precision " << trtdsl::printable(manifest.precision) << "\n";
     if (manifest.precisions)
-        for (auto const& [dtype, calls] : manifest.precisions->calls) std::cout << "calls in " << printed(dtype) << ": " << calls << "\n";
+        for (auto const& [dtype, calls] : manifest.precisions->calls) std::cout << "calls in " << trtdsl::printable(dtype) << ": " << calls << "\n";
     if (!manifest.refit) return;
     for (auto const& call : manifest.refit->calls) {
-        std::cout << printed(call.file + " " + call.within + ": " + call.operation) << " " << call.ordinal << " in " << printed(call.dtype);
+        std::cout << trtdsl::printable(call.file + " " + call.within + ": " + call.operation) << " " << call.ordinal << " in " << trtdsl::printable(call.dtype);
         for (auto scale : call.scales) std::cout << " " << scale;
         std::cout << "\n";
     }
@@ -83,8 +76,9 @@ void run(Arguments const& arguments) {
         if (error) throw trtdsl::Error("usage", "cannot make the folder " + arguments.output + ": " + error.message());
         for (auto const& [name, array] : engine.run(feeds)) {
             auto const& path = paths.at(name);
+            if (std::filesystem::is_symlink(path, error)) throw trtdsl::Error("usage", "cannot write " + path.string() + ": it is a link, which may lead out of the folder");
             trtdsl::write_npy(path, array);
-            std::cout << path.string() << "\n";
+            std::cout << trtdsl::printable(path.string()) << "\n";
         }
         return;
     }

@@ -1,3 +1,4 @@
+#include <array>
 #include <new>
 #include <stdexcept>
 #include <system_error>
@@ -16,7 +17,7 @@ std::map<std::string, int> const& error_codes() {
         {"no-driver", 6},        {"driver-too-old", 6},   {"engine-too-short", 7},   {"not-an-engine", 7},
         {"engine-prefixed", 7},  {"engine-truncated", 7}, {"engine-damaged", 7},     {"manifest-damaged", 7},
         {"execution-failed", 8}, {"out-of-memory", 8},    {"usage", 2},              {"weights-mismatch", 3},
-        {"unsupported", 3},      {"weights-damaged", 7},
+        {"unsupported", 3},      {"weights-damaged", 7},    {"input-damaged", 7},
     };
     return codes;
 }
@@ -27,15 +28,27 @@ namespace {
 
 constexpr std::size_t kLongestLine = 600, kMostLines = 64;  // bytes of a line of a message, and its lines
 
-// The bytes of the character here that cannot be printed; 0 where it can be.
-std::size_t unprinted(std::string_view text) {
+struct Character {
+    std::size_t size;  // in bytes
+    bool is_printable;
+};
+
+// The first character of a text. Each byte that is not part of one in UTF-8 is one that cannot be printed.
+Character first_of(std::string_view text) {
     auto const byte = [&](std::size_t at) { return at < text.size() ? static_cast<unsigned char>(text[at]) : 0U; };
-    auto const within = [](unsigned value, unsigned first, unsigned last) { return value >= first && value <= last; };
-    if (byte(0) < 0x20 || byte(0) == 0x7f) return 1;
-    if (byte(0) == 0xc2) return within(byte(1), 0x80, 0x9f) ? 2 : 0;
-    if (byte(0) == 0xe2 && byte(1) == 0x80) return within(byte(2), 0x8b, 0x8f) || within(byte(2), 0xa8, 0xae) ? 3 : 0;
-    if (byte(0) == 0xe2 && byte(1) == 0x81) return within(byte(2), 0xa0, 0xaf) ? 3 : 0;
-    return byte(0) == 0xef && byte(1) == 0xbb && byte(2) == 0xbf ? 3 : 0;
+    auto const first = byte(0);
+    auto const size = first < 0x80 ? 1U : first >> 5 == 0x6 ? 2U : first >> 4 == 0xe ? 3U : first >> 3 == 0x1e ? 4U : 0U;
+    auto code = size == 1 ? first : first & (0x7fU >> size);
+    bool is_whole = size > 0;
+    for (std::size_t at = 1; at < size; ++at) {
+        is_whole = is_whole && byte(at) >> 6 == 0x2;
+        code = code << 6 | (byte(at) & 0x3f);
+    }
+    auto const within = [&](unsigned low, unsigned high) { return code >= low && code <= high; };
+    constexpr std::array<unsigned, 5> least{0, 0, 0x80, 0x800, 0x10000};  // fewer bytes would do for less
+    if (!is_whole || code < least[size] || code > 0x10ffff || within(0xd800, 0xdfff)) return {1, false};
+    bool const is_control = code < 0x20 || within(0x7f, 0x9f);
+    return {size, !is_control && !within(0x200b, 0x200f) && !within(0x2028, 0x202e) && !within(0x2060, 0x206f) && code != 0xfeff};
 }
 
 // One line, without its middle where it is long. No character is cut in two.
@@ -48,21 +61,20 @@ std::string cut(std::string const& line) {
     return line.substr(0, first) + "…" + line.substr(last);
 }
 
-// A message with names out of files in it, fit to be shown: what cannot be printed is "?", and what is long is cut. Its lines
-// are those that begin with two blanks, as the library's own lists have them.
-std::string shown(std::string const& message) {
+// A message with names out of files in it: what is long is cut. Its lines are those that begin with two blanks, as the
+// library's own lists have them.
+std::string message_of(std::string const& message) {
     std::string result, line;
     std::size_t lines = 0;
     auto const end = [&] {
         if (lines++ < kMostLines) result += (lines > 1 ? "\n" : "") + cut(line);
         line.clear();
     };
-    for (std::size_t at = 0; at < message.size();) {
-        auto const rest = std::string_view(message).substr(at);
-        auto const size = unprinted(rest);
+    for (std::string_view rest = message; !rest.empty();) {
+        auto const [size, is_printable] = first_of(rest);
         if (rest.substr(0, 3) == "\n  ") end();
-        else line += size ? '?' : rest[0];
-        at += size ? size : 1;
+        else line += is_printable ? rest.substr(0, size) : "?";
+        rest.remove_prefix(size);
     }
     end();
     return lines > kMostLines ? result + "\n  … (" + std::to_string(lines - 1) + " in all)" : result;
@@ -71,12 +83,19 @@ std::string shown(std::string const& message) {
 }  // namespace
 
 bool is_printable(std::string_view text) {
-    for (; !text.empty(); text.remove_prefix(1))
-        if (unprinted(text)) return false;
+    for (; !text.empty(); text.remove_prefix(first_of(text).size))
+        if (!first_of(text).is_printable) return false;
     return true;
 }
 
-Error::Error(std::string code, std::string const& message) : std::runtime_error(shown(message)), code_(std::move(code)) {
+std::string printable(std::string const& text) {
+    std::string result;
+    for (std::string_view rest = text; !rest.empty(); rest.remove_prefix(first_of(rest).size))
+        result += first_of(rest).is_printable ? rest.substr(0, first_of(rest).size) : "?";
+    return result;
+}
+
+Error::Error(std::string code, std::string const& message) : std::runtime_error(message_of(message)), code_(std::move(code)) {
     auto const found = error_codes().find(code_);
     exit_code_ = found == error_codes().end() ? 8 : found->second;
 }

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "internal.hpp"
@@ -6,15 +8,20 @@ namespace trtdsl {
 
 namespace {
 
-// numpy's type strings, little-endian, and torch's names.
-std::map<std::string, std::string> const kDescr{{"<f4", "float32"}, {"<f2", "float16"}, {"<i4", "int32"}, {"<i8", "int64"},
-                                                {"|i1", "int8"},    {"|u1", "uint8"},   {"|b1", "bool"},  {"<f8", "float64"}};
+// A type as numpy writes it, little-endian, by one letter, which it reads too, and by torch's name.
+struct Type {
+    std::string descr;
+    char letter;
+    std::string dtype;
+};
+std::array<Type, 8> const kTypes{{{"<f4", 'f', "float32"}, {"<f2", 'e', "float16"}, {"<i4", 'i', "int32"}, {"<i8", 'q', "int64"},
+                                  {"|i1", 'b', "int8"},    {"|u1", 'B', "uint8"},   {"|b1", '?', "bool"},  {"<f8", 'd', "float64"}}};
 constexpr std::size_t kMostDigits = 18;          // of a size: what 64 bits hold
 constexpr std::size_t kLongestHeader = 10'000;  // bytes, as numpy reads of a file that nobody vouches for
 constexpr std::size_t kMostDimensions = 64;     // of numpy's arrays
 
 [[noreturn]] void not_npy(std::filesystem::path const& path, std::string const& why) {
-    throw Error("feed-dtype", path.string() + " is not an array that can be fed: " + why);
+    throw Error("input-damaged", path.string() + " is not an array that can be fed: " + why);
 }
 
 // The header of a .npy file: a Python dict of a string, a bool and a tuple of ints.
@@ -40,6 +47,8 @@ public:
             if (!seen_.count(key)) not_npy(path_, std::string("it has no ") + key);
         return std::move(array_);
     }
+
+    bool is_fortran() const { return fortran_; }
 
 private:
     char next() {
@@ -71,15 +80,24 @@ private:
     void descr() {
         if (next() == '[') not_npy(path_, "it has fields");
         auto const text = string();
-        auto const found = kDescr.find(text);
-        if (found == kDescr.end()) not_npy(path_, "its type is " + text);
-        array_.dtype = found->second;
+        auto const plain = text.substr(text.find_first_of("<=|") == 0 ? 1 : 0);  // in the order of this machine's bytes
+        auto const found = std::find_if(kTypes.begin(), kTypes.end(), [&](Type const& type) {
+            return text == type.dtype || plain == type.descr.substr(1) || plain == std::string(1, type.letter);
+        });
+        if (found == kTypes.end()) not_npy(path_, "its type is " + text + ": save it with one of " + descriptions());
+        array_.dtype = found->dtype;
         seen_["descr"] = true;
     }
 
+    static std::string descriptions() {
+        std::string all;
+        for (auto const& type : kTypes) all += (all.empty() ? "" : ", ") + type.descr;
+        return all;
+    }
+
     void order() {
-        if (word("True")) not_npy(path_, "it is in Fortran's order");
-        if (!word("False")) not_npy(path_, "its header is damaged");
+        fortran_ = word("True");
+        if (!fortran_ && !word("False")) not_npy(path_, "its header is damaged");
         seen_["fortran_order"] = true;
     }
 
@@ -107,8 +125,28 @@ private:
     std::filesystem::path const& path_;
     std::size_t at_ = 0;
     Array array_;
+    bool fortran_ = false;
     std::map<std::string, bool> seen_;
 };
+
+// The elements of an array that has them in Fortran's order.
+std::string in_c_order(Array const& array) {
+    auto const item = item_size(array.dtype);
+    std::vector<std::size_t> strides, index(array.shape.size());
+    std::size_t stride = item, from = 0;
+    for (auto size : array.shape) strides.push_back(std::exchange(stride, stride * static_cast<std::size_t>(size)));
+    std::string data;
+    resize(data, array.data.size());
+    for (std::size_t to = 0; to < data.size(); to += item) {
+        std::copy_n(&array.data[from], item, &data[to]);
+        for (auto axis = index.size(); axis-- > 0;) {
+            from += strides[axis];
+            if (++index[axis] < static_cast<std::size_t>(array.shape[axis])) break;
+            from -= strides[axis] * std::exchange(index[axis], 0);
+        }
+    }
+    return data;
+}
 
 }  // namespace
 
@@ -124,12 +162,14 @@ Array read_npy(std::filesystem::path const& path) try {
     if (length > kLongestHeader) not_npy(path, "its header has " + std::to_string(length) + " bytes");
     if (file.left() < length) not_npy(path, "it is truncated");
     std::string const header = file.read(length);
-    Array array = Description(header, path).read();
+    Description description(header, path);
+    Array array = description.read();
     auto const bytes = byte_count(array.shape, array.dtype);
     if (bytes < 0) not_npy(path, "its shape " + text_of(array.shape) + " is too large");
     if (file.left() != static_cast<std::uint64_t>(bytes))
         not_npy(path, "it has " + std::to_string(file.left()) + " bytes of data, not " + std::to_string(bytes));
     array.data = file.rest();
+    if (description.is_fortran()) array.data = in_c_order(array);
     return array;
 } catch (...) {
     rethrow();
@@ -137,8 +177,8 @@ Array read_npy(std::filesystem::path const& path) try {
 
 void write_npy(std::filesystem::path const& path, Array const& array) try {
     std::string descr;
-    for (auto const& [text, dtype] : kDescr)
-        if (dtype == array.dtype) descr = text;
+    for (auto const& type : kTypes)
+        if (type.dtype == array.dtype) descr = type.descr;
     if (descr.empty()) throw Error("feed-dtype", "numpy has no " + array.dtype);
     if (array.shape.size() > kMostDimensions) throw Error("feed-dtype", "numpy has no arrays of " + std::to_string(array.shape.size()) + " dimensions");
     if (byte_count(array.shape, array.dtype) != static_cast<std::int64_t>(array.data.size()))

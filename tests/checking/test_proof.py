@@ -360,6 +360,9 @@ def test_what_nobody_can_compare_later_proves_nothing(project, what):
     (project / "parts/scale.py").write_text(UNREPEATABLE[what])
     assert build(project).manifest["check"]["proof_sha256"] is None
     assert build(project).report is not None
+    with pytest.raises(td.UsageError, match="its check cannot be saved, since none would count: the code of the ref"):
+        td.check(td.load_spec(project / "net.py"), save=project / "c.safetensors", dims={"N": (1, 2, 4)})
+    assert not (project / "c.safetensors").exists()
 
 
 def test_what_the_network_alone_reads_or_a_reference_itself_writes_proves_as_much(project):

@@ -18,11 +18,12 @@ from support.kinds import ARRAY
 
 import trtdsl as td
 from trtdsl.building.manifest import read_earlier_manifest
+from trtdsl.checking import saved
 from trtdsl.core.backend import Backend, get_backend
 from trtdsl.core.errors import CorruptFileError, EngineMissingError, RuntimeCacheWarning, UnexaminedVersionWarning
 from trtdsl.core.files.reading import DEEPEST, as_struct, open_regular, parse_json, read_file
 from trtdsl.core.files.writing import check_kind
-from trtdsl.definition.tuning.file import read_tuning
+from trtdsl.definition.tuning.file import chosen_file, read_tuning
 from trtdsl.definition.tuning.precisions import open_precision
 from trtdsl.definition.weights.checkpoint import convert_weights
 from trtdsl.definition.weights.source import Weights
@@ -30,6 +31,7 @@ from trtdsl.engine.loading.manifest import read_manifest
 from trtdsl.engine.loading.runtime_cache import read_runtime_cache
 from trtdsl.engine.running.tokenizer import open_tokenizer
 from trtdsl.interpreter.feeds import read_array
+from trtdsl.porting.origin import Origin
 from trtdsl.programs.handed import parse_size
 
 
@@ -179,13 +181,18 @@ def test_no_reader_waits(tmp_path, make):
         lambda: Weights(pipe), lambda: td.view(net, check=pipe), lambda: read_tuning(pipe),
         lambda: read_manifest(pipe), lambda: read_array("x", pipe), lambda: open_tokenizer(tmp_path),
         lambda: open_precision(tmp_path / "p.json", "net"), lambda: check_kind(pipe, ARRAY) or refuse(),
+        lambda: read_tuning(chosen_file(pipe, "net")), lambda: saved._read(pipe),
+        lambda: Origin.find(f"{pipe}.py:Net", {}), lambda: Weights(tmp_path / "index.json"),
     ]  # fmt: skip
+    (tmp_path / "index.json").write_text('{"weight_map": {"a": "p"}}')
 
     def refuse():  # an empty file is of any kind
         raise td.UsageError("empty")
 
     for reader in readers:
-        with pytest.raises((td.TrtdslError, ValueError)):
+        with pytest.raises(
+            (td.TrtdslError, ValueError), match="not a regular file|^empty" if make == "mkfifo" else None
+        ):
             reader()
     with pytest.warns(RuntimeCacheWarning, match="not a regular file|not a runtime cache"):
         assert read_runtime_cache(pipe, {}) is None
@@ -200,7 +207,7 @@ def test_no_reader_waits(tmp_path, make):
         (np.array([1, 2], "M8[s]"), r"its type is <M8\[s\]"),
         (np.ones(2, np.longdouble), "its type is <f16"),
         (np.ones(2, np.complex64), "its type is <c8"),
-        (np.zeros(2, [("a", "f4"), ("b", "i4")]), "it has fields"),
+        (np.zeros(2, [("a", "f4"), ("b", "i4")]), r"it has fields: save it with one of <f4, .*, \|b1, <f8$"),
     ],
 )
 def test_a_sample_of_another_kind_is_refused(tmp_path, values, words):

@@ -19,6 +19,7 @@ from support.kinds import ARRAY, RUNTIME_CACHE
 
 import trtdsl as td
 from trtdsl.core.backend import get_backend
+from trtdsl.core.errors import shown
 from trtdsl.core.files import writing
 from trtdsl.definition.weights.source import Weights
 from trtdsl.engine.loading.manifest import manifest_path, parse_manifest
@@ -50,7 +51,49 @@ HEADERS = [  # of .npy files, each after the six bytes of the magic
 @pytest.mark.parametrize("header", HEADERS)
 def test_headers_of_npy_files_that_are_damaged(probe, tmp_path, header):
     (tmp_path / "a.npy").write_bytes(b"\x93NUMPY" + header)
-    assert "not an array that can be fed" in probe("npy", tmp_path / "a.npy", tmp_path / "b.npy", code=2)
+    said = probe("npy", tmp_path / "a.npy", tmp_path / "b.npy", code=7)
+    assert said.startswith("input-damaged: ") and "not an array that can be fed" in said
+    with pytest.raises(td.CorruptFileError, match="not an array that can be fed") as caught:
+        read_array("x", tmp_path / "a.npy")
+    assert (caught.value.code, caught.value.exit_code) == ("input-damaged", 7)
+
+
+PLAIN = "f4 f2 f8 i4 i8 i1 u1 b1 i2 u8 c8 f16 ? f e d i q b B F S1 bool int8 uint8 int32 int64 float16 float32 float64"
+DESCRIPTIONS = {f"{order}{name}" for order in ("", "<", "=", "|", ">") for name in PLAIN.split(" ")}
+
+
+def test_types_of_npy_files_are_those_that_numpy_knows(probe, tmp_path):
+    """Where C++ does not know a type that numpy does, it says what to save the array with."""
+    unknown = []
+    for name in sorted(DESCRIPTIONS):
+        header = b"{'descr': '%s', 'fortran_order': False, 'shape': (3,), }" % name.encode()
+        (tmp_path / "a.npy").write_bytes(npy(header) + bytes(3 * int(np.dtype(name).itemsize if known(name) else 4)))
+        said = probe("npys", data=f"{tmp_path / 'a.npy'}\n".encode()).strip()
+        try:
+            wanted = f"{read_array('x', tmp_path / 'a.npy').dtype},3"
+        except td.CorruptFileError as error:
+            wanted = error.code
+        if said != wanted:
+            unknown.append(name)
+            said = probe("npy", tmp_path / "a.npy", tmp_path / "b.npy", code=7)
+            assert f"its type is {name}: save it with one of <f4, <f2, <i4, <i8, |i1, |u1, |b1, <f8" in said
+    assert all(name[0] == ">" for name in unknown) and len(unknown) < 9
+
+
+def known(name):
+    with suppress(TypeError):
+        return np.dtype(name)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (4, 1, 3, 2), (0, 3), (3, 0, 2), (1, 1), (5, 7, 3)])
+@pytest.mark.parametrize("dtype", ["float32", "bool", "int64", "float16"])
+def test_arrays_in_the_order_of_fortran(probe, tmp_path, shape, dtype):
+    array = np.random.default_rng(0).integers(0, 2 if dtype == "bool" else 100, shape).astype(dtype)
+    np.save(tmp_path / "a.npy", np.asfortranarray(array))
+    probe("npy", tmp_path / "a.npy", tmp_path / "b.npy")
+    for found in (np.load(tmp_path / "b.npy"), read_array("x", tmp_path / "a.npy")):
+        assert found.dtype == array.dtype and np.array_equal(found, array)
+    assert b"'fortran_order': False" in (tmp_path / "b.npy").read_bytes()
 
 
 def test_damaged_npy_files_are_read_as_numpy_reads_them(probe, tmp_path):
@@ -63,7 +106,7 @@ def test_damaged_npy_files_are_read_as_numpy_reads_them(probe, tmp_path):
     lines = probe("npys", data="\n".join(map(str, paths)).encode() + b"\n").splitlines()
     read = 0
     for path, line in zip(paths, lines, strict=True):
-        if line != "feed-dtype":
+        if line != "input-damaged":
             read += 1
             array = np.load(path, allow_pickle=False)
             assert line == ",".join([str(array.dtype), *map(str, array.shape)])
@@ -159,7 +202,7 @@ def test_limits_of_npy_files_are_those_of_python(probe, tmp_path, content, sound
     (tmp_path / "a.npy").write_bytes(content)
     with nullcontext() if sound else pytest.raises(td.TrtdslError):
         assert read_array("x", tmp_path / "a.npy") == ord("x")
-    assert (probe("npys", data=f"{tmp_path / 'a.npy'}\n".encode()) != "feed-dtype\n") == sound
+    assert (probe("npys", data=f"{tmp_path / 'a.npy'}\n".encode()) != "input-damaged\n") == sound
 
 
 def test_arrays_of_more_dimensions_than_are_read_are_not_written(probe, tmp_path):
@@ -533,7 +576,24 @@ def test_what_files_say_is_shown_without_characters_that_a_terminal_obeys(probe,
     assert "inputs.x?[2J??y?\u00e9\u00e9" in said and said.endswith("\u00e9 must be an object\n")
     assert len(said) < 700 and "\u00e9\u2026\u00e9" in said
     (tmp_path / "a.npy").write_bytes(npy(b"{'\x1b[31m\n': 3}"))
-    assert "its header has a ?[31m?\n" in probe("npy", tmp_path / "a.npy", tmp_path / "b.npy", code=2)
+    assert "its header has a ?[31m?\n" in probe("npy", tmp_path / "a.npy", tmp_path / "b.npy", code=7)
+    # An escape of one byte in Latin-1, parts of characters, halves of a pair, more bytes than are needed, past the end.
+    for text in (
+        b"\x9b2J",
+        b"\xc3(",
+        b"\xe2\x82",
+        b"\xed\xa0\x80",
+        b"\xc0\x8a",
+        b"\xf4\x90\x80\x80",
+        b"\xff",
+        b"\xe2\x81\xaf",
+    ):
+        (tmp_path / "a.npy").write_bytes(npy(b"{'<%s>': 3}" % text))
+        wanted = shown(text.decode("utf-8", "surrogateescape"))
+        assert f"its header has a <{wanted}>\n" in probe("npy", tmp_path / "a.npy", tmp_path / "b.npy", code=7)
+    folder = tmp_path / os.fsdecode(b"\x9b31m")
+    said = probe("npy", folder, tmp_path / "b.npy", code=2)
+    assert said == f"feed-name: there is no array {tmp_path}/?31m\n"
 
 
 def test_a_cache_that_python_wrote_is_read_and_written_alike(probe, tmp_path):
@@ -557,8 +617,8 @@ def safetensors_of(header, length=None):
 @pytest.mark.parametrize(
     ("name", "content", "code"),
     [
-        ("a.npy", LARGEST_NPY, "feed-dtype"),
-        ("a.npy", b"\x93NUMPY\x02\x00\xff\xff\xff\xff{'descr': '<f4'", "feed-dtype"),
+        ("a.npy", LARGEST_NPY, "input-damaged"),
+        ("a.npy", b"\x93NUMPY\x02\x00\xff\xff\xff\xff{'descr': '<f4'", "input-damaged"),
         ("a.safetensors", safetensors_of(b'{"a":{}}', 10**18), "weights-damaged"),
         ("a.safetensors", safetensors_of(b'{"a":{}}', 2**64 - 1), "weights-damaged"),
         ("a.safetensors", safetensors_of(ONE_TENSOR % ((2**63 - 1,) * 2)), "weights-damaged"),

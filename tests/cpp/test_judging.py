@@ -80,13 +80,11 @@ def test_npy(probe, tmp_path, dtype, shape):
 
 
 def test_npy_that_cannot_be_fed(probe, tmp_path):
-    np.save(tmp_path / "a.npy", np.asfortranarray(np.ones((2, 3))))
-    assert "Fortran" in probe("npy", tmp_path / "a.npy", tmp_path / "b.npy", code=2)
     np.save(tmp_path / "a.npy", np.ones(3, np.complex64))
-    assert "its type is <c8" in probe("npy", tmp_path / "a.npy", tmp_path / "b.npy", code=2)
+    assert "its type is <c8" in probe("npy", tmp_path / "a.npy", tmp_path / "b.npy", code=7)
     np.save(tmp_path / "a.npy", np.ones(3))
     (tmp_path / "a.npy").write_bytes((tmp_path / "a.npy").read_bytes()[:-1])
-    assert "23 bytes of data, not 24" in probe("npy", tmp_path / "a.npy", tmp_path / "b.npy", code=2)
+    assert "23 bytes of data, not 24" in probe("npy", tmp_path / "a.npy", tmp_path / "b.npy", code=7)
 
 
 def test_an_undamaged_engine_passes_in_cpp(run_engine, engine, tmp_path):

@@ -15,10 +15,11 @@ from ..core.author import authors_code
 from ..core.caller import option
 from ..core.dtypes import dtype_name
 from ..core.errors import FeedError, SavedCheckDamagedError, TrtdslError, UsageError, noted
-from ..core.files.names import is_file, is_folder
+from ..core.files.names import check_is_file, is_folder
 from ..core.files.reading import Count, Text, as_struct, check_schema, parse_json
 from ..core.files.writing import Kind, Output, write_atomically
 from ..core.lazy import torch
+from ..core.reads import Hashes
 from ..core.tensors.exact import Exact
 from ..definition.network import Network
 from ..definition.spec.spec import NetworkSpec
@@ -31,6 +32,7 @@ from .proof import Sources, reference_facts
 
 SAVED_CHECK = Kind("a saved check", r'.{8}\{"__metadata__":\{"trtdsl_check":')
 SCHEMA = 2
+UNREPEATABLE = "reads a pipe, a connection or another program's output, or files that change while it runs"
 Feeds = Mapping[str, Any]
 
 
@@ -48,10 +50,20 @@ def save(output: Output, spec: NetworkSpec, network: Network, cases: Sequence[tu
             for name, tensor in values.items():
                 tensors[f"{index}/{kind}/{name}"] = tensor.detach().clone().contiguous()
     draws = tuple(DrawEntry(draw, sizes_of(network, evidence.feeds)) for draw, evidence in cases)
-    read, reference = Sources(spec).read() or {}, reference_facts(spec)
-    facts = Facts(SCHEMA, network.name, str(network.precision), reference, read, draws, str(torch.__version__))
+    precision, reference, read = str(network.precision), reference_facts(spec), what_was_read(spec)
+    facts = Facts(SCHEMA, network.name, precision, reference, read, draws, str(torch.__version__))
     facts.sha256 = _digest(facts, tensors)
     write_atomically(output, as_bytes(tensors, {"trtdsl_check": json.dumps(to_builtins(facts))}))
+
+
+def what_was_read(spec: NetworkSpec) -> Hashes:
+    """The files that the reference's code has read. UsageError where it read what nobody can compare later."""
+    read = Sources(spec).read()
+    if read is None and reference_facts(spec) is not None:
+        raise UsageError(
+            f"{spec.name}: its check cannot be saved, since none would count: the code of the reference {UNREPEATABLE}"
+        )
+    return read or {}
 
 
 class DrawEntry(Struct, forbid_unknown_fields=True):
@@ -111,8 +123,8 @@ def load(
     known, here = facts.reference, reference_facts(spec)
     if here is not None and known is not None and (here != known or not Sources(spec).have_read(facts.read)):
         raise UsageError(
-            f"{path} was saved with another reference, or another state of its files: save it again; one that reads "
-            "pipes, connections or another program's output is not compared with a saved check"
+            f"{path} was saved with another reference, or another state of its files: save it again; none counts where "
+            f"the code of the reference {UNREPEATABLE}"
         )
     working, cases = working_precision(network), []
     for index, fact in enumerate(facts.draws):
@@ -138,8 +150,7 @@ def load(
 
 def _read(path: str | os.PathLike[str]) -> tuple[Facts, dict[str, torch.Tensor]]:
     """What a file says, and its tensors. SavedCheckDamagedError for one that is no saved check."""
-    if not is_file(path):
-        raise UsageError(f"there is no saved check {path}: a check with {option('save', str(path))} makes one")
+    check_is_file(path, f"there is no saved check {path}: a check with {option('save', str(path))} makes one")
     try:
         opened = Weights(path)
         text = (opened.metadata() or {}).get("trtdsl_check", "")

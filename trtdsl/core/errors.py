@@ -311,7 +311,7 @@ class ManifestDamagedError(CorruptFileError, code="manifest-damaged"):
     """The manifest is not one that trtdsl wrote, or belongs to another engine."""
 
 
-class InputDamagedError(CorruptFileError, FeedError):
+class InputDamagedError(CorruptFileError, FeedError, code="input-damaged"):
     """A .npy file is truncated, damaged, or none."""
 
 

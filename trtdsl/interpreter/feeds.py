@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any, BinaryIO
@@ -11,7 +12,6 @@ from typing import Any, BinaryIO
 from ..core.author import authors_code
 from ..core.dtypes import as_dtype, dtype_name
 from ..core.errors import FeedError, InputDamagedError, TrtdslError, UsageError
-from ..core.files.names import is_file
 from ..core.files.reading import open_regular
 from ..core.lazy import np, torch
 from ..definition.input import Input
@@ -227,52 +227,65 @@ LONGEST_HEADER = 10_000
 """Bytes, which numpy reads without being told that a file is trusted."""
 
 
+MOST_DIMENSIONS = 64
+"""Of numpy's arrays."""
+
+
 def note_of_files(feeds: Mapping[str, object]) -> str:
     """Which inputs are read from which files, as an error's note."""
     return ", ".join(f"{name} is {fspath(feed)}" for name, feed in feeds.items() if isinstance(feed, (str, PathLike)))
 
 
 def read_array(name: str, path: str | PathLike[str]) -> np.ndarray:
-    """The array in a .npy file. Raises UsageError for a file that is not there, InputDamagedError for one
+    """The array in a .npy file. Raises UsageError for a file that cannot be read, InputDamagedError for one
     that is no array.
     """
-    if not is_file(path):
-        raise UsageError(f"input {name}: {fspath(path)} cannot be read: there is no such file")
     try:
         with open_regular(path) as file:
-            _check_header(file)
-            return np.lib.format.read_array(file, allow_pickle=False)
+            shape, fortran_order, dtype = _header(file)
+            array = np.fromfile(file, dtype)
+        return array.reshape(shape, order="F" if fortran_order else "C")
     except OSError as error:
         raise UsageError(f"input {name}: {fspath(path)} cannot be read: {error.strerror or error}") from None
-    except Exception as error:
-        reason = str(error).partition("\n")[0][:200]
-        raise InputDamagedError(f"input {name}: {fspath(path)} is not an array that can be fed: {reason}") from None
+    except MemoryError:
+        raise UsageError(f"input {name}: {fspath(path)} cannot be read: it is larger than the memory") from None
+    except ValueError as error:
+        raise InputDamagedError(f"input {name}: {fspath(path)} is not an array that can be fed: {error}") from None
 
 
-def _check_header(file: BinaryIO) -> None:
-    """ValueError where the file is not the array that its header says, and that alone, or no tensor's: as in C++."""
+def _header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """The array's shape, order and type. ValueError where the file is not the array that its header says, and that
+    alone, or no tensor's: as in C++.
+    """
     head = file.read(12)
     if head[:6] != np.lib.format.MAGIC_PREFIX:
         raise ValueError("it is an archive of several" if head[:2] == b"PK" else "it is no .npy file")
+    if head[6:8] not in (b"\1\0", b"\2\0", b"\3\0"):
+        raise ValueError("it is of a version of the format that is not known")
     length = int.from_bytes(head[8 : 10 if head[6] == 1 else 12], "little")
     if length > LONGEST_HEADER:
         raise ValueError(f"its header has {length:,} bytes")
     file.seek(8, os.SEEK_SET)
     reader = np.lib.format.read_array_header_1_0 if head[6] == 1 else np.lib.format.read_array_header_2_0
     try:
-        shape, _, dtype = reader(file)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of odd texts
+            shape, fortran_order, dtype = reader(file)
     except OSError:
         raise
     except Exception:  # it is Python text that numpy parses: there are many ways to be wrong
         raise ValueError("its header is damaged") from None
     if min(shape, default=0) < 0:
         raise ValueError("its header is damaged: a size is negative")
+    if len(shape) > MOST_DIMENSIONS:
+        raise ValueError(f"it has more than {MOST_DIMENSIONS} dimensions")
     if dtype.fields or dtype.str not in DTYPES:
-        raise ValueError("it has fields" if dtype.fields else f"its type is {dtype.str}")
+        found = "it has fields" if dtype.fields else f"its type is {dtype.str}"
+        raise ValueError(f"{found}: save it with one of {', '.join(DTYPES)}")
     wanted, left = math.prod(shape) * dtype.itemsize, os.fstat(file.fileno()).st_size - file.tell()
     if wanted != left:
         raise ValueError(f"it has {left:,} bytes of data, not the {wanted:,} of shape {shape}")
-    file.seek(0, os.SEEK_SET)
+    return shape, fortran_order, dtype
 
 
 def sample_feeds(spec: NetworkSpec, dims: Mapping[str, int], generator: torch.Generator) -> dict[str, torch.Tensor]:

@@ -14,6 +14,7 @@ from typing import Any
 from ..core.author import authors_code, load_module
 from ..core.caller import to_write
 from ..core.errors import DefinitionError, UsageError, nearest
+from ..core.files.names import check_is_file
 from ..core.lazy import torch
 from ..definition.spec.reference import evaluating, outside_state
 from .calls import Weight
@@ -39,8 +40,7 @@ class Origin:
         if isinstance(target, (torch.nn.Module, torch.export.ExportedProgram)):
             return Origin.of(target)
         if isinstance(target, str) and target.endswith(".pt2"):
-            if not Path(target).is_file():
-                raise UsageError(f"no file {target}")
+            check_is_file(target, f"no file {target}")
             return Origin(lambda: torch.export.load(target).module(), None, Path(target), "", {})
         if not isinstance(target, str):
             return Origin._importable(target, arguments)
@@ -51,8 +51,7 @@ class Origin:
             )
         if place.endswith(".py"):
             path = Path(place)
-            if not path.is_file():
-                raise UsageError(f"no file {path}")
+            check_is_file(path, f"no file {path}")
             if arguments:
                 raise UsageError(
                     to_write("arguments=", "--arg")

@@ -203,10 +203,14 @@ void check_library(std::string const& headers, std::string const& library);
 std::size_t check_feeds(Signature const& signature, std::map<std::string, Array> const& feeds, std::optional<std::size_t> profile = {});
 std::size_t check_feeds(Signature const& signature, std::map<std::string, View> const& feeds, std::optional<std::size_t> profile = {});
 
+// A text from outside as a terminal may have it: "?" stands for what it would obey, what nobody sees, and what is not UTF-8.
+std::string printable(std::string const& text);
+
 // A name from outside with a suffix, as the name of one file. Throws usage for one that would lead to another folder.
 std::string file_name(std::string const& name, std::string const& suffix = "");
 
-// Throws feed-name where there is no file, feed-dtype for what cannot be fed: with a header of more than 10,000 bytes, too.
+// Throws feed-name where there is no file, input-damaged for what cannot be fed: with a header of more than 10,000 bytes, too.
+// An array in Fortran's order is put into C's.
 Array read_npy(std::filesystem::path const& path);
 // Writes the file whole or not at all; a link stays one. Throws feed-dtype for what numpy lacks, such as 65 dimensions; usage,
 // also where there is a file that is neither empty nor begins as an array does, and for data that is not that of the shape.

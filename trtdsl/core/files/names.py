@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import stat
+from contextlib import suppress
 from pathlib import Path
 
 from ..errors import UNPRINTED, UsageError
@@ -81,3 +83,13 @@ def is_file(path: str | os.PathLike[str]) -> bool:
         return Path(path).is_file()
     except (OSError, ValueError):
         return False
+
+
+def check_is_file(path: str | os.PathLike[str], missing: str) -> None:
+    """UsageError where there is no such file, in words of the caller's; what is there and no file is said."""
+    if is_file(path):
+        return
+    with suppress(OSError, ValueError):
+        kind = "a folder" if stat.S_ISDIR(os.stat(path).st_mode) else "not a regular file"
+        raise UsageError(f"{os.fspath(path)} is {kind}")
+    raise UsageError(missing)

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
+from os.path import exists
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,8 @@ def _not_a_network(name: str, path: Path) -> str:
     if given.is_dir():
         found = ", ".join(str(file) for file in sorted(given.glob("*.py"))[:5])
         return f"{given} is a folder: name a network's file in it{f', such as {found}' * bool(found)}"
+    if exists(path):
+        return f"{path} is not a regular file"
     if given.suffix in OTHER_FILES and (is_file(given) or given.suffix != ".engine"):
         return f"{given} is {OTHER_FILES[given.suffix].replace('{}', str(given))}"
     if given.suffix in OTHER_FILES and not is_file(path):

@@ -18,7 +18,7 @@ from ...core.backend import Backend, get_backend
 from ...core.caller import to_write
 from ...core.dtypes import dtype_name
 from ...core.errors import DefinitionError, Location, UsageError, nearest
-from ...core.files.names import check_characters, is_file
+from ...core.files.names import check_characters, check_is_file, is_file
 from ...core.files.reading import read_file
 from ...core.html import folded, table
 from ...core.lazy import network_files, torch
@@ -276,8 +276,7 @@ class NetworkSpec:
             return self.reference
         if "reference" not in self._state:
             path, attribute = self._reference_file(self.reference), self.reference.rpartition(":")[2]
-            if not path.is_file():
-                raise UsageError(f"{self.name}: the reference {self.reference!r} must be FILE.py:CLASS; no file {path}")
+            check_is_file(path, f"{self.name}: the reference {self.reference!r} must be FILE.py:CLASS; no file {path}")
             read = read_file(path)
             module = load_module(path)
             if not hasattr(module, attribute):

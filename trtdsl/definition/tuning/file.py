@@ -19,7 +19,7 @@ from msgspec import Meta, Struct, to_builtins
 from ...core.backend import Backend
 from ...core.dtypes import dtype_name
 from ...core.errors import TrtdslError, TuningWarning, UsageError
-from ...core.files.names import brief, file_name, is_file
+from ...core.files.names import brief, check_is_file, file_name, is_file
 from ...core.files.reading import LARGEST, Count, Int, Text, as_struct, check_schema, parse_json, read_file
 from ...core.files.writing import Kind as FileKind
 from ...core.files.writing import json_kind
@@ -194,8 +194,7 @@ def default_file(name: str, *beside: Any, suffix: str = ".tuning.json") -> Path:
 def chosen_file(tuning: object, name: str, *beside: Any) -> Path | None:
     """The file that is named, or for True the default one where it is."""
     if isinstance(tuning, (str, PathLike)):
-        if not is_file(tuning):
-            raise UsageError(f"there is no tuning {os.fspath(tuning)}")
+        check_is_file(tuning, f"there is no tuning {os.fspath(tuning)}")
         return Path(tuning)
     with suppress(UsageError):
         file = default_file(name, *beside)

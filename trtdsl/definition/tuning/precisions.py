@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import UsageError
-from ...core.files.names import is_file
+from ...core.files.names import check_is_file
 from ...core.lazy import torch
 from .choices import Choices, SiteKey
 from .file import Variant, read_tuning
@@ -99,8 +99,7 @@ def open_precision(given: Any, network: str) -> Any:
     if not isinstance(given, (str, Path)) or (isinstance(given, str) and not given.endswith(".json")):
         return given
     path = Path(given)
-    if not is_file(path):
-        raise UsageError(f"there is no precision {path}; {FIND}")
+    check_is_file(path, f"there is no precision {path}; {FIND}")
     try:
         found = read_tuning(path, "precision")
     except ValueError as error:

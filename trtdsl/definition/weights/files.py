@@ -169,7 +169,7 @@ def open_files(path: Path) -> list[WeightsFile]:
     tensors: dict[str, list[str]] = {}
     for name, file in _weight_map(path).items():
         tensors.setdefault(file, []).append(name)
-    absent = sorted(file for file in tensors if not is_file(path.parent / file))
+    absent = sorted(file for file in tensors if not os.path.exists(path.parent / file))
     if absent:
         lacking = ", ".join(absent[:SHOWN])
         raise WeightsError(

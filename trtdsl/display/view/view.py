@@ -20,7 +20,7 @@ from ...core.backend import Backend
 from ...core.caller import option, to_write
 from ...core.cancel import Progress, untold
 from ...core.errors import CorruptFileError, EngineError, TrtdslError, UnsupportedError, UsageError
-from ...core.files.names import is_file
+from ...core.files.names import check_is_file, is_file
 from ...core.files.reading import read_json
 from ...core.files.writing import Reads, write_atomically
 from ...definition.network import Network
@@ -274,8 +274,7 @@ def _report(
 
 
 def _read_report(path: Path) -> CheckReport:
-    if not is_file(path):
-        raise UsageError(f"cannot read the report {path}: there is no such file")
+    check_is_file(path, f"cannot read the report {path}: there is no such file")
     return CheckReport.from_json(read_json(path, "report of `trtdsl check --json`", CorruptFileError), str(path))
 
 

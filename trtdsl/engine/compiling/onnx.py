@@ -8,7 +8,7 @@ from typing import Any
 
 from ...core.backend import Backend
 from ...core.errors import BuildError, UsageError
-from ...core.files.names import is_file
+from ...core.files.names import check_is_file
 from .compiler import Plan, compile_definition
 from .config import BuildConfig
 
@@ -19,8 +19,7 @@ Ranges = Mapping[str, Mapping[str, Any]]
 def parse_onnx(path: str | Path, backend: Backend) -> Any:
     """The ``INetworkDefinition`` of an ONNX file. Raises UsageError, BuildError with the parser's words."""
     path = Path(path)
-    if not is_file(path):
-        raise UsageError(f"no ONNX file {path}")
+    check_is_file(path, f"no ONNX file {path}")
     if not path.stat().st_size:  # of Linux's own files some would have the parser wait
         raise UsageError(f"the ONNX file {path} is empty")
     with backend.listen() as messages:

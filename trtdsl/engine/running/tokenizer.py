@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from ...core.errors import UNPRINTED, CorruptFileError, UsageError
-from ...core.files.names import is_file
+from ...core.files.names import check_is_file, is_file
 from ...core.files.reading import Count, as_struct, read_file, read_json
 
 TOKENIZER = "tokenizer.json"
@@ -92,8 +92,7 @@ def open_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
     the package tokenizers is not installed, CorruptFileError for a file that is none, or that makes texts much longer.
     """
     path = Path(folder) / TOKENIZER
-    if not is_file(path):
-        raise UsageError(f"{folder} has no {TOKENIZER}: name the folder of a checkpoint that has one, or give tokens")
+    check_is_file(path, f"{folder} has no {TOKENIZER}: name the folder of a checkpoint that has one, or give tokens")
     try:
         library = importlib.import_module("tokenizers")
     except ImportError:
