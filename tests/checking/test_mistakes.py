@@ -3,7 +3,7 @@
 import dataclasses
 
 import pytest
-from support.mistakes import MISTAKES
+from support.rare_mistakes import MISTAKES
 
 EACH = {f"{mistake.group}: {mistake.name}": mistake for mistake in MISTAKES}
 UNSEEN = {

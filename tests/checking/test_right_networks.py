@@ -2,7 +2,7 @@
 
 import pytest
 from support.delicate import DELICATE
-from support.mistakes import MISTAKES
+from support.rare_mistakes import MISTAKES
 
 import trtdsl as td
 

@@ -42,6 +42,32 @@ def turned(f, x):
     return f.cat([a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()], -1)
 
 
+def contrasted(f, x, temperature):
+    a, b = f.normalize(f.linear(x, draw(16, 16)), dim=-1), f.normalize(f.linear(x, draw(16, 16, seed=1)), dim=-1)
+    return f.log_softmax(f.matmul(a, b.transpose(1, 2)) / temperature, -1)
+
+
+def balanced(f, x, rounds=20):
+    for _ in range(rounds):
+        x = x - f.logsumexp(x, -1, keepdim=True)
+        x = x - f.logsumexp(x, -2, keepdim=True)
+    return x.exp()
+
+
+def orthogonal(f, x, rounds=8):
+    x = x / (x * x).sum((1, 2), keepdim=True).sqrt()
+    for _ in range(rounds):
+        x = 1.5 * x - 0.5 * f.matmul(f.matmul(x, x.transpose(1, 2)), x)
+    return x
+
+
+def iterated(f, x, rounds=30):
+    vector = f.ones_like(x[:, :, :1])
+    for _ in range(rounds):
+        vector = f.normalize(f.matmul(x, vector), dim=1)
+    return vector
+
+
 for half in (None, "fp16", "bf16"):
     of = f" {half}" * bool(half)
     X, LONG, IMAGE = {"x": (N, T, 16)}, {"x": (1, 16384)}, {"x": (N, 4, 16, 16)}
@@ -69,3 +95,15 @@ for half in (None, "fp16", "bf16"):
     delicate("powers" + of, lambda f, x: (x.abs() + 0.1) ** 3.7, half, **X)
     delicate("a norm of products" + of, lambda f, x: f.normalize(f.matmul(x, draw(16, 16)), dim=-1), half, **X)
     delicate("sines of great angles" + of, lambda f, x: f.sin(x * 100), half, **X)
+    delicate("a balanced transport" + of, lambda f, x: balanced(f, x / 0.1), half, x=(N, 6, 6))
+    delicate("an orthogonal factor" + of, orthogonal, half, x=(N, 6, 6))
+    delicate("a power iteration" + of, lambda f, x: iterated(f, f.matmul(x, x.transpose(1, 2))), half, x=(N, 6, 6))
+    delicate("a variance far from zero" + of, lambda f, x: (x + 1000).var(-1), half, **X)
+    delicate("a distance of near ones" + of, lambda f, x: (x - (x * 1.001)).norm(dim=-1), half, **X)
+    delicate("a logarithm of sums of sharp exponentials" + of, lambda f, x: f.logcumsumexp(x * 20, 1), half, **X)
+    delicate("a long product" + of, lambda f, x: (1 + 0.01 * x).cumprod(1), half, x=(1, 2048))
+    delicate(
+        "a norm of a small variance" + of, lambda f, x: f.layer_norm(f.layer_norm(x * 1e-4, [16]), [16]), half, **X
+    )
+    delicate("a long decay" + of, lambda f, x: recurrent(f, f.cat([x] * 3, 1)), half, x=(N, 25, 16))
+    delicate("a contrast of views" + of, lambda f, x: contrasted(f, x, 0.01), half, x=(N, T, 16))

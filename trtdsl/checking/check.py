@@ -336,7 +336,7 @@ class _Run:
             run.unsteady, evidence = [], partial(run._drawn, env, "normal", corner=True)
             found = run.judged([Planned(env, OTHER, evidence, ("meaning",), quality=False)], keep=False)
         except TrtdslError as error:  # of a module or a network that decides by its weights
-            self.notes[f"with other weights for those that are all equal: {error.message}"] = None
+            self.notes[f"with other weights for those that show little: {error.message}"] = None
             return []
         assert run.reference is not None
         return found if run.reference.not_exact is None else []

@@ -1,6 +1,8 @@
-"""Weights that distinguish nothing, such as scales of 1 and biases of 0, drawn anew: exact arithmetic allows any."""
+"""Weights that distinguish little, as scales of 1 or the identity, drawn anew: exact arithmetic allows any."""
 
 from __future__ import annotations
+
+import itertools
 
 from ...core.lazy import torch
 from ...definition.spec.spec import NetworkSpec
@@ -15,7 +17,7 @@ OTHER = "other weights"
 
 
 def drawn_weights(spec: NetworkSpec, weights: Weights, generator: torch.Generator) -> dict[str, torch.Tensor]:
-    """All weights, with other values for those whose elements are all equal; empty where there are none of these.
+    """All weights, with other values for those that an exchange leaves as they are; empty where there are none.
 
     Zeros become N(0, 1), any other value itself times 0.5 to 1.5, so that a variance stays positive. Tensors that the
     reference shares stay equal.
@@ -27,10 +29,9 @@ def drawn_weights(spec: NetworkSpec, weights: Weights, generator: torch.Generato
             continue
         value, first = weights.get(name), firsts.get(name, name)
         if first not in drawn:
-            number = float(value.flatten()[0])
             factor = torch.rand(value.shape, generator=generator) + 0.5
-            made = factor * number if number else torch.randn(value.shape, generator=generator)
-            drawn[first] = made.to(value.dtype)
+            other = torch.randn(value.shape, generator=generator)
+            drawn[first] = torch.where(value == 0, other, factor * value).to(value.dtype)
     if not drawn:
         return {}
     return {
@@ -40,7 +41,16 @@ def drawn_weights(spec: NetworkSpec, weights: Weights, generator: torch.Generato
 
 
 def _is_neutral(value: torch.Tensor) -> bool:
+    """Whether all parts along an axis are equal, as of a fresh norm, or two axes, as of the identity."""
     if value.numel() <= 1:
         return bool(value.numel()) and float(value) in NEUTRAL
-    first = value.flatten()[0]
-    return bool(torch.isfinite(first)) and bool((value == first).all())
+    axes = [axis for axis, size in enumerate(value.shape) if size > 1]
+    others = [value.narrow(axis, 0, 1).expand_as(value) for axis in axes]
+    others += [value.transpose(*pair) for pair in itertools.combinations(axes, 2)]
+    return any(_are_equal(value, other) for other in others if other.shape == value.shape)
+
+
+def _are_equal(value: torch.Tensor, other: torch.Tensor) -> bool:
+    """The same as torch's function; of weights that differ a few elements are read."""
+    corner = (slice(2),) * value.ndim
+    return torch.equal(value[corner], other[corner]) and torch.equal(value, other)
