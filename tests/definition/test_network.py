@@ -107,7 +107,7 @@ def test_every_layer_remembers_the_authors_line():
     assert layer_types(net) == ["ACTIVATION", "CONSTANT", "ELEMENTWISE", "SELECT"]
     for name in names(net):
         assert (net.layers[name].location.file, net.layers[name].location.line) == (__file__, line)
-    assert net.definition.get_layer(0).metadata == f"definition/test_network.py:{line}"
+    assert net.definition.get_layer(0).metadata == f"definition/test_network.py:{line} softplus"
 
 
 def test_a_layers_metadata_says_its_scope():
@@ -116,7 +116,18 @@ def test_a_layers_metadata_says_its_scope():
     with net.scope("encoder"):
         line = inspect.currentframe().f_lineno + 1
         F.relu(x)
-    assert net.definition.get_layer(0).metadata == f"definition/test_network.py:{line} in encoder"
+    assert net.definition.get_layer(0).metadata == f"definition/test_network.py:{line} relu in encoder"
+
+
+def test_a_layers_metadata_says_who_calls_a_helper():
+    def helper(x):
+        return [F.relu(each) for each in [x]]
+
+    net = td.Network()
+    x = net.input("x", (2, 3))
+    helper(x)
+    here, line = "definition/test_network.py", helper.__code__.co_firstlineno
+    assert net.definition.get_layer(0).metadata == f"{here}:{line + 1} relu from {here}:{line + 5}"
 
 
 def test_a_refused_layer_raises_tensorrts_message_with_the_authors_line():

@@ -268,3 +268,22 @@ def test_one_query_reads_heads_that_are_shared_once():
     net.output(F.scaled_dot_product_attention(q, k, v, enable_gqa=True), "y")
     program = td.program(net)
     assert program.bytes <= 2 * (2 * 2 * 256 * 64 + 4 * 8 * 64) and "heads repeated" not in found(program)
+
+
+def test_a_concatenation_in_a_helper_is_named_by_its_own_line_and_by_the_helpers_callers(program_of, constant):
+    def joined(x, y):
+        return F.cat([F.relu(x), y], 1)  # told
+
+    def write(net):
+        x = net.input("x", (2, 16, 32, 32))
+        one, two = (F.conv2d(x, constant(net, 16, 16, 1, 1)) for _ in range(2))
+        both = joined(one, two)  # told of, too
+        both = both.reshape(2, 2, 16, 32, 32).transpose(1, 2).reshape(2, 32, 32, 32)
+        net.output(both, "both")
+        return F.conv2d(both, constant(net, 8, 32, 3, 3), padding=1)
+
+    line, caller = write.__code__.co_firstlineno - 2, write.__code__.co_firstlineno + 3
+    found = [each for each in td.find_hazards(program_of(write)) if "concatenation" in each.text]
+    here = "programs/test_hazards.py"
+    assert [(each.line, each.callers) for each in found] == [(f"{here}:{line}", (f"{here}:{caller}",))]
+    assert str(found[0]).startswith(f"{here}:{line} (from {here}:{caller}): a concatenation")

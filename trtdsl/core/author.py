@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import os
 import re
@@ -93,7 +94,7 @@ class _Finder:
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         spec = PathFinder.find_spec(name, path, target)
-        if spec is None or type(spec.loader) is not SourceFileLoader or not _is_authors(spec.loader.path):
+        if spec is None or type(spec.loader) is not SourceFileLoader or not is_authors(spec.loader.path):
             return None
         is_ours, asker = asker_of(sys._getframe(1))
         if not is_ours:
@@ -123,7 +124,7 @@ def authors_code(
             error.location = _last_place(error) or place
         raise
     except SyntaxError as error:
-        located = error.filename and error.lineno and _is_authors(error.filename)
+        located = error.filename and error.lineno and is_authors(error.filename)
         location = Location(str(error.filename), error.lineno or 0) if located else _last_place(error) or place
         raise DefinitionError(f"SyntaxError: {error.msg}", location=location) from error
     except BaseException as error:
@@ -158,7 +159,7 @@ def _last_place(error: BaseException) -> Location | None:
     """The last of the author's lines that an exception came through."""
     import traceback
 
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_authors(frame.filename)]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_authors(frame.filename)]
     return Location(frames[-1].filename, frames[-1].lineno or 0) if frames else None
 
 
@@ -166,12 +167,13 @@ def _place_of(author: Callable[..., Any] | Path | None) -> Location | None:
     if isinstance(author, Path):
         return Location(str(author), 1)
     code = getattr(author, "__code__", None)  # a class has none, nor what is written in C
-    if code is None or not _is_authors(code.co_filename):
+    if code is None or not is_authors(code.co_filename):
         return None
     return Location(code.co_filename, code.co_firstlineno)
 
 
-def _is_authors(file: str) -> bool:
+@functools.lru_cache(maxsize=1024)
+def is_authors(file: str) -> bool:
     """Whether a file is neither trtdsl's nor a library's, nor none at all, such as ``<string>``."""
     if shown_file(file) != file:  # a cell of a notebook
         return True

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
+from ..core.author import is_authors
 from ..core.dtypes import dtype_name
 from ..core.errors import PACKAGE, Location
 from ..core.lazy import torch
@@ -67,6 +68,19 @@ def author_frame() -> FrameType | None:
             return frame
         frame = frame.f_back
     return None
+
+
+def caller_of(frame: FrameType | None) -> Location | None:
+    """The author's place that calls the function of an author's frame; None where trtdsl or a library calls it."""
+    outer = None if frame is None else frame.f_back
+    while outer is not None and outer.f_code.co_name in COMPREHENSIONS:
+        outer = outer.f_back  # Python 3.12 has no functions for them
+    if frame is None or outer is None or frame.f_code.co_name == "<module>" or not is_authors(outer.f_code.co_filename):
+        return None
+    return Location(outer.f_code.co_filename, outer.f_lineno)
+
+
+COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 
 
 @functools.lru_cache(maxsize=1024)

@@ -24,7 +24,7 @@ from ..sizes.constraints import Constraints
 from ..sizes.dim import Dim
 from ..sizes.shape import Shape, linear, shape_text
 from ..sizes.size import Atom, SizeLike, product
-from .call import Call, author_frame
+from .call import COMPREHENSIONS, Call, author_frame, caller_of
 from .function_methods import OPERATORS, FunctionMethods
 from .input import PluginUse
 from .methods import NO_NUMBER, NO_TRUTH, ConversionMethods, NumpyCalls, Refusals, ShapeMethods
@@ -53,9 +53,6 @@ class Node:
                 tensor.node.users.append(self)
 
 
-COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
-
-
 class Operation:
     """The author's call that is being lowered: its name, its file and line, and the scope that its layers are named in.
 
@@ -63,7 +60,7 @@ class Operation:
     """
 
     __slots__ = (
-        *("_before", "_call", "_outer", "body_of", "location", "low"),
+        *("_before", "_call", "_outer", "body_of", "caller", "location", "low"),
         *("name", "narrow", "network", "precision", "scope", "site", "within"),
     )
 
@@ -81,6 +78,8 @@ class Operation:
             frame = frame.f_back  # Python 3.12 has no functions for them
         self.within = "" if frame is None else frame.f_code.co_name
         """The author's function that makes the call."""
+        self.caller = caller_of(frame)
+        """Where the author calls that function."""
         self.body_of = network.enclosing
         """The call of the loop or the branch whose function makes it; None outside of these."""
         self.precision: torch.dtype | None = None

@@ -17,7 +17,7 @@ from ..core.caller import option
 from ..core.errors import ProgramDamagedError, UnreadableProgramError, UsageError
 from ..core.files.reading import Count, Int, as_struct, parse_json
 from ..programs.graph import Launch, Operand, ProgramTensor
-from ..programs.launches import Kind, places_of
+from ..programs.launches import Kind, each_once, places_of
 from ..programs.plan import BITS, DTYPES
 from ..programs.program import Program
 
@@ -133,13 +133,14 @@ def program_of_report(report: str, *, network: str = "", backend: str = "tensorr
         for what, constants in (("weights", layer.weights), ("bias", layer.bias)):
             if isinstance(constants, Constants) and constants.count > 1:
                 reads.append(_constants(f"{layer.name}.{what}", constants, tensors))
-        lines, scopes = places_of(layer.metadata or "")
+        places = places_of(layer.metadata or "")
         first = next((tensors[operand.tensor].dtype for operand in (*reads, *writes)), "")
         kind: Any = next((found for word, found in KINDS if word in named), "other")
         launches.append(
             Launch(
                 len(launches), kind, layer.name,
-                tuple(reads), tuple(writes), 1, None, first, (), (), layer.stream or 0, lines, scopes,
+                tuple(reads), tuple(writes), 1, None, first, (), (), layer.stream or 0,
+                each_once(places, "line"), each_once(places, "scope"), places=places,
             )
         )  # fmt: skip
     inputs = {name: tensors[name].shape for name in bound if name in tensors and bound[name] != "output"}

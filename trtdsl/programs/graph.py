@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from .launches import Kind
+from .launches import Kind, Place
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,8 @@ class Launch:
     """The steps of a fusion that is compiled where it runs."""
     loop: int | None = None
     """The index of the first launch of the loop that it is in."""
+    places: tuple[Place, ...] = ()
+    """Where the layers that it is made of come from."""
 
     @property
     def bytes(self) -> int:

@@ -26,6 +26,8 @@ class Hazard:
 
     name: str
     line: str
+    callers: tuple[str, ...]
+    """The lines that call the function around ``line``, where that is a helper's."""
     launches: tuple[int, ...]
     bytes: int
     """What those launches move; of a product without its epilogue, what lies between the two."""
@@ -35,9 +37,15 @@ class Hazard:
     advice: str
 
     def __str__(self) -> str:
-        return (
-            f"{self.line or 'no line'}: {self.text} ({megabytes(self.bytes)}, {self.share:.0%} of all). {self.advice}"
-        )
+        return f"{self.place}: {self.text} ({megabytes(self.bytes)}, {self.share:.0%} of all). {self.advice}"
+
+    @property
+    def place(self) -> str:
+        """Its line, with the lines that call the helper function which that stands in."""
+        if not self.callers:
+            return self.line or "no line"
+        more = len(self.callers) - SHOWN
+        return f"{self.line} (from {', '.join(self.callers[:SHOWN])}{f' and {more} more' if more > 0 else ''})"
 
 
 def megabytes(count: int) -> str:
@@ -94,6 +102,12 @@ LAST = (
     "A step that generates needs those of the last token: take its row before the product, "
     "L.gather(x, lengths - 1, 1, num_elementwise_dims=1)."
 )
+JOINS = frozenset({"cat", "concat", "concatenate", "concatenation", "hstack", "vstack", "dstack", "stack"})
+"""Calls that put tensors together."""
+TURNS = frozenset({"permute", "transpose", "movedim", "moveaxis", "swapaxes", "swapdims", "mT", "T", "t", "contiguous"})
+"""Calls that change the order of dimensions."""
+SHOWN = 2
+"""Lines of callers that are told."""
 IN_PLACE = "Declare it as a td.State of all slots and write into it with L.kv_cache_update, which copies nothing."
 SHARED = (
     "Give queries, keys and values of fewer heads to F.scaled_dot_product_attention(…, enable_gqa=True): for one query "
@@ -128,10 +142,20 @@ def find_hazards(program: Program) -> tuple[Hazard, ...]:
             line = lines[0] if len(lines) == 1 else f"{lines[0]} and {len(lines) - 1} more"
         times = len(launches) if name == LOOPS else sum(launch.times for launch in launches)
         words = text if times == 1 else f"{text}, {times} times"
-        hazards.append(
-            Hazard(name, line, tuple(launch.index for launch in launches), moved, moved / total, words, advice)
-        )
+        numbers, share = tuple(launch.index for launch in launches), moved / total
+        hazards.append(Hazard(name, line, _callers(line, launches), numbers, moved, share, words, advice))
     return tuple(sorted(hazards, key=lambda hazard: (-hazard.bytes, hazard.line, hazard.name)))
+
+
+def _callers(line: str, launches: Iterable[Launch]) -> tuple[str, ...]:
+    places = (place for launch in launches for place in launch.places if place.line == line)
+    return tuple(dict.fromkeys(place.caller for place in places if place.caller))
+
+
+def _at(launch: Launch, calls: frozenset[str]) -> Launch:
+    """The launch with the line of one of these calls alone, where it has one: it may hold lines of much else."""
+    found = [place.line for place in launch.places if place.call in calls]
+    return replace(launch, lines=(found[-1],)) if found else launch
 
 
 def _rearranging(program: Program, graph: Graph) -> Iterable[Found]:
@@ -146,6 +170,7 @@ def _rearranging(program: Program, graph: Graph) -> Iterable[Found]:
             odd = all(before.isdigit() for before, _ in padded)
             yield "padding", launch, launch.bytes * launch.times, text, PADDING if odd else PERHAPS_ODD
             continue
+        launch = _at(launch, JOINS if "Conc" in parts(launch.name) else TURNS)
         what = "a concatenation" if "Conc" in parts(launch.name) else "a transpose or copy"
         around = {other.kind for other in graph.neighbours(launch) if other is not None}
         if "Conc" in parts(launch.name):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from math import prod
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from .grammar import Record
 from .host_sizes import Scalars
@@ -49,6 +49,23 @@ PART = re.compile(r"[A-Z][a-z0-9]*")
 Shape = tuple[int, ...]
 
 
+class Place(NamedTuple):
+    """Where a layer comes from, by its metadata; what that does not say is empty."""
+
+    line: str
+    """The author's line, ``folder/file.py:12``."""
+    call: str = ""
+    """The function that is called there."""
+    caller: str = ""
+    """The author's line that calls the function around it."""
+    scope: str = ""
+
+
+def each_once(places: Sequence[Place], what: Literal["line", "scope"]) -> tuple[str, ...]:
+    """The lines or the scopes of places, each once, in order."""
+    return tuple(dict.fromkeys(found for place in places if (found := getattr(place, what))))
+
+
 def parts(name: str) -> list[str]:
     """The operations in a generated kernel's name.
 
@@ -86,15 +103,21 @@ def epilogue_of(statement: str, record: Record) -> tuple[str, ...]:
     return tuple(flag for flag in EPILOGUES if record.text(flag) == "true")
 
 
-def places_of(layers: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The author's lines and the scopes in what a launch says of its layers, each once, in order.
+PLACE = re.compile(r"(.+?:\d+)(?: ([\w.]+))?(?: from (.+?:\d+))?(?: in (.*))?", re.S)
+"""A layer's metadata: the author's line and call, the line that calls the function around it, the scope."""
 
-    >>> places_of("net.py:3 in encoder.0\x1fnet.py:4 in encoder.0")
-    (('net.py:3', 'net.py:4'), ('encoder.0',))
+
+def places_of(layers: str) -> tuple[Place, ...]:
+    """What a launch says of its layers, in order.
+
+    >>> places_of("net.py:3 cat from net.py:9 in up")
+    (Place(line='net.py:3', call='cat', caller='net.py:9', scope='up'),)
     """
-    found = [text.partition(" in ") for text in layers.split(SEPARATOR) if text.strip()]
-    lines, scopes = dict.fromkeys(line for line, _, _ in found), dict.fromkeys(scope for *_, scope in found if scope)
-    return tuple(lines), tuple(scopes)
+    found = []
+    for text in filter(str.strip, layers.split(SEPARATOR)):
+        place = PLACE.fullmatch(text)
+        found.append(Place(*(each or "" for each in place.groups())) if place else Place(text))
+    return tuple(found)
 
 
 def flops_of(

@@ -19,6 +19,7 @@ from .host_sizes import Scalars, Walk, evaluate_sizes, name_sizes, walk
 from .launches import (
     QUIET,
     Shape,
+    each_once,
     epilogue_of,
     flops_of,
     kind_of,
@@ -233,7 +234,7 @@ class _Reader:
 
     def _lines(self, index: int) -> tuple[str, ...]:
         record = self.text.statements[index][1]
-        return places_of(record.text("layers"))[0] if isinstance(record, Record) else ()
+        return each_once(places_of(record.text("layers")), "line") if isinstance(record, Record) else ()
 
     def _is_launch(self, kind: str, record: Record) -> bool:
         """Whether a statement launches work on the GPU: it writes the device's memory, or copies from it."""
@@ -264,7 +265,7 @@ class _Reader:
         for found, names in zip(shapes, (_inputs(record), _outputs(record)), strict=True):
             known = (shape_of(name, self.text, self.scalars) for name in names if self._on_device(name))
             found += [shape for shape in known if shape is not None]
-        lines, scopes = places_of(record.text("layers"))
+        places = places_of(record.text("layers"))
         first = next((self.tensors[operand.tensor] for operand in (*reads, *writes)), None)
         what = kind_of(kind, record)
         return Launch(
@@ -279,11 +280,12 @@ class _Reader:
             _numbers(record, "grid"),
             _numbers(record, "block"),
             record.number("stream"),
-            lines,
-            scopes,
+            each_once(places, "line"),
+            each_once(places, "scope"),
             epilogue_of(kind, record) if what in ("product", "convolution") else (),
             self._body(record) if kind == "runtime_fusion" else (),
             loop,
+            places,
         )
 
     def _body(self, record: Record) -> tuple[str, ...]:
@@ -426,10 +428,10 @@ def _not_handed(text: ProgramText, scalars: Scalars, tensor: Descriptor) -> str:
         return ""
     layers = dict.fromkeys(match["layer"] for name in names if (match := SHAPE_INPUT.fullmatch(name)))
     written = [
-        place
+        place.line
         for _, record in text.statements
         if isinstance(record, Record) and tensor.name in _outputs(record)
-        for place in places_of(record.text("layers"))[0]
+        for place in places_of(record.text("layers"))
     ]
     output = next(map(plain, text.names("outputs")), "y")
     of = f" for {'the layer' if len(layers) == 1 else 'the layers'} {', '.join(map(repr, layers))}" if layers else ""

@@ -108,7 +108,7 @@ export class Program {
   #hazardList() {
     if (!this.hazards.length) return `<p class="good clear">No hazards found.</p>`;
     const rows = this.hazards.map((hazard, index) =>
-      `<button class="hazard" data-hazard="${index}"><b>${escape(hazard.name)}</b><span class="share">${percent(hazard.share)} of all bytes</span><span class="mono">${escape(hazard.line || "no line")}</span><p>${escape(hazard.text)}. ${escape(hazard.advice)}</p></button>`);
+      `<button class="hazard" data-hazard="${index}"><b>${escape(hazard.name)}</b><span class="share">${percent(hazard.share)} of all bytes</span><span class="mono">${escape(hazard.place)}</span><p>${escape(hazard.text)}. ${escape(hazard.advice)}</p></button>`);
     return `<details class="hazards" ${rows.length <= 4 ? "open" : ""}><summary>${rows.length} ${rows.length === 1 ? "hazard" : "hazards"}</summary>${rows.join("")}</details>`;
   }
 

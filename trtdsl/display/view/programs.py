@@ -47,6 +47,6 @@ def program_model(program: Program, device: str = DEFAULT) -> dict[str, Any]:
         },
         "launches": launches,
         "tensors": tensors,
-        "hazards": [vars(hazard) for hazard in find_hazards(program)],
+        "hazards": [{**vars(hazard), "place": hazard.place} for hazard in find_hazards(program)],
         "notes": program.notes,
     }

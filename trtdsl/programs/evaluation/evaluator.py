@@ -14,7 +14,7 @@ import torch
 from ...core.errors import ProgramDamagedError, ProgramFaultError, UnevaluatedProgramError
 from ..grammar import Record
 from ..host_sizes import COMPARISONS, OPERATIONS, Scalars, label_places
-from ..launches import QUIET, places_of
+from ..launches import QUIET, each_once, places_of
 from ..plan import BITS, ProgramText, plain
 from . import library
 from .contents import Contents
@@ -161,7 +161,7 @@ class Evaluation:
             elif self._on_host(kind, record):
                 self._compute_on_host(kind, record)
             else:
-                lines, _ = places_of(record.text("layers"))
+                lines = each_once(places_of(record.text("layers")), "line")
                 self.step = Step(launches, record.text("name") or kind, lines)
                 launches += 1
                 self._launch(kind, record)
