@@ -119,17 +119,6 @@ def test_a_layers_metadata_says_its_scope():
     assert net.definition.get_layer(0).metadata == f"definition/test_network.py:{line} relu in encoder"
 
 
-def test_a_layers_metadata_says_who_calls_a_helper():
-    def helper(x):
-        return [F.relu(each) for each in [x]]
-
-    net = td.Network()
-    x = net.input("x", (2, 3))
-    helper(x)
-    here, line = "definition/test_network.py", helper.__code__.co_firstlineno
-    assert net.definition.get_layer(0).metadata == f"{here}:{line + 1} relu from {here}:{line + 5}"
-
-
 def test_a_refused_layer_raises_tensorrts_message_with_the_authors_line():
     net = td.Network()
     a, b = net.input("a", (2, 3), "int32"), net.input("b", (3, 4), "int32")

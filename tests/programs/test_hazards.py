@@ -287,3 +287,24 @@ def test_a_concatenation_in_a_helper_is_named_by_its_own_line_and_by_the_helpers
     here = "programs/test_hazards.py"
     assert [(each.line, each.callers) for each in found] == [(f"{here}:{line}", (f"{here}:{caller}",))]
     assert str(found[0]).startswith(f"{here}:{line} (from {here}:{caller}): a concatenation")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_attention_whose_weights_are_an_output_is_not_to_become_a_call_that_does_not_give_them(program_of, dtype):
+    def write(net):
+        query, key, value = (net.input(name, (2, 64, 64), dtype) for name in "qkv")
+        weights = F.softmax(F.matmul(query, key.mT) * 0.125, -1)
+        net.output(weights, "weights")
+        return F.matmul(weights, value)
+
+    (hazard,) = [each for each in td.find_hazards(program_of(write)) if each.name == "attention not fused"]
+    assert "whose weights are an output" in hazard.text and "advise" not in hazard.advice
+    assert "does not give the weights" in hazard.advice
+
+
+def test_a_softmax_that_a_product_reads_is_not_advised_to_be_left_out(program_of):
+    def write(net):
+        scores = net.input("x", (4, 64, 64))
+        return F.matmul(F.softmax(F.tanh(scores), -1), net.input("v", (4, 64, 32)))
+
+    assert "softmax on its own" not in found(program_of(write))

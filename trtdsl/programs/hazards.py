@@ -65,8 +65,12 @@ ACROSS = frozenset({SCALED})
 """Told once for all lines: it costs little at each."""
 FOLD = "Fold the batch norm into the weights: F.batch_norm does it where the convolution has no other use."
 ATTENTION = (
-    "F.scaled_dot_product_attention in float16 or bfloat16 is one launch; in float32 TensorRT-RTX was not seen to fuse "
-    "it. trtdsl advise writes the call for attention that is written out."
+    "F.scaled_dot_product_attention in float16 or bfloat16 is one launch (trtdsl advise tries that edit); in float32 "
+    "TensorRT-RTX was not seen to fuse it."
+)
+GIVEN = (
+    "F.scaled_dot_product_attention does not give the weights: where nobody needs them, leave that output out, and it "
+    "is one launch in float16 or bfloat16."
 )
 PADDING = (
     "A product sums over an odd size, and TensorRT copies the operand to make it even. Give it an even size, best a "
@@ -259,6 +263,12 @@ def _at_its_product(softmax: Launch, product: Launch) -> Launch:
     return replace(softmax, lines=(shared[0],)) if shared else softmax
 
 
+def _gives(graph: Graph, launch: Launch) -> bool:
+    """Whether what a launch writes is an output of the network, as it is or moved or cast."""
+    copies = [other for other in graph.consumers(launch) if other.rearranges or other.kind == "cast"]
+    return any(graph.is_callers(operand) for each in (launch, *copies) for operand in each.writes)
+
+
 def _attention(program: Program, graph: Graph) -> Iterable[Found]:
     for launch in program.launches:
         if not _is_softmax(launch):
@@ -266,12 +276,11 @@ def _attention(program: Program, graph: Graph) -> Iterable[Found]:
         before, after = _products(launch, graph.before), _products(launch, graph.after)
         if before and after:
             moved = sum(each.bytes * each.times for each in (before[0], launch, after[0]))
-            yield (
-                "attention not fused", _at_its_product(launch, after[0]), moved,
-                "attention is a product, a softmax and a product",
-                ATTENTION,
-            )  # fmt: skip
-        else:
+            text, advice = "attention is a product, a softmax and a product", ATTENTION
+            if _gives(graph, launch):
+                text, advice = f"{text}, whose weights are an output, too", GIVEN
+            yield "attention not fused", _at_its_product(launch, after[0]), moved, text, advice
+        elif not after:
             yield (
                 "softmax on its own", launch, launch.bytes * launch.times,
                 "a softmax is a launch of its own",

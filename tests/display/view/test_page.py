@@ -513,7 +513,7 @@ def test_a_calls_own_loops_open_with_it(show):
     assert page.locator("aside .sub").text_content() == "× T = 5"
     page.locator("aside section", has_text="Reads").locator(".link").first.click()
     assert page.locator("aside h2").text_content() == "gru"
-    assert page.locator("aside .layer").count() == sum(call.name == "gru" for call in net.calls.values())
+    assert page.locator("aside .layer").count() == sum(each.call.name == "gru" for each in net.layers.values())
     assert not page.evaluate(OVERLAPPING)
 
 
@@ -528,7 +528,7 @@ def test_a_page_has_one_count_of_flops_one_spelling_of_a_file_and_says_what_is_o
     assert tile.locator("b").text_content() == counted and "of the network's layers" in tile.text_content()
     assert "take a launch's 2.0\u202fµs" in page.locator(".tile", has_text="floor").text_content()
     rows = page.locator("tr[data-launch]")
-    places = {place.short for place in net.locations.values()}
+    places = {each.location.short for each in net.layers.values()}
     assert {text.partition(" ")[0] for text in rows.locator("td.line").all_text_contents()} <= places
     rows.first.click()
     assert f"launch 0 of 0 … {rows.count() - 1}" in page.locator("aside").text_content()
