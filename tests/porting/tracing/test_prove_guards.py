@@ -315,3 +315,16 @@ class RepeatedInParts(torch.nn.Module):
 def test_repeating_once_must_hold_at_every_size():
     assert td.check(td.from_module(RepeatedInParts(), ["N,4"], dims={"N": (1, 2, 3)})).passed
     td.check(td.from_module(RepeatedInParts(), ["N,4"], dims={"N": (1, 2, 6)})).raise_for_mismatch()
+
+
+def test_ways_are_traced_once_whichever_of_them_becomes_the_file():
+    runs = []
+
+    class Ways(torch.nn.Module):
+        def forward(self, x):
+            runs.append(x.shape)
+            return torch.relu(x) if x.shape[1] > 6 else torch.tanh(x) * 2
+
+    text = td.port(Ways(), {"x": "1,H"}, dims={"H": (2, 8, 12)})
+    assert "td.cond(" in text  # the usual way alone gives something else
+    assert len(runs) < 140  # 165 where each attempt traced anew

@@ -12,9 +12,9 @@ from ...core.lazy import np, torch
 from ...sizes.proof import Env
 from ..given import Given
 from .alike import Lines, trace
-from .branches import Apart, Way, state_of, united
+from .branches import Apart, Way, snapshot, united
 from .guards import SCANS, Scans
-from .prove_guards import Asked, Asking, ElsewhereAt, LoopOver, clamped, kept, proven, refused
+from .prove_guards import Asked, Asking, ElsewhereAt, LoopOver, clamped, kept, proven, refused, requirements_of
 from .trace import Trace, sample_of
 
 Made = TypeVar("Made")
@@ -66,9 +66,14 @@ def _of_several(
     refusal: UnsupportedError, module: torch.nn.Module, given: Given, made: Callable[[Trace], Made], tell: Progress
 ) -> Made:
     """What is ``made`` of one way that serves for all, or of a program with branches; TrtdslError for neither."""
+    found = _Traces(given.points(), module, given, tell, MOST_WAYS)
+    if len(found.ways) == 1:
+        return made(found.proven())
+    undo = snapshot([*found.ways, *(other for way in found.ways for other in way.others)])
     with suppress(TrtdslError):
-        return made(_traced_at(given.points(), module, given, tell, MOST_WAYS, usual=refusal))
-    return made(_traced_at(given.points(), module, given, tell, MOST_WAYS))
+        return made(found.usual(refusal))
+    undo()
+    return made(found.united())
 
 
 def _say_why(refusal: UnsupportedError, unlike: Mapping[Any, str]) -> None:
@@ -79,21 +84,25 @@ def _say_why(refusal: UnsupportedError, unlike: Mapping[Any, str]) -> None:
 
 def _attempted(module: torch.nn.Module, given: Given, tell: Progress) -> Trace:
     points = given.points()
+
+    def attempt(points: list[Env]) -> Trace:
+        return _Traces(points, module, given, tell).proven()
+
     try:
-        return _traced_at(points, module, given, tell)
+        return attempt(points)
     except UnsupportedError as error:  # once more: what the module's functions cache of one run is there from then on
         refusal = error
         if isinstance(refusal.__cause__, NoLoop):
             raise
         with suppress(UnsupportedError):
-            return _traced_at(points, module, given, tell)
+            return attempt(points)
     cause = refusal.__cause__
     if isinstance(cause, ElsewhereAt):  # what it does there may do nothing at other sizes, as a pad to a multiple
         with suppress(TrtdslError):
-            return _traced_at([cause.env, *points], module, given, tell)
+            return attempt([cause.env, *points])
     if points[0].values() and min(points[0].values()) == 1:  # forward leaves out what it does for more than one
         with suppress(TrtdslError):
-            return _traced_at(sorted(points, key=lambda env: -sum(env.values())), module, given, tell)
+            return attempt(sorted(points, key=lambda env: -sum(env.values())))
     raise refusal
 
 
@@ -101,147 +110,153 @@ class NoLoop(Exception):
     """The cause of a refusal: forward has no loop that is a scan."""
 
 
-def _traced_at(
-    points: list[Env],
-    module: torch.nn.Module,
-    given: Given,
-    tell: Progress,
-    most: int = 1,
-    usual: UnsupportedError | None = None,
-) -> Trace:
-    """The trace at the first of the points, which is one with branches where the module goes up to ``most`` ways.
+class _Traces:
+    """The traces of a module, the first of which is compared with the others, and the ways that it goes by them.
 
-    With ``usual``, the error that says where it goes another way, it is the trace of the way that most sizes go.
+    It may go up to ``most`` ways. Raises UnsupportedError where it goes more, or does not agree at the further sizes.
     """
-    first, *others = points
-    tell(TRACING, 0, 1)
-    result = _traced(module, given, first)
-    for name, spec in given.inputs.items():
-        sample_of(result, name, spec)  # what it raises needs no further trace
-    scans = SCANS.get()
-    if scans is not None and scans.on and not scans.forms:
-        raise UnsupportedError("forward has no loop over a size that is a scan") from NoLoop()
-    mine = Lines(result)
-    if result.tried:  # a size that depends on values must not become a number either
-        mine.compare(Lines(_traced(module, given, first, count=5)), "one number of chosen elements", "another")
-    lines = {result: (mine, first)}
 
-    def same(other: Trace, env: Env, ways: list[Way], columns: Mapping[str, Any]) -> tuple[Way, list[Asking]] | None:
-        its = lines.setdefault(other, (Lines(other), env))[0]
+    def __init__(self, points: list[Env], module: torch.nn.Module, given: Given, tell: Progress, most: int = 1):
+        self.module, self.given = module, given
+        self.point, *others = points
+        tell(TRACING, 0, 1)
+        self.first = self._at(self.point)
+        for name, spec in given.inputs.items():
+            sample_of(self.first, name, spec)  # what it raises needs no further trace
+        scans = SCANS.get()
+        if scans is not None and scans.on and not scans.forms:
+            raise UnsupportedError("forward has no loop over a size that is a scan") from NoLoop()
+        mine = Lines(self.first)
+        if self.first.tried:  # a size that depends on values must not become a number either
+            mine.compare(Lines(self._at(self.point, count=5)), "one number of chosen elements", "another")
+        self.lines = {self.first: (mine, self.point)}
+        if not others:
+            self._check_steady(mine)
+        found = proven(self.first, given, lambda env: trace(module, given.at(env)), self._same, most)
+        self.remarks, self.ways, self.columns = found
+        self._compare_others(others, tell)
+
+    def _compare_others(self, points: list[Env], tell: Progress) -> None:
+        """Compares the traces at further sizes, of which those at ``points`` must be possible."""
+        further = self.given.further(min(max(FURTHER_CALLS // max(len(self._lines().ops), 1), 1), MOST_FURTHER))
+        ends = [] if len(self.ways) == 1 else self._some_of(self.ways)
+        drawn = (env for env in further if env not in (self.point, *points))
+        rest = [*points, *ends, *self.given.between(), *drawn]
+        for number, env in enumerate(rest, start=1):
+            tell(f"{TRACING} ({_text(env)})", number, len(rest) + 1)
+            try:
+                other = self._at(env)
+            except TrtdslError:
+                if env in points:
+                    raise
+                continue  # the module may need multiples, which the ends of the ranges are
+            if self._same(other, env, self.ways, self.columns) is None:
+                self._check_steady(Lines(self._at(self.point)))
+                self._lines().compare(Lines(other), _text(self.point), _text(env))
+        tell(TRACING, 1, 1)
+
+    # -- what is the same ----------------------------------------------------------------------------------------------
+
+    def _lines(self) -> Lines:
+        return self.lines[self.first][0]
+
+    def _same(
+        self, other: Trace, env: Env, ways: list[Way], columns: Mapping[str, Any]
+    ) -> tuple[Way, list[Asking]] | None:
+        its = self.lines.setdefault(other, (Lines(other), env))[0]
         for way in ways:
             with suppress(UnsupportedError):
-                lines[way.trace][0].compare(its, _text(lines[way.trace][1]), _text(env))
+                mine, here = self.lines[way.trace]
+                mine.compare(its, _text(here), _text(env))
                 return way, []
         for way in ways:
             with suppress(UnsupportedError):
-                return way, without_repeats(way.trace, other, env)
+                return way, self._without_repeats(way.trace, other, env)
         for way in ways:
-            asked = Asked(other, given)
+            asked = Asked(other, self.given)
             there = Way(other, asked.by_guard, asked.where(columns))
-            restore = state_of((way, there))
-            changed = [each.trace for each in (way, there) if clamped(each, given, columns)]
+            undo = snapshot((way, there))
+            changed = [each.trace for each in (way, there) if clamped(each, self.given, columns)]
             with suppress(UnsupportedError):
                 if changed:
-                    conditions = without_repeats(way.trace, other, env)
-                    lines.update((trace, (Lines(trace), lines[trace][1])) for trace in changed)
+                    conditions = self._without_repeats(way.trace, other, env)
+                    self.lines.update((each, (Lines(each), self.lines[each][1])) for each in changed)
                     return way, conditions
-            restore()
+            undo()
         return None
 
-    def without_repeats(mine: Trace, other: Trace, env: Env) -> list[Asking]:
+    def _without_repeats(self, mine: Trace, other: Trace, env: Env) -> list[Asking]:
         """The conditions under which they make the same calls but for those that change nothing."""
-        (own, here), (there, more) = (kept(each, given, env) for each in (mine, other))
-        Lines(mine, own).compare(Lines(other, there), _text(lines[mine][1]), _text(env))
+        (own, here), (there, more) = (kept(each, self.given, env) for each in (mine, other))
+        Lines(mine, own).compare(Lines(other, there), _text(self.lines[mine][1]), _text(env))
         return here + more
 
-    if not others:
-        _check_steady(module, given, first, mine)
-    found = proven(result, given, lambda env: trace(module, given.at(env)), same, most)
-    result.requirements, remarks, ways, columns = found
-    result.remarks += remarks
-    ways = ways or [Way(result, {}, True)]
-    main = max(ways, key=lambda way: way.where.sum()) if usual is not None and len(ways) > 1 else ways[0]
-    if main is not ways[0]:
-        place = int(main.where.argmax())
-        there = {**first, **{name: int(column[place]) for name, column in columns.items()}}
-        return _traced_at([there, *points], module, given, tell, most, usual)
-    further = given.further(min(max(FURTHER_CALLS // max(len(mine.ops), 1), 1), MOST_FURTHER))
-    ends = [] if len(ways) == 1 else _some_of(ways, columns, first)
-    rest = [*others, *ends, *given.between(), *(env for env in further if env not in points)]
-    for number, env in enumerate(rest, start=1):
-        tell(f"{TRACING} ({_text(env)})", number, len(rest) + 1)
+    def _check_steady(self, mine: Lines) -> None:
+        """Raises UnsupportedError with the module's line where two runs at the same sizes differ."""
         try:
-            other = _traced(module, given, env)
-        except TrtdslError:
-            if env in others:
-                raise
-            continue  # the module may need multiples, which the ends of the ranges are
-        if same(other, env, ways, columns) is None:
-            _check_steady(module, given, first, Lines(_traced(module, given, first)))
-            lines[result][0].compare(Lines(other), _text(first), _text(env))
-    if usual is not None:
-        _serve_all(result, ways, columns, given, usual)
-    elif len(ways) > 1:
-        _unite(ways, columns, given, {trace: own for trace, (own, _) in lines.items()})
-    tell(TRACING, 1, 1)
-    return result
+            mine.compare(Lines(self._at(self.point)), "one run", "another")
+        except UnsupportedError as error:
+            raise UnsupportedError(
+                "forward does not do the same in each run: it draws random numbers, reads the time, or keeps state "
+                "outside of the module. Make it the same each time, or an input",
+                location=error.location,
+            ) from error
 
-
-def _some_of(ways: list[Way], columns: Mapping[str, Any], usual: Env) -> list[Env]:
-    """The first, the middle and the last sizes at which the module goes each way."""
-    served = [np.flatnonzero(way.where) for way in ways]
-    places = dict.fromkeys(int(there[place]) for there in served for place in (0, len(there) // 2, -1))
-    return [{**usual, **{name: int(column[place]) for name, column in columns.items()}} for place in places]
-
-
-def _serve_all(trace: Trace, ways: list[Way], columns: dict[str, Any], given: Given, refusal: UnsupportedError) -> None:
-    """Notes at which sizes the trace of the first way serves in the place of another."""
-    trace.elsewhere = _some_of(ways[1:], columns, {name: dim.opt or 1 for name, dim in given.dims.items()})
-    sizes = "; ".join(map(_text, trace.elsewhere))
-    trace.remarks.append(
-        f"{refusal.location}: forward takes another path at some sizes, and what is written is the usual one, which "
-        f"gives the same there: checked at {sizes}"
-    )
-
-
-def _unite(ways: list[Way], columns: dict[str, Any], given: Given, lines: Mapping[Trace, Lines]) -> None:
-    """Makes the first way's trace the program of all; raises UnsupportedError where there is none."""
-    paths = [*ways, *(other for way in ways for other in way.others)]
-    first, restore = ways[0], state_of(paths)
-    for whole in (False, True):
+    def _at(self, env: Env, count: int = 3) -> Trace:
         try:
-            for program, way in united(paths, whole=whole):
-                Lines(program).compare(lines[way.trace], "one size", "another")
-            break
-        except (Apart, UnsupportedError):
-            restore()
-    else:
-        broken = [each for each in first.asked.values() if not each.everywhere]
-        raise refused([broken], first.where, columns, given)
-    first.trace.branches = True
-    for way in ways[1:]:
-        first.trace.remarks += [each for each in way.trace.remarks if each not in first.trace.remarks]
+            return trace(self.module, self.given.at(env), count)
+        except TrtdslError as error:
+            if env:
+                error.context.append(f"at {_text(env)}")
+            raise
 
+    # -- what is written -----------------------------------------------------------------------------------------------
 
-def _check_steady(module: torch.nn.Module, given: Given, env: Mapping[str, int], mine: Lines) -> None:
-    """Raises UnsupportedError with the module's line where two runs at the same sizes differ."""
-    try:
-        mine.compare(Lines(_traced(module, given, env)), "one run", "another")
-    except UnsupportedError as error:
-        raise UnsupportedError(
-            "forward does not do the same in each run: it draws random numbers, reads the time, or keeps state outside "
-            "of the module. Make it the same each time, or an input",
-            location=error.location,
-        ) from error
+    def proven(self, main: Way | None = None) -> Trace:
+        """The trace of the first or another way, with what the file requires of sizes."""
+        ways = self.ways if main is None else [main, *(way for way in self.ways if way is not main)]
+        chosen = ways[0].trace
+        chosen.requirements = requirements_of(ways, self.given)
+        chosen.remarks += self.remarks
+        return chosen
 
+    def usual(self, refusal: UnsupportedError) -> Trace:
+        """The trace of the way that most sizes go, where it is to serve in the place of the others."""
+        main = max(self.ways, key=lambda way: way.where.sum())
+        chosen = self.proven(main)
+        chosen.elsewhere = self._some_of([way for way in self.ways if way is not main])
+        sizes = "; ".join(map(_text, chosen.elsewhere))
+        chosen.remarks.append(
+            f"{refusal.location}: forward takes another path at some sizes, and what is written is the usual one, "
+            f"which gives the same there: checked at {sizes}"
+        )
+        return chosen
 
-def _traced(module: torch.nn.Module, given: Given, env: Mapping[str, int], count: int = 3) -> Trace:
-    try:
-        return trace(module, given.at(env), count)
-    except TrtdslError as error:
-        if env:
-            error.context.append(f"at {_text(env)}")
-        raise
+    def united(self) -> Trace:
+        """The first trace, made the program of all ways; raises UnsupportedError where there is none."""
+        paths = [*self.ways, *(other for way in self.ways for other in way.others)]
+        first, undo = self.ways[0], snapshot(paths)
+        for whole in (False, True):
+            try:
+                for program, way in united(paths, whole=whole):
+                    Lines(program).compare(self.lines[way.trace][0], "one size", "another")
+                break
+            except (Apart, UnsupportedError):
+                undo()
+        else:
+            broken = [each for each in first.asked.values() if not each.everywhere]
+            raise refused([broken], first.where, self.columns, self.given)
+        first.trace.branches = True
+        for way in self.ways[1:]:
+            first.trace.remarks += [each for each in way.trace.remarks if each not in first.trace.remarks]
+        return self.proven()
+
+    def _some_of(self, ways: list[Way]) -> list[Env]:
+        """The first, the middle and the last sizes at which the module goes each way."""
+        usual = {name: dim.opt or 1 for name, dim in self.given.dims.items()}
+        served = [np.flatnonzero(way.where) for way in ways]
+        places = dict.fromkeys(int(there[place]) for there in served for place in (0, len(there) // 2, -1))
+        return [{**usual, **{name: int(column[place]) for name, column in self.columns.items()}} for place in places]
 
 
 def _text(env: Mapping[str, int]) -> str:

@@ -7,6 +7,7 @@ The program is right where, for each size, it makes the calls of the trace that 
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -71,25 +72,29 @@ def united(ways: Sequence[Way], *, whole: bool = False) -> Iterator[tuple[Trace,
         yield _one_way(trace, program.guards[way]), way
 
 
-def state_of(ways: Sequence[Way]) -> Callable[[], None]:
-    """A function that undoes what was made of the traces, as by :func:`united`."""
-    every = [call for way in ways for call in calls(way.trace.root)]
-    bodies = [(call, call.body, call.arguments) for call in every]
-    ops = [(op, op.args, op.kwargs) for call in every for op in call.body if isinstance(op, Op)]
-    tables = [(way.trace, way.trace.results, dict(way.trace.weights), dict(way.trace.constants)) for way in ways]
-    paths = [(weight, weight.path) for way in ways for weight in way.trace.weights.values()]
+def snapshot(ways: Sequence[Way]) -> Callable[[], None]:
+    """A function that makes the traces what they are now, after what was made of them."""
+    found = [way.trace for way in ways]
+    every = [call for trace in found for call in calls(trace.root)]
+    ops = [op for call in every for op in call.body if isinstance(op, Op)]
+    kept = [
+        *((call, "body", "arguments", "results") for call in every),
+        *((op, "args", "kwargs") for op in ops),
+        *((trace, "results", "weights", "constants", "remarks", "requirements", "elsewhere") for trace in found),
+        *((weight, "path") for trace in found for weight in trace.weights.values()),
+    ]
+    before = [(each, name, _own(getattr(each, name))) for each, *names in kept for name in names]
 
-    def restore() -> None:
-        for call, body, arguments in bodies:
-            call.body, call.arguments = body, arguments
-        for op, args, kwargs in ops:
-            op.args, op.kwargs = args, kwargs
-        for trace, results, weights, constants in tables:
-            trace.results, trace.weights, trace.constants = results, weights, constants
-        for weight, path in paths:
-            weight.path = path
+    def undo() -> None:
+        for each, name, held in before:
+            setattr(each, name, _own(held))
 
-    return restore
+    return undo
+
+
+def _own(held: Any) -> Any:
+    """A list or a dict of its own, with the same items; anything else as it is."""
+    return copy.copy(held) if isinstance(held, (list, dict)) else held
 
 
 class _Program:

@@ -90,21 +90,21 @@ def proven(
     retraced: Callable[[Env], Trace],
     same: Same,
     most: int,
-) -> tuple[list[Requirement], list[str], list[Way], dict[str, Any]]:
-    """Requirements, remarks on open comparisons, at ``most`` so many ways that the module goes, and their sizes.
+) -> tuple[list[str], list[Way], dict[str, Any]]:
+    """Remarks on open comparisons, at ``most`` so many ways that the module goes, and their sizes.
 
     Sizes for which the module takes another path are traced by ``retraced``, until there are none left. A path that
     comes to the ``same`` program as one before, under the conditions that it gives, is no way of its own. Raises
     UnsupportedError with the module's line, the first sizes that no way is known for, and the range without them.
     """
     if not given.dims:
-        return [], [], [], {}
+        return [], [Way(trace, {}, np.True_)], {}
     asked = Asked(trace, given)
     broken = asked.broken()
     scans = SCANS.get()
     if scans is not None and not (scans.on or scans.refused) and any(each.guard.loop for each in broken):
         raise LoopOver
-    ways, columns = [Way(trace, asked.by_guard, True)], {}
+    ways, columns = [Way(trace, asked.by_guard, np.True_)], {}
     if broken:
         calls = max(sum(1 for _ in operations(trace.root)), 1)
         tried = min(max(PATHS[0], CALLS // calls), PATHS[1])
@@ -115,22 +115,25 @@ def proven(
             if not more:
                 break
             names |= more
-            ways = [Way(trace, asked.by_guard, True)]
-    requirements: dict[str, Requirement] = {}
-    for condition in asked.conditions:
-        texts = condition.texts if condition.everywhere else _range_texts(given, condition.names)
-        for text in texts:
-            requirements.setdefault(text, Requirement(text, _short(condition.guard.location)))
-    for way in ways[1:]:  # what was asked there of other dimensions
-        for guard, condition in way.asked.items():
-            for text in _range_texts(given, condition.names) if condition.texts else ():
-                requirements.setdefault(text, Requirement(text, _short(guard.location)))
+            ways = [Way(trace, asked.by_guard, np.True_)]
     places = list(dict.fromkeys(map(_short, asked.open)))
     remark = (
         f"what forward asks of sizes at {', '.join(places[:5])} is not proven for all of them: "
         "the sizes depend on data, or on calls without a counterpart"
     )
-    return list(requirements.values()), [remark] if places else [], ways, columns
+    return [remark] if places else [], ways, columns
+
+
+def requirements_of(ways: Sequence[Way], given: Given) -> list[Requirement]:
+    """What a file of these ways, of which it has the first, requires of its dimensions."""
+    found: dict[str, Requirement] = {}
+    for way in ways:
+        for guard, condition in way.asked.items():
+            own = way is ways[0] and condition.everywhere
+            asks = way is ways[0] or bool(condition.texts)
+            for text in condition.texts if own else _range_texts(given, condition.names) if asks else ():
+                found.setdefault(text, Requirement(text, _short(guard.location)))
+    return list(found.values())
 
 
 def _explored(
