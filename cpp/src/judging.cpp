@@ -30,6 +30,8 @@ std::string guess(std::string const& data) {
     if (little(data, 0) < data.size() && data[8] == '{') return " but a safetensors file";
     if (data.rfind("PK", 0) == 0) return " but a zip archive, such as a torch checkpoint";
     if (data[0] == '\x80') return " but a pickle, such as a torch checkpoint";
+    if (data.substr(0, 64).find("\"kind\": \"engines\"") != std::string::npos)
+        return " but the manifest of several, each for some of the sizes, which Python's load_engine takes: name one of its engines";
     if (data[0] == '{' || data[0] == '[') return " but JSON: the engine stands beside its manifest, without .json";
     if (data[0] == '\x08') return "; it looks like a protobuf message, such as an ONNX model";
     if (data.find_first_not_of('\0') == std::string::npos) return ": it holds zeros, as a file that was never written";

@@ -8,12 +8,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from ..core import exit_codes
 from ..core.cancel import Progress, cancellable, untold
 from ..core.errors import CancelledError, TrtdslError, UsageError, told
-from ..core.files.writing import make_folder
-from ..definition.spec.load import load_spec
+from ..core.files.names import file_name
+from ..core.files.writing import check_writable, make_folder, write_all_atomically
+from ..definition.spec.load import load_spec, parts_of
+from ..engine.loading.manifest import ENGINES, read_manifest
 from .build import build, engine_file
+from .manifest import dump
 from .tune import tune, tune_options
 
 
@@ -52,13 +57,20 @@ def build_several(
     """Builds each of ``networks`` (``FILE.py[:NAME]``) into ``folder``, ``jobs`` at a time, each in a process.
 
     With ``ranks`` each is several engines, ``NAME.rank0.engine`` and so on: one for each rank that its settings name.
-    ``settings`` are those of each (:func:`~trtdsl.load_spec`), ``options`` those of :func:`~trtdsl.build`. With
-    ``tune_seconds`` each is tuned first (:func:`~trtdsl.tune`); ``tuning=False`` leaves out what was tuned earlier.
+    A file that has a network in parts, each for some of the sizes (``part_of=``), is all of them, and gets their
+    manifest, ``NAME.engines.json``. ``settings`` are those of each (:func:`~trtdsl.load_spec`), ``options`` those of
+    :func:`~trtdsl.build`. With ``tune_seconds`` each is tuned first (:func:`~trtdsl.tune`); ``tuning=False`` leaves out
+    what was tuned earlier.
     Outcomes come in the order of ``networks``; ``done`` sees each as it comes, and ``progress`` how many
     came. Raises UsageError for two networks of
     one name or no folder, CancelledError after Ctrl-C, and with ``ranks`` what opening a network's first one does.
     """
     target = Path(folder) if folder is not None else Path()
+    wholes: dict[str, list[str]] = {}
+    for name in networks:
+        whole, parts = parts_of(name)
+        wholes[whole if parts else name] = [f"{spec.file}:{spec.name}" for spec in parts] or [name]
+    networks = [name for names in wholes.values() for name in names]
     names = {name: (name, settings) for name in networks}
     if ranks > 1:
         parts = [(name, {**(settings or {}), "rank": rank, "ranks": ranks}) for name in names for rank in range(ranks)]
@@ -103,7 +115,34 @@ def build_several(
         except CancelledError:
             pool.shutdown(wait=False, cancel_futures=True)
             raise CancelledError("cancelled; what was not complete was not written") from None
+    for whole, parts in wholes.items():
+        if parts != [whole] and not options.get("dry_run") and not any(outcomes[each].exit_code for each in parts):
+            write_engines(target, whole, [Path(outcomes[each].engine or "") for each in parts])
     return [outcomes[name] for name in names]
+
+
+def write_engines(folder: Path, name: str, engines: Sequence[Path]) -> None:
+    """The manifest of several engines that are one network, each for some of the sizes."""
+    parts = [(engine, read_manifest(engine)) for engine in engines]
+    kinds = [
+        [
+            (each, info.dtype, len(info.shape))
+            for tensors in (part.inputs, part.outputs)
+            for each, info in tensors.items()
+        ]
+        for _, part in parts
+    ]
+    if any(kind != kinds[0] for kind in kinds):
+        raise UsageError(
+            f"the parts of {name} are no one network: their inputs or outputs differ in name, dtype or rank"
+        )
+    facts: dict[str, Any] = {"schema": 1, "kind": "engines", "network": name}
+    facts["engines"] = [
+        {"engine": engine.name, "sha256": part.engine.sha256, "profiles": msgspec.to_builtins(part.profiles)}
+        for engine, part in parts
+    ]
+    written = check_writable(folder / file_name(name, ".engines.json", "the network's name"), ENGINES, [])
+    write_all_atomically({written: dump(facts)})
 
 
 def _build_one(

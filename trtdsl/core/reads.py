@@ -23,7 +23,7 @@ Hashes = dict[str, str | None]
 """SHA-256 by path, of a file or of a folder's names; None for what is not there."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Reads:
     """The files and folders that were read while a folder was importable, each as it was then, and by which file."""
 

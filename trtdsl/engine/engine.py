@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 from ..core.backend import Backend, get_backend
 from ..core.caller import option
-from ..core.errors import BackendError, UsageError
+from ..core.errors import BackendError, FeedProfileError, FeedShapeError, ManifestDamagedError, UsageError
 from ..core.lazy import np, torch
 from ..definition.network import Network
 from ..definition.weights.source import Source
@@ -24,7 +24,8 @@ from .compiling.config import BuildConfig
 from .loading import loader
 from .loading.loaded import Loaded, Specialization
 from .loading.loader import Header
-from .loading.manifest import Manifest, manifest_path
+from .loading.manifest import Manifest, manifest_path, read_engines
+from .loading.signature import Signature, TensorInfo
 from .refit import apply, new_values
 from .running.capture import Captured
 from .running.context import Context
@@ -58,11 +59,27 @@ def load_engine(
     kernels (its default), ``"eager"`` before the first run of each shape, ``"none"`` never. ``allow_host_code`` loads
     engines that carry code for the CPU. ``communicator`` is NCCL's for this rank, a pointer as a number or in a
     capsule, which the engine of one of several ranks needs: each execution context is made by all ranks together.
+    The manifest of several engines, each for some of the sizes (``NAME.engines.json``), loads all of them, and each
+    run takes the one that serves its feeds.
 
     Raises an EngineError (the engine does not fit this machine), a CorruptFileError, UsageError (no such file, another
     rank's engine),
     BackendError (no GPU), or OutOfMemoryError, each with a class and a ``code`` of its own.
     """
+    several = read_engines(Path(path)) if isinstance(path, (str, os.PathLike)) else None
+    if several is not None:
+        given: dict[str, Any] = {"backend": backend, "device": device, "weights": weights, "cuda_graphs": cuda_graphs}
+        given |= {"specialization": specialization, "trust_network_file": trust_network_file}
+        given |= {"allow_host_code": allow_host_code, "communicator": communicator}
+        parts: dict[str, Engine] = {}
+        for each in several.engines:
+            cache = None if runtime_cache is None else f"{os.fspath(runtime_cache)}.{each.engine}"
+            parts[each.engine] = part = load_engine(Path(path).parent / each.engine, runtime_cache=cache, **given)
+            if part.manifest is None or part.manifest.engine.sha256 != each.sha256:
+                raise ManifestDamagedError(
+                    f"{path} names another {each.engine} than the one beside it: build all of {several.network} again"
+                )
+        return Engines(parts)
     found = loader.open_engine(path, backend=backend, manifest=manifest, allow_host_code=allow_host_code)
     loader.check_stripped(found.manifest, refitted=weights is not None)
     loader.check_world(found.manifest, communicator)
@@ -326,3 +343,68 @@ class Engine:
         self.save_runtime_cache()
         with self._lock:
             self._free.clear()
+
+
+class Engines(Engine):
+    """Engines of one network, each for some of the sizes: a run takes the first that serves its feeds."""
+
+    def __init__(self, parts: Mapping[str, Engine]):
+        self.parts = dict(parts)
+        engine = next(iter(self.parts.values()))
+        self.backend, self.device, self.manifest = engine.backend, engine.device, None
+        first, *others = (part.signature for part in self.parts.values())
+        inputs, outputs = (
+            {name: _joined([info, *(getattr(each, kind)[name] for each in others)]) for name, info in mine.items()}
+            for kind, mine in (("inputs", first.inputs), ("outputs", first.outputs))
+        )
+        self.signature = Signature(inputs, outputs, (*first.profiles, *(p for each in others for p in each.profiles)))
+
+    def _serving(self, feeds: Mapping[str, Any]) -> Engine:
+        """The engine whose ranges hold the feeds. FeedProfileError where none does."""
+        views, problems = {name: view(feed) for name, feed in by_name(feeds).items()}, list[str]()
+        for name, part in self.parts.items():
+            try:
+                part.signature.check(views, device=self.device)
+            except (FeedShapeError, FeedProfileError) as error:
+                problems.append(f"{name}: {error.message}")
+            else:
+                return part
+        raise FeedProfileError(f"no one of the {len(problems)} engines serves these sizes ({'; '.join(problems)})")
+
+    def run(self, feeds: Mapping[str, Any], **how: Any) -> dict[str, Any]:
+        """As :meth:`Engine.run` of the engine that serves the sizes of the feeds; FeedProfileError where none does."""
+        return self._serving(feeds).run(feeds, **how)
+
+    def capture(self, feeds: Mapping[str, Any], **how: Any) -> Captured:
+        """As :meth:`Engine.capture` of the engine that serves the sizes of the feeds."""
+        return self._serving(feeds).capture(feeds, **how)
+
+    def session(self, **sizes: int) -> Session:
+        """UsageError: the runs of a session are of one engine."""
+        raise UsageError(f"a session is of one engine: load the one for its sizes, of {', '.join(self.parts)}")
+
+    def warm_up(self, runs: int = 3) -> None:
+        """As :meth:`Engine.warm_up`, of each engine."""
+        for part in self.parts.values():
+            part.warm_up(runs)
+
+    def refit(self, weights: Source, **how: Any) -> None:
+        """As :meth:`Engine.refit`, of each engine."""
+        for part in self.parts.values():
+            part.refit(weights, **how)
+
+    def save_runtime_cache(self) -> None:
+        """As :meth:`Engine.save_runtime_cache`, of each engine."""
+        for part in self.parts.values():
+            part.save_runtime_cache()
+
+    def close(self) -> None:
+        """As :meth:`Engine.close`, of each engine."""
+        for part in self.parts.values():
+            part.close()
+
+
+def _joined(infos: Sequence[TensorInfo]) -> TensorInfo:
+    """What several engines take or give under one name: a size in which they differ is dynamic."""
+    sizes = (set(each) for each in zip(*(info.shape for info in infos), strict=True))
+    return replace(infos[0], shape=tuple(each.pop() if len(each) == 1 else -1 for each in sizes))

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from ..definition.input import Input
     from ..definition.spec.spec import NetworkSpec
     from ..sizes.profile import Range
+    from .given import Given
     from .tracing.trace import Trace
     from .verdict import Verdict
+    from .writing.write import File
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,24 @@ class Ported:
         from ..definition.spec.reference import state_of
 
         return {**state_of(self.module), **self.constants}
+
+    @staticmethod
+    def of_parts(text: str, names: Sequence[str], parts: Sequence[Ported]) -> Ported:
+        """One file of several networks, each for some of the sizes."""
+        note = (
+            f"forward takes paths that are no one program: the file has {len(parts)} networks, each for some of the "
+            f"sizes ({', '.join(names)}). trtdsl build writes {parts[0].name}.engines.json beside their engines, by "
+            "which td.load_engine runs each set of sizes with the one that serves it"
+        )
+        kept = [
+            [*dict.fromkeys(item for part in parts for item in getattr(part, kind))] for kind in ("missing", "notes")
+        ]
+        conditions = [f"{each} in {name}" for name, part in zip(names, parts) for each in part.requirements]
+        verdicts = [part.verdict for part in parts if part.verdict is not None]
+        verdict = next((each for each in verdicts if not each.passed), verdicts[-1] if verdicts else None)
+        constants = {name: held for part in parts for name, held in part.constants.items()}
+        first = parts[0]
+        return Ported(text, first.name, kept[0], first.module, [note, *kept[1]], conditions, verdict, constants)
 
     def remarks(self, file: Path | None, weights: Path | None) -> list[str]:
         """Remarks for the caller, and the next step."""
@@ -188,6 +208,7 @@ def ported(
     from .origin import Origin
     from .tracing.agree import traced_at_all_sizes
     from .verdict import finished
+    from .writing.parts import joined, made_in_parts
     from .writing.write import File
 
     tell, phase = progress or untold, "importing and making the module"
@@ -204,14 +225,21 @@ def ported(
                     "sample=FUNCTION into the file that is written, or use td.from_module"
                 )
 
-        def made(trace: Trace) -> Ported:
-            trace.constants.update(found.drawn(module, trace.weights.values()))
-            trace.name_outputs(outputs)
-            written = File(found, trace, given, name, file, weights)
-            text, judged = finished(written.text(), written, module, checked=check, tell=tell)
-            trace.remarks += written.unrolled()
-            conditions = [f"{each.text} ({each.place})" for each in trace.requirements]
-            more = trace.remarks, conditions, judged, trace.constants
-            return Ported(text, written.name, written.missing, module, *more)
+        def made(given: Given, part: str) -> tuple[File, Ported]:
+            def of(trace: Trace) -> tuple[File, Ported]:
+                trace.constants.update(found.drawn(module, trace.weights.values()))
+                trace.name_outputs(outputs)
+                written = File(found, trace, given, name, file, weights, part)
+                text, judged = finished(written.text(), [written], module, checked=check, tell=tell)
+                trace.remarks += written.unrolled()
+                conditions = [f"{each.text} ({each.place})" for each in trace.requirements]
+                more = trace.remarks, conditions, judged, trace.constants
+                return written, Ported(text, written.whole, written.missing, module, *more)
 
-        return traced_at_all_sizes(module, given, made, tell)
+            return traced_at_all_sizes(module, given, of, tell)
+
+        files, parts = zip(*made_in_parts(given, made))
+        if len(parts) == 1:
+            return parts[0]
+        text, _ = finished(joined(files), files, module, checked=False, tell=tell)
+        return Ported.of_parts(text, [each.name for each in files], parts)

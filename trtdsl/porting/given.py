@@ -9,7 +9,7 @@ import math
 import operator
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core.caller import to_write
@@ -42,6 +42,17 @@ class Given:
             }
         except ZeroDivisionError:
             raise UsageError("the size of an input divides by 0") from None
+
+    def within(self, name: str, low: int, high: int) -> Given:
+        """The same inputs where a dimension has another range, or one size."""
+        usual = self.dims[name].opt or low
+        size = low if low == high else Dim(name, min=low, opt=min(max(usual, low), high), max=high)
+        inputs = {
+            key: replace(spec, shape=tuple(substitute(each, {name: size}) for each in spec.shape))
+            for key, spec in self.inputs.items()
+        }
+        dims = {key: size if key == name else dim for key, dim in self.dims.items()}
+        return Given(inputs, {key: dim for key, dim in dims.items() if isinstance(dim, Dim)})
 
     def between(self) -> list[dict[str, int]]:
         """Sizes just above the least, where what is the same at the ends of the ranges may differ."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -41,28 +42,32 @@ class Verdict:
 
 
 def finished(
-    text: str, written: File, module: torch.nn.Module, *, checked: bool, tell: Progress = untold
+    text: str, files: Sequence[File], module: torch.nn.Module, *, checked: bool, tell: Progress = untold
 ) -> tuple[str, Verdict | None]:
-    """The text with its shapes as comments, and, where it is to be checked, what the check says.
+    """The text with its shapes as comments, and, where it is to be checked, what the check of its last network says.
 
     The text is defined once, with the module's own weights. One that cannot be defined has no comments.
     """
-    if written.missing:
+    if any(written.missing for written in files):
         unknown = Verdict("not checked: it cannot be defined before what is missing is written", False, exit_codes.FINE)
         return text, unknown if checked else None
     shapes, phase = Shapes(), "defining what is written"
     tell(phase, 0, 1)
-    try:
+
+    def made(written: File) -> tuple[NetworkSpec, Network]:
         spec = executed(text, written.name, {"__file__": str(written.folder / "port.py")}, shapes.note)
         weights = {**state_of(module), **written.trace.constants} if written.main.scoped else None
         spec = replace(spec, weights=weights, reference=lambda: copied(module), file=None)
-        network = defined(spec, written.trace)
+        return spec, defined(spec, written.trace)
+
+    try:
+        *_, (spec, network) = map(made, files)
     except TrtdslError as error:
-        if written.trace.several:
+        if any(written.trace.several for written in files):
             raise
         return text, Verdict(f"it cannot be checked: {error}", False, error.exit_code) if checked else None
     tell(phase, 1, 1)
-    return shapes.commented(text), _verdict(spec, network, written.given, tell) if checked else None
+    return shapes.commented(text), _verdict(spec, network, files[-1].given, tell) if checked else None
 
 
 def _verdict(spec: NetworkSpec, network: Network, given: Given, tell: Progress) -> Verdict:

@@ -50,6 +50,21 @@ def load_spec(
     return specs[wanted]
 
 
+def parts_of(name: str | PathLike[str]) -> tuple[str, list[NetworkSpec]]:
+    """The name of a network that a file has in parts, each for some of the sizes, and these; of no parts otherwise.
+
+    ``name`` is ``FILE.py`` or ``FILE.py:NAME``. Raises what :func:`load_spec` does where there is no such file.
+    """
+    file, _, wanted = str(name).partition(".py:")
+    path = Path(f"{file}.py") if wanted else Path(file)
+    if path.suffix != ".py" or not is_file(path):
+        return wanted, []
+    specs = [spec for spec in vars(load_module(path)).values() if isinstance(spec, NetworkSpec)]
+    wholes = {spec.part_of for spec in specs}
+    whole = wanted or (path.stem if path.stem in wholes else next(iter(wholes), None) if len(wholes) == 1 else None)
+    return whole or "", [spec for spec in specs if whole and spec.part_of == whole]
+
+
 def _chosen(path: Path, specs: Mapping[str, NetworkSpec], makers: Mapping[str, Any]) -> str:
     """The name of the network of a file that is meant where none is given."""
     several = specs or makers

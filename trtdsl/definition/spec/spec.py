@@ -66,6 +66,8 @@ class NetworkSpec:
     """The values that it was made for, where a function of its file made it; see :func:`load_spec`."""
     maker: str | None = None
     """The name of that function."""
+    part_of: str | None = None
+    """The network of which it is the part for some of the sizes."""
     tuning: bool | str | PathLike[str] | Tuning | Choices = True
     """Which lowerings its calls take: those of ``NAME.tuning.json`` where it is (True), of another file or value."""
     _state: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
@@ -469,6 +471,7 @@ def network(
     tolerance: Any = None,
     leave_out: str | Sequence[str] = (),
     trivial: str | Sequence[str] = (),
+    part_of: str | None = None,
 ) -> Callable[[Callable[..., Any]], NetworkSpec]:
     """Makes a :class:`NetworkSpec` of the function below it.
 
@@ -482,7 +485,9 @@ def network(
     ``{"lm_head.weight": "embed.weight"}``: a checkpoint may hold either. With ``buffers`` the scope also has what the
     reference makes for itself and does not store: buffers and attributes that are not in its state_dict. ``constants``
     are names that the weights have besides: what the module's code computes or draws. Where the reference has a buffer
-    of such a name, a check gives it that value.
+    of such a name, a check gives it that value. Networks of one file that are ``part_of`` the same serve some of
+    its sizes each: ``trtdsl build FILE.py`` builds all of them, and :func:`load_engine` of ``NAME.engines.json``, which
+    it writes, runs each set of sizes by the first engine that serves it.
 
     Three say what a check allows, and it repeats them: ``tolerance`` is a part of each slice such as 1e-3, or a mapping
     of these by output; ``leave_out`` names outputs of the reference that the network has not, ``trivial`` outputs that
@@ -519,6 +524,7 @@ def network(
             tolerance=tolerance,
             leave_out=_as_names(leave_out),
             trivial=_as_names(trivial),
+            part_of=part_of,
         )
 
     return make

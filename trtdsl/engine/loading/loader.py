@@ -43,7 +43,7 @@ from ...core.errors import (
 from ...core.files.names import as_path
 from ...core.files.reading import read_file
 from ...core.files.writing import Kind
-from .manifest import Manifest, read_manifest
+from .manifest import ENGINES, Manifest, read_manifest
 
 # The first four bytes of a serialized engine. TensorRT's is the one that trtexec's source checks (with the version at
 # bytes 24 to 27, which its --getPlanVersionOnly prints); TensorRT-RTX's was read from engines that it built.
@@ -139,6 +139,10 @@ def _guess(data: bytes) -> str:
         return " but a zip archive, such as a torch checkpoint or TorchScript"
     if data.startswith(b"\x80"):
         return " but a pickle, such as a torch checkpoint"
+    if re.match(ENGINES.head.encode(), data):
+        return (
+            " but the manifest of several, each for some of the sizes: td.load_engine takes it; name one of its engines"
+        )
     if data.lstrip()[:1] in (b"{", b"["):
         return " but JSON: the engine stands beside its manifest, without .json"
     if data[:1] == b"\x08" and b"onnx" in data[:4096].lower():

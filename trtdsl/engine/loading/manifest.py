@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ from ...core.caller import to_write
 from ...core.errors import ManifestDamagedError, ManifestMissingError
 from ...core.files.names import is_file
 from ...core.files.reading import LARGEST, Count, Int, Text, as_struct, check_schema, parse_json, read_file, written
+from ...core.files.writing import json_kind
 from .requirements import Requirement, checked_expression
 from .signature import Shapes, Signature, TensorInfo
 
@@ -245,6 +247,39 @@ class Manifest(Struct, frozen=True, kw_only=True, dict=True):
         profiles = tuple({name: each.inputs[name].shapes for name in self.inputs} for each in self.profiles)
         requirements = tuple(each.requirement() for each in self.requirements)
         return Signature(inputs, outputs, profiles, requirements)
+
+
+class PartEntry(Struct, frozen=True):
+    """An engine of several, each for some of the sizes."""
+
+    engine: Annotated[str, written(r"\A[^/\\\x00-\x1f]{1,255}\Z", "a file's name, in the folder of the manifest")]
+    sha256: Digest
+    profiles: tuple[ProfileEntry, ...]
+
+
+class EnginesFile(Struct, frozen=True):
+    """The manifest of several engines that are one network: ``NAME.engines.json``."""
+
+    schema: int
+    kind: str
+    network: str
+    engines: Annotated[tuple[PartEntry, ...], Meta(min_length=1)]
+
+
+ENGINES = json_kind("the manifest of several engines", "engines")
+
+
+def read_engines(path: Path) -> EnginesFile | None:
+    """The manifest of several engines; None for a file that is none. Raises ManifestDamagedError."""
+    try:
+        data = read_file(path, LARGEST) if path.suffix == ".json" else b""
+    except OSError:
+        return None
+    if re.match(ENGINES.head.encode(), data) is None:
+        return None
+    facts = parse_json(data, str(path), "manifest", ManifestDamagedError)
+    check_schema(facts, (1,), str(path), ManifestDamagedError)
+    return as_struct(facts, EnginesFile, str(path), ManifestDamagedError)
 
 
 def manifest_path(engine: Path) -> Path:

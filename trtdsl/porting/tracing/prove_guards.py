@@ -65,11 +65,14 @@ class Requirement:
 
 
 class ElsewhereAt(Exception):
-    """The cause of a refusal: the module does something else at these sizes."""
+    """The cause of a refusal: the module does something else at these sizes.
 
-    def __init__(self, env: Env):
+    ``runs`` are ranges of one dimension in each of which it asks the same, by its name, where these are few.
+    """
+
+    def __init__(self, env: Env, runs: tuple[str, list[tuple[int, int]]] | None = None):
         super().__init__(env)
-        self.env = env
+        self.env, self.runs = env, runs
 
 
 class LoopOver(Exception):
@@ -196,8 +199,22 @@ def refused(
     whole = len(covered) == math.prod(high - low + 1 for low, high in (given.dims[name].bounds() for name in columns))
     instead = served_range(given, columns, covered) if whole else ""
     error = nearest[0].refusal(env, _bounds(given), instead, tried=tried)
-    error.__cause__ = ElsewhereAt({**usual, **env})
+    error.__cause__ = ElsewhereAt({**usual, **env}, _runs(columns, covered) if whole else None)
     return error
+
+
+def _runs(columns: Mapping[str, Any], covered: Any) -> tuple[str, list[tuple[int, int]]] | None:
+    """The dimension that falls into the fewest ranges in which the same sizes of the others are covered."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for name, column in columns.items():
+        sizes = np.unique(column).tolist()
+        rows = [covered[column == size].tobytes() for size in sizes]
+        starts = [place for place in range(len(sizes)) if not place or rows[place] != rows[place - 1]]
+        ends = [*(place - 1 for place in starts[1:]), len(sizes) - 1]
+        found[name] = [(sizes[a], sizes[b]) for a, b in zip(starts, ends)]
+    return min(
+        ((name, runs) for name, runs in found.items() if len(runs) > 1), key=lambda each: len(each[1]), default=None
+    )
 
 
 REPEATS = {"expand", "expand_as", "broadcast_to", "repeat", "tile"}

@@ -7,6 +7,8 @@ import json
 import keyword
 import os
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from ...checking.judging.structure import OUT
@@ -42,10 +44,13 @@ class File:
         name: str | None,
         file: str | os.PathLike[str] | None,
         weights: str | os.PathLike[str] | None,
+        part: str = "",
     ):
+        """``part`` is what sets the network apart from the others of the module, each for some of the sizes."""
         self.target, self.trace, self.given = target, trace, given
         self.module = trace.root.module
-        self.name = name or target.default_name(self.module)
+        self.part, self.whole = part, name or target.default_name(self.module)
+        self.name = f"{self.whole}_{part}" if part else self.whole
         if not self.name.isidentifier() or keyword.iskeyword(self.name):
             raise UsageError(
                 f"a network's name must be an identifier, not {self.name!r}: give {to_write('name=', '--name')}"
@@ -78,8 +83,9 @@ class File:
         most = [f"{location} ({count} times)" for location, count in found.most_common(3) if count >= MANY]
         return [f"loops are written out where their rounds differ: {', '.join(most)}"] if most else []
 
-    def text(self) -> str:
-        """The whole file."""
+    @cached_property
+    def blocks(self) -> list[str]:
+        """The functions of the file, the last of which is the network."""
         taken = {function.name for function in self.functions} | {self.name}
         counts = numbered_parts([*state_of(self.module), *self.trace.weights])
         blocks = [self._function(function, Body(function, taken, counts)) for function in self.functions]
@@ -91,8 +97,20 @@ class File:
             if name.isidentifier() and not keyword.iskeyword(name)  # keys may be "0"
         }
         blocks.append(self._network(Body(self.main, taken, counts, called)))
-        body = "\n\n\n".join(blocks)
-        return "\n\n\n".join([*self._head(body), body]) + "\n"
+        return blocks
+
+    @property
+    def dims(self) -> dict[str, str]:
+        """What the file has for its dimensions, by their names."""
+        return {
+            dim.name: f'td.Dim("{dim.name}", min={dim.min}, opt={dim.opt}, max={dim.max})'
+            for dim in self.given.dims.values()
+        }
+
+    def text(self, blocks: Sequence[str] | None = None, dims: Mapping[str, str] | None = None) -> str:
+        """The whole file; of several networks with the ``blocks`` and the ``dims`` of all."""
+        body = "\n\n\n".join(self.blocks if blocks is None else blocks)
+        return "\n\n\n".join([*self._head(body, self.dims if dims is None else dims), body]) + "\n"
 
     # -- head --------------------------------------------------------------------------------------------------------
 
@@ -105,7 +123,7 @@ class File:
     def _imported(self) -> set[str]:
         return {self.maker.partition(".")[0], "program", "reference", *self.given.dims}
 
-    def _head(self, body: str) -> list[str]:
+    def _head(self, body: str, dims: Mapping[str, str]) -> list[str]:
         place = self.target.module or (self._relative(self.target.file) if self.target.file is not None else "")
         origin = f"{place}:{self.target.attribute}".strip(":")
         names = {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)}
@@ -117,15 +135,11 @@ class File:
             others.append(f"from {self.target.module} import {first}{f' as {maker}' if maker != first else ''}")
         groups = [imports, others, ["import trtdsl as td"]]
         groups[-1] += ["import trtdsl.functional as F"] if "F" in names else []
-        dims = [
-            f'{dim.name} = td.Dim("{dim.name}", min={dim.min}, opt={dim.opt}, max={dim.max})'
-            for dim in self.given.dims.values()
-        ]
         title = f"{type(self.module).__name__}, ported from {origin}."
         long = len(title) > 110  # the module's name alone then, its place on a line of its own
         head = [f'"""{type(self.module).__name__}, ported from\n{origin}\n"""' if long else f'"""{title}"""']
         head += ["\n".join(lines) for lines in groups if lines]
-        head += ["\n".join(dims)] if dims else []
+        head += ["\n".join(f"{variable} = {dim}" for variable, dim in dims.items())] if dims else []
         parts = ["\n\n".join(head)]
         if self._is_exported:
             parts[0] += f'\n\nprogram = torch.export.load(Path(__file__).parent / "{place}")'
@@ -155,10 +169,11 @@ class File:
     def _network(self, body: Body) -> str:
         entries = [f"{self._inputs()},"]
         if self.main.scoped:
-            path = self._relative(self.weights) if self.weights is not None else f"{self.name}.safetensors"
+            path = self._relative(self.weights) if self.weights is not None else f"{self.whole}.safetensors"
             entries.append(f'weights="{path}",')
         if self.target.module or self.target.file:
             entries.append(f"reference={self._reference()},")
+        entries += [f'part_of="{self.whole}",'] if self.part else []
         unused = self._unused()
         if unused:
             entries.append(f"unused={literal(unused)},")

@@ -1,0 +1,96 @@
+"""A module whose paths are no one program is a file of several networks, each for some of the sizes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import trtdsl as td
+from trtdsl.interpreter.interpret import Interpreter
+from trtdsl.porting import ported
+
+FILE = "modules_of_parts.py"
+TEXT = """
+import torch
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Linear(4, 4), nn.LayerNorm(4)
+
+    def forward(self, x):
+        x = self.first(x)
+        x = x if x.shape[1] < 7 else x.transpose(1, 2).softmax(1).transpose(1, 2)
+        return torch.relu(self.norm(x))
+
+
+class Short(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.wide, self.small = nn.Conv1d(4, 4, 7), nn.Linear(4, 4)
+        self.head = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.LayerNorm(8), nn.Linear(8, 2))
+        self.blocks = nn.ModuleList(Block() for _ in range(2))
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        x = self.small(x).mean(1) if x.shape[1] < 7 else self.wide(x.transpose(1, 2)).mean(2)
+        return self.head(x)
+
+
+class Many(nn.Module):
+    def forward(self, x):
+        for _ in range(x.shape[1] % 5):
+            x = torch.nn.functional.conv1d(x[:, None], torch.ones(1, 1, 3), padding=1)[:, 0]
+        return x
+"""
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    (tmp_path / FILE).write_text(TEXT)
+    monkeypatch.chdir(tmp_path)
+    return lambda name: f"{FILE}:{name}"
+
+
+def test_a_short_input_is_served_by_a_network_of_its_own(module):
+    result = ported(module("Short"), {"x": "N,T,4"}, dims={"N": (1, 2, 3), "T": (4, 6, 9)}, check=True)
+    assert result.verdict is not None and result.verdict.passed and result.name == "short"
+    assert result.text.count("@td.network(") == 2 and result.text.count('part_of="short"') == 2
+    assert 'T = td.Dim("T", min=4, opt=6, max=6)\nT2 = td.Dim("T", min=7, opt=7, max=9)' in result.text
+    assert "def block(" in result.text and "def block_2(" in result.text  # each its own
+    assert result.text.count("F.layer_norm(x, (8,)") <= 2 and result.text.count("def sequential(") <= 1
+    assert any("the file has 2 networks" in note and "short.engines.json" in note for note in result.notes)
+    assert "T2 >= 7" in result.text and any("T >= 7" in each and "short_t7_9" in each for each in result.requirements)
+    Path("short.py").write_text(result.text)
+    reference = result.module
+    for name, length in (("short_t4_6", 5), ("short_t7_9", 8)):
+        network = td.load_spec(f"short.py:{name}").define(weights=result.weights)
+        x = torch.rand(2, length, 4)
+        (got,) = Interpreter(network)({"x": x}).values()
+        torch.testing.assert_close(got, reference(x))
+
+
+def test_more_than_four_paths_are_refused_with_a_range(module):
+    with pytest.raises(td.UnsupportedError, match=r"modules_of_parts.py:33: the module takes another path where T = 4"):
+        ported(module("Many"), {"x": "N,T"}, dims={"T": (4, 10, 30)})
+
+
+def test_a_module_that_is_given_as_an_object_is_refused_for_a_spec_alone():
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.fc = nn.Conv1d(4, 4, 7), nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.fc(x).mean(1) if x.shape[1] < 7 else self.conv(x.transpose(1, 2)).mean(2)
+
+    with pytest.raises(td.UnsupportedError, match="takes another path where T = 7.*dims="):
+        td.from_module(Two(), {"x": "1,T,4"}, dims={"T": (4, 6, 9)})
+    text = td.port(Two(), {"x": "N,T,4"}, dims={"N": (1, 2, 3), "T": (4, 6, 9)})
+    assert "def two_t4_6(" in text and "def two_t7_9(" in text and 'weights="two.safetensors"' in text
