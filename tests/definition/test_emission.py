@@ -45,3 +45,11 @@ def test_a_network_without_outputs_and_one_that_is_shown():
     assert "1 layers recorded, 0 emitted" in repr(net.graph)
     assert net.definition.num_layers == 1
     assert "1 layers recorded, 1 emitted" in net.graph._repr_html_()
+
+
+def test_attributes_that_tensorrt_keeps_as_c_floats_are_known_as_they_were_given():
+    net = td.Network()
+    net.output(L.activation(net.input("x", (3,)), "LEAKY_RELU", alpha=0.1), "y")
+    net.emit()
+    (facts,) = net.layers.values()
+    assert facts.numbers["alpha"] == 0.1  # which no float32 is

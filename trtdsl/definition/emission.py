@@ -92,8 +92,8 @@ class Emission:
                 return
             layer, outputs = add_to(network.target, node.add, handles)
             prefix, scope, weights = network.place_layer(node.label, node.used)
-            facts, network.target.numbers = node.facts, {}
-            facts.weights, facts.numbers = weights + facts.weights, network.target.numbers | facts.numbers
+            facts, numbers, network.target.numbers = node.facts, network.target.numbers, {}
+            facts.weights, facts.numbers = weights + facts.weights, numbers | facts.numbers
             name = self._named(layer, f"{prefix}.{node.label}" if prefix else node.label, facts)
             node.emitted = True
             if node.asks:
