@@ -63,7 +63,7 @@ def merge_of(given: Problem, tensors: Sequence[Tensor]) -> Callable[[], Tensor] 
         found, steps = _product(tensor)
         if found is None or not _joins(given, tensors, index, found):
             continue
-        source, labels = found.product.source, _labels(tensor, found, steps, given.equation.terms[index])
+        source, labels = found.product, _labels(tensor, found, steps, given.equation.terms[index])
         inputs = source.input.shape[source.channel]
         if labels is None or not isinstance(inputs, int):
             continue
@@ -81,13 +81,13 @@ def _product(x: Tensor) -> tuple[Found | None, ShuffleSteps | None]:
     if isinstance(node, Shuffle) and node.made is None and x.network.graph.is_used_once(x):
         x, steps = node.source, node.steps
     found = free_product_of(x)
-    return (None, None) if found is None or not found.product.source.pointwise else (found, steps)
+    return (None, None) if found is None or not found.product.pointwise else (found, steps)
 
 
 def _joins(given: Problem, tensors: Sequence[Tensor], index: int, found: Found) -> bool:
     """Whether the weights can stand in the equation: a bias beside what is computed would be computed, too."""
     term = given.equation.terms[index]
-    biased = found.product.source.bias is not None or found.shift is not None
+    biased = found.product.bias is not None or found.shift is not None
     alone = not biased or all(each.is_constant for k, each in enumerate(tensors) if k != index)
     return alone and len(set(term)) == len(term)
 
@@ -107,7 +107,7 @@ def _labels(x: Tensor, found: Found, steps: ShuffleSteps | None, term: Labels) -
         if len(whole) != 1:
             return None
         labels[steps.first[whole[0]]] = tuple(named[axis] for axis in results)
-    mine = labels[found.product.source.channel]
+    mine = labels[found.product.channel]
     return tuple(labels) if mine and is_static([x.shape[term.index(label)] for label in mine]) else None
 
 
@@ -153,7 +153,7 @@ def _weights(
     given: Problem, operand: Operand, plan: EinsumPlan, tensors: Sequence[Tensor], found: Found
 ) -> tuple[Tensor, Tensor | None] | None:
     """The weights as an operand, with what is folded into them, and what the bias adds; None where there are none."""
-    source = found.product.source
+    source = found.product
     kernel, bias = source.kernel.data, None if source.bias is None else source.bias.data
     if found.scale is not None and found.shift is not None:
         made = source.weights(found.scale, found.shift)
@@ -186,7 +186,7 @@ def _emitted(
     """The einsum as a product of its own, into whose weights a norm may go."""
     equation = plan.equation
     operands = list(tensors)
-    operands[operand.number] = L.shuffle(found.product.source.input, reshape=plan.shapes[operand.number])
+    operands[operand.number] = L.shuffle(found.product.input, reshape=plan.shapes[operand.number])
 
     def add(kernel: Tensor, bias: Tensor | None) -> Tensor:
         result = emit(plan, [*operands, kernel])

@@ -43,7 +43,7 @@ def setitem(input: Tensor, index: Any, value: Any) -> Tensor:
     spans = _spans(input, basic)
     if all(place is None for place in tensors):
         return _box(input, spans, _broadcast(given, _view_shape(basic, spans)), basic)
-    whole = _is_whole(input, spans) and all(span.kept for span in spans) and None not in basic
+    whole = all(map(_covers, spans, input.shape)) and all(span.kept for span in spans) and None not in basic
     region = input if whole else input[tuple(basic)]
     changed = _put(region, tensors, given)
     return changed if whole else _box(input, spans, changed, basic)
@@ -72,10 +72,6 @@ def _view_shape(basic: Sequence[Any], spans: Sequence[Span]) -> Shape:
     return tuple(size for size in sizes if size is not None)
 
 
-def _is_whole(x: Tensor, spans: Sequence[Span]) -> bool:
-    return all(_covers(span, length) for span, length in zip(spans, x.shape, strict=True))
-
-
 def _covers(span: Span, length: SizeLike) -> bool:
     return span.step == 1 and span.start == 0 and span.length == length
 
@@ -87,7 +83,7 @@ def _broadcast(value: Tensor, shape: Shape) -> Tensor:
         if any(size != 1 for size in value.shape[:extra]):
             raise ShapeError(f"a value of shape {shape_text(value.shape)} does not stretch to {shape_text(shape)}")
         value = L.squeeze(value, range(extra))
-    wide = L.unsqueeze(value, range(len(shape) - value.ndim)) if value.ndim < len(shape) else value
+    wide = L.unsqueeze(value, range(len(shape) - value.ndim))
     for have, want in zip(wide.shape, shape, strict=True):
         if isinstance(have, int) and isinstance(want, int) and have not in (1, want):
             raise ShapeError(f"a value of shape {shape_text(value.shape)} does not stretch to {shape_text(shape)}")
@@ -139,36 +135,22 @@ def write_along(x: Tensor, axis: int, start: SizeLike, count: SizeLike, step: in
 def _put(x: Tensor, places: Sequence[Tensor | None], value: Tensor) -> Tensor:
     """``x[places] = value``, of a tensor or None for each dimension (a mask stands for as many as it has)."""
     used = [place for place, given in enumerate(places) if given is not None]
-    only = places[used[0]]
+    axis, only = used[0], places[used[0]]
     if len(used) == 1 and only is not None:
-        axis = used[0]
-        if only.dtype == torch.bool:
-            spread = _for_all_places(value, only.ndim, x.ndim - axis - only.ndim)
-            if spread is not None:
-                mask = L.unsqueeze(only, range(only.ndim, x.ndim - axis))
-                return choose(mask, spread, x, x.dtype)
-        elif only.ndim <= 1:
-            (index,) = (place for place in as_indices(x, places) if place is not None)
-            return _at_places(x, axis, index, value)
-    return index_put(x, places, _without_leading_ones(value, x.ndim))
-
-
-def _for_all_places(value: Tensor, masked: int, after: int) -> Tensor | None:
-    """A value that is the same wherever the mask holds, with the mask's dimensions; None for one that is not."""
-    if value.ndim <= after:
-        return value
-    place = value.ndim - after - 1
-    return L.unsqueeze(value, range(place, place + masked - 1)) if value.shape[place] == 1 else None
+        after = x.ndim - axis - only.ndim
+        if only.dtype != torch.bool:
+            if only.ndim <= 1:
+                (index,) = (place for place in as_indices(x, places) if place is not None)
+                return _at_places(x, axis, index, value)
+        elif value.ndim <= after or value.shape[-after - 1] == 1:  # the same wherever the mask holds
+            place = value.ndim - after - 1
+            spread = value if place < 0 else L.unsqueeze(value, range(place, place + only.ndim - 1))
+            return choose(L.unsqueeze(only, range(only.ndim, x.ndim - axis)), spread, x, x.dtype)
+    extra = value.ndim - x.ndim
+    leading = extra > 0 and all(size == 1 for size in value.shape[:extra])
+    return index_put(x, places, L.squeeze(value, range(extra)) if leading else value)
 
 
 def _at_places(x: Tensor, axis: int, index: Tensor, value: Tensor) -> Tensor:
-    count = index.shape if index.ndim else ()
-    value = _broadcast(value, (*x.shape[:axis], *count, *x.shape[axis + 1 :]))
-    if index.ndim == 0:
-        index, value = L.unsqueeze(index, [0]), L.unsqueeze(value, [axis])
-    return index_copy(x, axis, index, value)
-
-
-def _without_leading_ones(value: Tensor, ndim: int) -> Tensor:
-    extra = value.ndim - ndim
-    return L.squeeze(value, range(extra)) if extra > 0 and all(size == 1 for size in value.shape[:extra]) else value
+    value = _broadcast(value, (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
+    return index_copy(x, axis, index, value if index.ndim else L.unsqueeze(value, [axis]))

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, broadcast, operation, shape_text, torch
-from ..operands import align, binary, choose, stretch
+from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
+from ..operands import binary, choose, require_one_of
 from ..pointwise.arithmetic import mul
 from ..products.matmul import matmul
 from ..reducing.cumulative import cumsum
 from ..shaping.create import counted
+from ..shaping.reshape import broadcast_tensors, ravel
 from .search import searchsorted
-
-MODES = ("sum", "mean", "max")
 
 
 @operation
@@ -43,11 +42,8 @@ def embedding_bag(
     (N, 4)
     """
     if max_norm is not None:
-        raise UnsupportedError(
-            "embedding_bag(max_norm=…) changes the weight in place: apply it to the weight beforehand"
-        )
-    if mode not in MODES:
-        raise DefinitionError(f"embedding_bag: mode is one of {', '.join(MODES)}, not {mode!r}")
+        raise UnsupportedError("embedding_bag(max_norm=…) changes the weight in place: apply it beforehand")
+    require_one_of("embedding_bag: mode", mode, ("sum", "mean", "max"))
     if per_sample_weights is not None and mode != "sum":
         raise UnsupportedError("embedding_bag takes per_sample_weights with mode='sum' only, as torch does")
     if (input.ndim == 1) != (offsets is not None) or input.ndim not in (1, 2):
@@ -55,16 +51,20 @@ def embedding_bag(
             f"embedding_bag takes (bags, n), or a vector with offsets, not {shape_text(input.shape)}"
             f"{' with offsets' * (offsets is not None)}"
         )
-    rows = L.gather(weight, input, 0)
-    counts = None
+    rows, inside = L.gather(weight, input, 0), None
     if padding_idx is not None:
-        padding = padding_idx if padding_idx >= 0 else weight.shape[0] + padding_idx
-        counts = L.unary(binary(input, padding, "EQUAL"), "NOT")
+        inside = ~(input == (padding_idx if padding_idx >= 0 else weight.shape[0] + padding_idx))
     if per_sample_weights is not None:
         rows = mul(rows, L.unsqueeze(per_sample_weights, [per_sample_weights.ndim]))
-    if offsets is None:
-        return _equal_bags(rows, counts, mode)
-    return _split_bags(rows, counts, _members(input, offsets, include_last_offset), mode)
+    if offsets is not None:
+        return _split_bags(rows, inside, _members(input, offsets, include_last_offset), mode)
+    if inside is None:
+        return L.reduce(rows, {"sum": "SUM", "mean": "AVG", "max": "MAX"}[mode], [1])
+    inside = L.unsqueeze(inside, [2])
+    if mode == "max":
+        return _greatest(rows, inside)
+    total = L.reduce(choose(inside, rows, 0, rows.dtype), "SUM", [1])
+    return total if mode == "sum" else _mean(total, L.reduce(L.cast(inside, rows.dtype), "SUM", [1]))
 
 
 def _members(input: Tensor, offsets: Tensor, include_last_offset: bool) -> Tensor:
@@ -72,42 +72,29 @@ def _members(input: Tensor, offsets: Tensor, include_last_offset: bool) -> Tenso
     bags = offsets.shape[0] - 1 if include_last_offset else offsets.shape[0]
     places, every = (counted(input.network, length) for length in (input.shape[0], bags))
     # With the last offset, what follows it is in no bag.
-    owner = binary(searchsorted(L.cast(offsets, torch.int64), places, right=True), 1, "SUB")
-    return L.elementwise(L.unsqueeze(every, [1]), L.unsqueeze(owner, [0]), "EQUAL")
+    owner = searchsorted(L.cast(offsets, torch.int64), places, right=True) - 1
+    return L.unsqueeze(every, [1]) == L.unsqueeze(owner, [0])
 
 
-def _equal_bags(rows: Tensor, counts: Tensor | None, mode: str) -> Tensor:
-    if counts is None:
-        if mode == "max":
-            return L.reduce(rows, "MAX", [1])
-        return L.reduce(rows, "AVG" if mode == "mean" else "SUM", [1])
-    inside = L.unsqueeze(counts, [2])
-    if mode == "max":
-        return _greatest(rows, inside)
-    total = L.reduce(choose(inside, rows, 0, rows.dtype), "SUM", [1])
-    return total if mode == "sum" else _divided(total, L.reduce(L.cast(inside, rows.dtype), "SUM", [1]))
-
-
-def _split_bags(rows: Tensor, counts: Tensor | None, members: Tensor, mode: str) -> Tensor:
-    if counts is not None:
-        members = L.elementwise(members, L.unsqueeze(counts, [0]), "AND")
+def _split_bags(rows: Tensor, inside: Tensor | None, members: Tensor, mode: str) -> Tensor:
+    if inside is not None:
+        members = members & L.unsqueeze(inside, [0])
     if mode == "max":
         return _greatest(L.unsqueeze(rows, [0]), L.unsqueeze(members, [2]))
     there = L.cast(members, rows.dtype)
     total = matmul(there, rows)
-    return total if mode == "sum" else _divided(total, L.reduce(there, "SUM", [1], True))
+    return total if mode == "sum" else _mean(total, L.reduce(there, "SUM", [1], True))
 
 
-def _divided(total: Tensor, number: Tensor) -> Tensor:
+def _mean(total: Tensor, number: Tensor) -> Tensor:
     """A mean; 0 where there is nothing."""
-    return L.elementwise(total, binary(number, 1.0, "MAX", number.dtype), "DIV")
+    return total / binary(number, 1.0, "MAX", number.dtype)
 
 
 def _greatest(rows: Tensor, inside: Tensor) -> Tensor:
     """The greatest over axis 1 of what is inside; 0 where there is nothing."""
-    masked = choose(inside, rows, -math.inf, rows.dtype)
     anything = L.cast(L.reduce(L.cast(inside, torch.int32), "SUM", [1]), torch.bool)
-    return choose(anything, L.reduce(masked, "MAX", [1]), 0.0, rows.dtype)
+    return choose(anything, L.reduce(choose(inside, rows, -math.inf, rows.dtype), "MAX", [1]), 0.0, rows.dtype)
 
 
 @operation
@@ -122,11 +109,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Any) -> Tensor:
     """
     if mask.dtype != torch.bool:
         raise DefinitionError(f"masked_scatter takes a mask of bool, not {mask.dtype}")
-    shape = broadcast(*(x.shape for x in align([input, mask])))
-    input, shaped = (stretch(x, shape) for x in align([input, mask]))
-    flat = L.shuffle(shaped, reshape=(shaped.numel(),))
-    order = binary(cumsum(L.cast(flat, torch.int64), 0), 1, "SUB")
-    safe = binary(order, 0, "MAX")
-    values = L.shuffle(source, reshape=(source.numel(),))
-    picked = L.gather(L.cast(values, input.dtype), safe, 0)
-    return L.select(shaped, L.shuffle(picked, reshape=shaped.shape), input)
+    input, mask = broadcast_tensors(input, mask)
+    order = cumsum(L.cast(ravel(mask), torch.int64), 0) - 1
+    picked = L.gather(L.cast(ravel(source), input.dtype), binary(order, 0, "MAX"), 0)
+    return L.select(mask, L.shuffle(picked, reshape=mask.shape), input)

@@ -2,22 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...sizes.size import SizeLike, product
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, broadcast, operation, shape_text, torch
-from ..operands import align, as_tensor, axis_of, binary, choose, stretch
+from ..operands import (
+    align,
+    along,
+    as_tensor,
+    as_vector,
+    axis_of,
+    binary,
+    choose,
+    on_axis,
+    require_one_of,
+    require_rank,
+    stretch,
+)
 from ..shaping.create import filled, indices_of
 from .index import advanced, as_indices
 
 
 def _integers(index: Tensor, name: str) -> Tensor:
-    if index.numel() == 0 and index.dtype not in (torch.int32, torch.int64):
-        return filled(index.network, index.shape, 0, torch.int64)  # torch takes any dtype for an empty index
-    if index.dtype not in (torch.int32, torch.int64):
-        raise DefinitionError(f"{name} takes indices of int32 or int64, not {index.dtype}")
-    return index
+    if index.dtype in (torch.int32, torch.int64):
+        return index
+    if index.numel() == 0:  # which torch takes of any dtype
+        return filled(index.network, index.shape, 0, torch.int64)
+    raise DefinitionError(f"{name} takes indices of int32 or int64, not {index.dtype}")
+
+
+def _of_scalars_too(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Has a function along a dimension take scalars: as vectors of one element, and so its result."""
+
+    @functools.wraps(function)
+    def call(input: Tensor, dim: int, index: Tensor, *values: Any, **how: Any) -> Tensor:
+        if input.ndim:
+            return function(input, dim, index, *values, **how)
+        axis_of(dim, 0)
+        wide = [as_vector(x) if isinstance(x, Tensor) else x for x in (input, index, *values)]
+        return L.squeeze(function(wide[0], 0, *wide[1:], **how), [0])
+
+    return call
 
 
 def _box(x: Tensor, shape: Sequence[SizeLike]) -> Tensor:
@@ -40,13 +68,10 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     index = _integers(index, "gather")
     if index.numel() == 0:
         return filled(input.network, index.shape, 0, input.dtype)
-    if input.ndim == 0 or index.ndim == 0:
-        axis_of(dim, input.ndim)
-        whole = input if input.ndim else L.unsqueeze(input, [0])
-        places = index if index.ndim else L.unsqueeze(index, [0])
-        result = L.gather(whole, places, 0, "ELEMENT")
-        return result if index.ndim else L.squeeze(result, [0])
     axis = axis_of(dim, input.ndim)
+    if input.ndim == 0 or index.ndim == 0:
+        result = L.gather(as_vector(input), as_vector(index), 0, "ELEMENT")
+        return result if index.ndim else L.squeeze(result, [0])
     if index.ndim != input.ndim:
         raise ShapeError(
             f"gather: index and input must have one rank: {shape_text(index.shape)}, {shape_text(input.shape)}"
@@ -56,6 +81,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
 
 
 @operation
+@_of_scalars_too
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """The parts of ``dim`` at ``index``, a vector: IGatherLayer.
 
@@ -63,13 +89,8 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     (N, 2, 3)
     """
     _integers(index, "index_select")
-    if index.ndim > 1:
-        raise ShapeError(f"index_select takes a vector of indices, not {shape_text(index.shape)}")
-    places = index if index.ndim else L.unsqueeze(index, [0])
-    if input.ndim == 0:
-        axis_of(dim, 0)
-        return L.squeeze(L.gather(L.unsqueeze(input, [0]), places, 0), [0])
-    return L.gather(input, places, axis_of(dim, input.ndim))
+    require_rank(index, "index_select takes a vector of indices", 0, 1)
+    return L.gather(input, as_vector(index), axis_of(dim, input.ndim))
 
 
 @operation
@@ -90,8 +111,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     (2, 3)
     """
     if dim is None:
-        flat = L.shuffle(input, reshape=(input.numel(),))
-        return L.gather(flat, L.shuffle(_integers(indices, "take_along_dim"), reshape=(indices.numel(),)), 0)
+        return take(input, L.shuffle(indices, reshape=(indices.numel(),)))
     if input.ndim != indices.ndim:
         raise ShapeError(
             f"take_along_dim: both must have one rank: {shape_text(input.shape)}, {shape_text(indices.shape)}"
@@ -135,7 +155,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     >>> F.nonzero(net.input("x", (2, 8))).shape[1]
     2
     """
-    x = input if input.ndim else L.unsqueeze(input, [0])
+    x = as_vector(input)
     found = L.non_zero(x, torch.int64)
     if as_tuple:
         count = found.shape[1]
@@ -175,6 +195,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 
 
 @operation
+@_of_scalars_too
 def scatter(input: Tensor, dim: int, index: Tensor, src: Any, *, reduce: str | None = None) -> Tensor:
     """``input`` with ``src``, a tensor or a number, written at ``index`` along ``dim``: IScatterLayer (ELEMENT).
 
@@ -189,25 +210,20 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Any, *, reduce: str | N
         if reduce not in operations:
             raise DefinitionError(f"scatter: reduce is 'add' or 'multiply', not {reduce!r}")
         return scatter_reduce(input, dim, index, src, operations[reduce])
-    x, places, values, axis = _written(input, dim, index, src)
-    if index.numel() == 0:
-        return input
-    result = L.scatter(x, places, values, "ELEMENT", axis)
-    return result if input.ndim else L.squeeze(result, [0])
+    places, values, axis = _written(input, dim, index, src)
+    return input if index.numel() == 0 else L.scatter(input, places, values, "ELEMENT", axis)
 
 
-def _written(input: Tensor, dim: int, index: Tensor, src: Any) -> tuple[Tensor, Tensor, Tensor, int]:
-    """Data, indices and updates of one rank, the updates in the dtype of the data and the shape of the indices."""
-    axis = axis_of(dim, input.ndim)
-    _integers(index, "scatter")
-    x, places = (tensor if tensor.ndim else L.unsqueeze(tensor, [0]) for tensor in (input, index))
-    if isinstance(src, Tensor) and src.ndim == index.ndim and (src.ndim or index.ndim == 0):
-        if src.dtype != input.dtype:
-            raise DefinitionError(f"scatter: src is {src.dtype}, input {input.dtype}: torch wants one dtype")
-        values = _box(src if src.ndim else L.unsqueeze(src, [0]), places.shape)
-    else:
+def _written(input: Tensor, dim: int, index: Tensor, src: Any) -> tuple[Tensor, Tensor, int]:
+    """Indices and updates of one rank, the updates in the dtype of the data and the shape of the indices."""
+    places = as_vector(_integers(index, "scatter"))
+    if not isinstance(src, Tensor) or src.ndim != index.ndim:
         values = filled(input.network, places.shape, src, input.dtype)
-    return x, places, values, axis
+    elif src.dtype == input.dtype:
+        values = _box(as_vector(src), places.shape)
+    else:
+        raise DefinitionError(f"scatter: src is {src.dtype}, input {input.dtype}: torch wants one dtype")
+    return places, values, axis_of(dim, input.ndim)
 
 
 @operation
@@ -221,6 +237,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 
 
 @operation
+@_of_scalars_too
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Any, reduce: str, *, include_self: bool = True
 ) -> Tensor:
@@ -236,14 +253,13 @@ def scatter_reduce(
     >>> F.scatter_reduce(net.input("x", (2, 5)), 1, i, s, "amax").shape
     (2, 5)
     """
-    if reduce not in _REDUCTIONS:
-        raise DefinitionError(f"scatter_reduce: reduce is one of {', '.join(_REDUCTIONS)}, not {reduce!r}")
+    require_one_of("scatter_reduce: reduce", reduce, _REDUCTIONS)
     if input.dtype == torch.bool:
         numbers = L.cast(src, torch.int32) if isinstance(src, Tensor) else int(src)
         flags = L.cast(input, torch.int32)
         combined = scatter_reduce(flags, dim, index, numbers, reduce, include_self=include_self)
         return L.cast(combined, torch.bool)
-    x, places, values, axis = _written(input, dim, index, src)
+    x, (places, values, axis) = input, _written(input, dim, index, src)
     if index.numel() == 0:
         return input
     # Both get the other dimensions of the data; the places added name no index.
@@ -259,94 +275,75 @@ def scatter_reduce(
     order = [*(d for d in range(x.ndim) if d != axis), axis]
     places, values = (L.shuffle(part, order) for part in (places, values))
     places, values = (L.unsqueeze(part, [axis]) for part in (places, values))
-    here = L.elementwise(places, labels, "EQUAL")
-    combined = _combine(x, values, here, reduce, include_self)
-    return combined if input.ndim else L.squeeze(combined, [0])
+    return _combine(x, values, L.elementwise(places, labels, "EQUAL"), reduce, include_self)
 
 
-_REDUCTIONS = {
-    "sum": ("SUM", "SUM"),
-    "prod": ("PROD", "PROD"),
-    "mean": ("SUM", "SUM"),
-    "amax": ("MAX", "MAX"),
-    "amin": ("MIN", "MIN"),
-}
+_REDUCTIONS = {"sum": "SUM", "prod": "PROD", "mean": "SUM", "amax": "MAX", "amin": "MIN"}
 
 
 def _identity(dtype: torch.dtype, reduce: str) -> float:
-    if reduce in ("sum", "mean"):
-        return 0
-    if reduce == "prod":
-        return 1
-    if dtype.is_floating_point:
-        return float("-inf") if reduce == "amax" else float("inf")
-    return torch.iinfo(dtype).min if reduce == "amax" else torch.iinfo(dtype).max
+    if reduce in ("sum", "mean", "prod"):
+        return float(reduce == "prod")
+    limits = torch.iinfo(dtype) if not dtype.is_floating_point else None
+    least, most = (-math.inf, math.inf) if limits is None else (limits.min, limits.max)
+    return least if reduce == "amax" else most
 
 
 def _combine(x: Tensor, values: Tensor, here: Tensor, reduce: str, include_self: bool) -> Tensor:
-    op, join = _REDUCTIONS[reduce]
-    last = [here.ndim - 1]
+    op, last = _REDUCTIONS[reduce], [here.ndim - 1]
     combined = L.reduce(choose(here, values, _identity(x.dtype, reduce), x.dtype), op, last)
     written = L.reduce(L.cast(here, torch.int32), "SUM", last)
-    any_written = binary(written, 0, "GREATER", torch.int32)
     if include_self:
-        combined = L.elementwise(x, combined, join)
+        combined = L.elementwise(x, combined, op)
     if reduce == "mean":
         number = binary(written, 1, "SUM" if include_self else "MAX", torch.int32)
         quotient = "DIV" if x.dtype.is_floating_point else "FLOOR_DIV"
         combined = L.elementwise(combined, L.cast(number, x.dtype), quotient)
-    return combined if include_self else L.select(any_written, combined, x)
+    return combined if include_self else L.select(written > 0, combined, x)
 
 
 @operation
+@_of_scalars_too
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
     """``alpha * source`` added to the parts of ``dim`` at ``index``: the layers of :func:`scatter_reduce`.
 
     >>> F.index_add(net.input("x", (5, 3)), 0, net.input("i", (2,), "int64"), net.input("s", (2, 3))).shape
     (5, 3)
     """
-    values = (
-        source if alpha == 1 else binary(source, alpha, "AND" if source.dtype == torch.bool else "PROD", source.dtype)
-    )
-    x, places, values, axis = _along(input, dim, index, values)
-    result = scatter_reduce(x, axis, places, values, "sum")
-    return result if input.ndim else L.squeeze(result, [0])
+    op = "AND" if source.dtype == torch.bool else "PROD"
+    values = source if alpha == 1 else binary(source, alpha, op, source.dtype)
+    return scatter_reduce(input, *_along(input, dim, index, values), "sum")
 
 
 @operation
+@_of_scalars_too
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """``source`` in the parts of ``dim`` at ``index``: IScatterLayer (ELEMENT).
 
     >>> F.index_copy(net.input("x", (5, 3)), 0, net.input("i", (2,), "int64"), net.input("s", (2, 3))).shape
     (5, 3)
     """
-    x, places, values, axis = _along(input, dim, index, source)
-    result = scatter(x, axis, places, values)
-    return result if input.ndim else L.squeeze(result, [0])
+    return scatter(input, *_along(input, dim, index, source))
 
 
 @operation
+@_of_scalars_too
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """``value`` in the parts of ``dim`` at ``index``: IScatterLayer (ELEMENT).
 
     >>> F.index_fill(net.input("x", (5, 3)), 0, net.input("i", (2,), "int64"), 7.0).shape
     (5, 3)
     """
-    x = input if input.ndim else L.unsqueeze(input, [0])
-    axis = axis_of(dim, x.ndim)
-    number = index.shape[0] if index.ndim else 1
-    shape = (*x.shape[:axis], number, *x.shape[axis + 1 :])
-    return index_copy(input, dim, index, filled(input.network, shape if input.ndim else (number,), value, input.dtype))
+    axis, places = axis_of(dim, input.ndim), as_vector(index)
+    shape = (*input.shape[:axis], places.shape[0], *input.shape[axis + 1 :])
+    return index_copy(input, axis, places, filled(input.network, shape, value, input.dtype))
 
 
-def _along(input: Tensor, dim: int, index: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor, int]:
-    """A vector of indices stretched over the other dimensions, as :func:`scatter` takes them."""
-    x = input if input.ndim else L.unsqueeze(input, [0])
-    axis = axis_of(dim, x.ndim)
-    places = index if index.ndim else L.unsqueeze(index, [0])
-    values = source if source.ndim == x.ndim else L.unsqueeze(source, [axis])
-    wide = L.shuffle(places, reshape=[places.shape[0] if d == axis else 1 for d in range(x.ndim)])
-    return x, stretch(wide, values.shape), values, axis
+def _along(input: Tensor, dim: int, index: Tensor, source: Tensor) -> tuple[int, Tensor, Tensor]:
+    """The dimension, a vector of indices stretched over the others, and the updates, as :func:`scatter` takes them."""
+    axis = axis_of(dim, input.ndim)
+    values = source if source.ndim == input.ndim else L.unsqueeze(source, [axis])
+    return axis, stretch(on_axis(as_vector(index), axis, input.ndim), values.shape), values
 
 
 @operation
@@ -393,13 +390,7 @@ def index_put(input: Tensor, indices: Sequence[Any], values: Any, accumulate: bo
 def _flat_index(stacked: Tensor, lengths: Sequence[SizeLike]) -> Tensor:
     """The indices (…, k) of k dimensions as one index of their product."""
     axis = stacked.ndim - 1
-    total: Tensor | None = None
-    for k, length in enumerate(lengths):
-        start = [0] * axis + [k]
-        index = L.squeeze(L.slice(stacked, start, (*stacked.shape[:-1], 1)), [axis])
-        if total is None:
-            total = index
-        else:
-            total = binary(binary(total, as_tensor(length, index.network, index.dtype), "PROD"), index, "SUM")
-    assert total is not None
+    total, *others = (L.squeeze(along(stacked, axis, k, 1), [axis]) for k in range(len(lengths)))
+    for index, length in zip(others, lengths[1:], strict=True):
+        total = total * as_tensor(length, index.network, index.dtype) + index
     return total

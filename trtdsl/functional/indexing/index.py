@@ -9,7 +9,7 @@ from typing import Any
 from ...sizes.shape import shape_text
 from ...sizes.size import Size, SizeLike, bounds, from_front, size_max, size_min
 from ..common import DefinitionError, L, Network, ShapeError, Tensor, UnsupportedError, broadcast, np, operation, torch
-from ..operands import align, as_tensor, binary, choose, stretch
+from ..operands import align, as_tensor, choose, stretch
 
 
 @operation
@@ -29,33 +29,24 @@ def getitem(input: Tensor, index: Any) -> Tensor:
     if any(place is not None for place in tensors):
         remaining = getitem(input, tuple(items))
         return take_at(remaining, as_indices(remaining, tensors))
-    starts: list[SizeLike] = []
-    sizes: list[SizeLike] = []
-    strides: list[SizeLike] = []
+    boxes: list[tuple[SizeLike, SizeLike, SizeLike]] = []
     result: list[SizeLike] = []
     for item in items:
         if item is None:
             result.append(1)
             continue
-        length = input.shape[len(starts)]
+        length = input.shape[len(boxes)]
         if isinstance(item, slice):
-            start, size, stride = slice_bounds(item, length)
-            result.append(size)
+            boxes.append(slice_bounds(item, length))
+            result.append(boxes[-1][1])
         else:
-            start, size, stride = index_in(item, length, input.network), 1, 1
-        starts.append(start)
-        sizes.append(size)
-        strides.append(stride)
-    whole = all(s == 0 and st == 1 for s, st in zip(starts, strides, strict=True)) and tuple(sizes) == input.shape
-    picked = input if whole else L.slice(input, starts, sizes, strides)
-    return L.shuffle(picked, reshape=result)
+            boxes.append((index_in(item, length, input.network), 1, 1))
+    starts, sizes, strides = zip(*boxes, strict=True) if boxes else ((), (), ())
+    whole = sizes == input.shape and all((start, stride) == (0, 1) for start, _, stride in boxes)
+    return L.shuffle(input if whole else L.slice(input, starts, sizes, strides), reshape=result)
 
 
 # -- tensors as indices ------------------------------------------------------------------------------------------------
-
-
-def _is_advanced(item: Any) -> bool:
-    return isinstance(item, (Tensor, torch.Tensor, np.ndarray, list, tuple, bool))
 
 
 def split_index(x: Tensor, index: Any) -> tuple[list[Any], list[Tensor | None]]:
@@ -65,7 +56,8 @@ def split_index(x: Tensor, index: Any) -> tuple[list[Any], list[Tensor | None]]:
     one mask for as many as it has.
     """
     given = list(index) if isinstance(index, tuple) else [index]
-    items = [as_tensor(_array(item), x.network) if _is_advanced(item) else item for item in given]
+    items = [torch.as_tensor(item) if isinstance(item, (list, tuple, bool)) else item for item in given]
+    items = [as_tensor(item, x.network) if isinstance(item, (torch.Tensor, np.ndarray)) else item for item in items]
     for item in items:
         if not (item is None or item is Ellipsis or isinstance(item, (int, slice, Size, Tensor))):
             raise UnsupportedError(f"indexing with {type(item).__name__}: use ints, slices, None, Ellipsis or tensors")
@@ -88,10 +80,6 @@ def split_index(x: Tensor, index: Any) -> tuple[list[Any], list[Tensor | None]]:
             if not isinstance(item, (int, Size)):
                 left.append(None)
     return basic, left
-
-
-def _array(item: Any) -> Any:
-    return torch.as_tensor(item) if isinstance(item, (list, tuple, bool)) else item
 
 
 def _width(item: Any) -> int:
@@ -131,8 +119,7 @@ def from_start(index: Tensor, length: SizeLike) -> Tensor:
     """Indices with negative ones counted from the end; those that are known to be fine as they are."""
     if index.is_constant and not bool((index.data < 0).any()):
         return index
-    wrapped = binary(index, as_tensor(length, index.network, index.dtype), "SUM", index.dtype)
-    return choose(binary(index, 0, "LESS", index.dtype), wrapped, index, index.dtype)
+    return choose(index < 0, index + as_tensor(length, index.network, index.dtype), index, index.dtype)
 
 
 def take_at(x: Tensor, places: Sequence[Tensor | None]) -> Tensor:

@@ -6,7 +6,9 @@ from typing import Any
 
 from ...sizes.shape import shape_text
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, require_network, torch
-from ..operands import align, as_tensor, binary, numeric, promote
+from ..operands import align, as_tensor, binary, numeric, promote, require_one_of, require_rank
+from ..reducing.reduction import any as any_of
+from ..shaping.reshape import ravel
 
 
 @operation
@@ -27,8 +29,7 @@ def searchsorted(
     >>> F.searchsorted(net.input("edges", (9,)), net.input("x", ("N", 3))).shape
     (N, 3)
     """
-    if side not in (None, "left", "right"):
-        raise DefinitionError(f"searchsorted: side is 'left' or 'right', not {side!r}")
+    require_one_of("searchsorted: side", side, (None, "left", "right"))
     if side == "left" and right:
         raise DefinitionError("searchsorted: side='left' and right=True contradict each other")
     network = require_network(sorted_sequence, input)
@@ -42,14 +43,11 @@ def searchsorted(
         )
     edges, wanted = promote(sorted_sequence, values)
     if sorted_sequence.ndim == 1:
-        wanted = L.unsqueeze(values if values.dtype == edges.dtype else L.cast(values, edges.dtype), [values.ndim])
+        wanted = L.unsqueeze(L.cast(values, edges.dtype), [values.ndim])
         edges, wanted = align([L.cast(sorted_sequence, edges.dtype), wanted])
     else:
         edges, wanted = L.unsqueeze(edges, [edges.ndim - 1]), L.unsqueeze(wanted, [wanted.ndim])
-    if right or side == "right":
-        before = L.unary(L.elementwise(edges, wanted, "GREATER"), "NOT")
-    else:
-        before = L.elementwise(edges, wanted, "LESS")
+    before = ~(edges > wanted) if right or side == "right" else edges < wanted
     count = L.reduce(L.cast(before, torch.int64), "SUM", [before.ndim - 1])
     return L.cast(count, torch.int32) if out_int32 else count
 
@@ -61,8 +59,7 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
     >>> F.bucketize(net.input("x", ("N", 3)), net.constant(torch.tensor([0.0, 1.0]))).shape
     (N, 3)
     """
-    if boundaries.ndim != 1:
-        raise ShapeError(f"bucketize takes a vector of boundaries, not {shape_text(boundaries.shape)}")
+    require_rank(boundaries, "bucketize takes a vector of boundaries", 1)
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
@@ -78,10 +75,8 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     """
     network = require_network(elements, test_elements)
     given, among = as_tensor(elements, network), as_tensor(test_elements, network)
-    flat = L.shuffle(among, reshape=(among.numel(),))
-    pairs = binary(L.unsqueeze(given, [given.ndim]), flat, "EQUAL")
-    found = L.cast(L.reduce(L.cast(pairs, torch.int32), "SUM", [pairs.ndim - 1]), torch.bool)
-    return L.unary(found, "NOT") if invert else found
+    found = any_of(L.unsqueeze(given, [given.ndim]) == ravel(among), -1)
+    return ~found if invert else found
 
 
 @operation
@@ -105,7 +100,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     if weights.dtype != torch.float32:
         raise UnsupportedError(f"bincount: weights of {weights.dtype} are summed in float64 by torch: use float32")
     places = input.network.constant((torch.arange(bins)[:, None] == input.data[None, :]).float())
-    return L.reduce(binary(places, weights, "PROD"), "SUM", [1])
+    return L.reduce(places * weights, "SUM", [1])
 
 
 @operation
@@ -120,25 +115,21 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     """
     if bins <= 0 or max < min:
         raise DefinitionError(f"histc: bins must be positive and max at least min, not {bins}, from {min} to {max}")
-    network = input.network
-    x = L.shuffle(numeric(input), reshape=(input.numel(),))
-    wide = x if x.dtype == torch.float32 else L.cast(x, torch.float32)
+    network, x = input.network, ravel(numeric(input))
+    wide = L.cast(x, torch.float32)
     if min == max:
-        low, high = (as_tensor(end, network, torch.float32) for end in _ends(wide))
+        low, high = _ends(wide)
     else:
         low, high = (network.constant(torch.tensor([float(end)])) for end in (min, max))
-    part = binary(binary(binary(wide, low, "SUB"), float(bins), "PROD"), binary(high, low, "SUB"), "DIV")
+    part = (wide - low) * float(bins) / (high - low)
     last = binary(L.unary(part, "FLOOR"), float(bins - 1), "MIN")  # the upper end is in the last bin
-    inside = L.elementwise(
-        L.unary(binary(wide, low, "LESS"), "NOT"), L.unary(binary(wide, high, "GREATER"), "NOT"), "AND"
-    )
     places = network.constant(torch.arange(bins, dtype=torch.float32)[:, None])
-    found = binary(binary(last, places, "EQUAL"), inside, "AND")
+    found = (last == places) & (~(wide < low) & ~(wide > high))
     return L.reduce(L.cast(found, x.dtype), "SUM", [1])
 
 
 def _ends(x: Tensor) -> tuple[Tensor, Tensor]:
     """The least and the greatest element, each a unit further out where they are one number."""
     low, high = L.reduce(x, "MIN", [0], True), L.reduce(x, "MAX", [0], True)
-    one = L.cast(L.elementwise(low, high, "EQUAL"), x.dtype)
-    return L.elementwise(low, one, "SUB"), L.elementwise(high, one, "SUM")
+    one = L.cast(low == high, x.dtype)
+    return low - one, high + one

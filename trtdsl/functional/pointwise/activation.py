@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...definition.precision import is_low
-from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, dtype_name, operation, shape_text, torch
+from ..common import MAX_DIMS, DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
 from ..family import OF_ONE, family
 from ..lowerings import lowered, way
 from ..operands import (
@@ -16,6 +16,9 @@ from ..operands import (
     floating,
     in_float32,
     normalize_axis,
+    require_floats,
+    require_one_of,
+    require_rank,
     scaled,
     sum_in_float32,
     with_dimension,
@@ -24,7 +27,6 @@ from ..products.folding import is_convolution, is_linear, product_of
 from ..shaping.join import chunk
 from ..windows.maxima import monotone
 from .arithmetic import clamp
-from .logic import gt
 
 
 def _refuse_inplace(inplace: bool) -> None:
@@ -59,7 +61,7 @@ def _logsigmoid(x: Tensor) -> Tensor:
 
 def _tanhshrink(input: Tensor) -> Tensor:
     x = floating(input)
-    return L.elementwise(x, L.activation(x, "TANH"), "SUB")
+    return x - L.activation(x, "TANH")
 
 
 logsigmoid, tanhshrink = family(
@@ -79,16 +81,15 @@ def _with_inplace(compute: Callable[[Tensor], Tensor], input: Tensor, inplace: b
 
 
 def _hardsigmoid(x: Tensor) -> Tensor:
-    if x.dtype in (torch.float16, torch.bfloat16):
-        return clamp(binary(scaled(x, 1 / 6), 0.5, "SUM", x.dtype), 0.0, 1.0)
+    if is_low(x):
+        return clamp(x * (1 / 6) + 0.5, 0.0, 1.0)
     return L.activation(x, "HARD_SIGMOID", alpha=1 / 6, beta=0.5)
 
 
 def _mish(x: Tensor) -> Tensor:
     if product_of(x) is not None:
         return mish_of_product(x)
-    smooth = L.activation(x, "SOFTPLUS", alpha=1.0, beta=1.0)
-    return L.elementwise(x, L.activation(smooth, "TANH"), "PROD")
+    return x * L.activation(L.activation(x, "SOFTPLUS", alpha=1.0, beta=1.0), "TANH")
 
 
 def mish_of_product(x: Tensor) -> Tensor:
@@ -98,8 +99,8 @@ def mish_of_product(x: Tensor) -> Tensor:
     """
     wide = L.cast(x, torch.float32)
     powers = L.unary(binary(wide, 15.0, "MIN", torch.float32), "EXP")
-    n = L.elementwise(powers, binary(powers, 2.0, "SUM", torch.float32), "PROD")
-    return _rounded(L.elementwise(L.elementwise(wide, n, "PROD"), binary(n, 2.0, "SUM", torch.float32), "DIV"), x.dtype)
+    n = powers * (powers + 2.0)
+    return _rounded(wide * n / (n + 2.0), x.dtype)
 
 
 relu, relu6, hardsigmoid, hardswish, selu, mish = family(
@@ -115,7 +116,7 @@ relu, relu6, hardsigmoid, hardswish, selu, mish = family(
         "``min(max(input / 6 + 1 / 2, 0), 1)``: IActivationLayer HARD_SIGMOID; in half precision CLIP, to keep NaN.",
     ),
     hardswish=(
-        lambda x: L.elementwise(x, hardsigmoid(x), "PROD"),
+        lambda x: x * hardsigmoid(x),
         "``input * hardsigmoid(input)``: IActivationLayer HARD_SIGMOID and IElementWiseLayer PROD.",
     ),
     selu=(
@@ -163,8 +164,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     >>> F.gelu(net.input("x", (2, 3)), approximate="tanh").shape
     (2, 3)
     """
-    if approximate not in ("none", "tanh"):
-        raise UnsupportedError(f"gelu: approximate is 'none' or 'tanh', not {approximate!r}")
+    require_one_of("gelu: approximate", approximate, ("none", "tanh"))
     wide = L.cast(input, torch.float32) if is_low(input) else input
     return _rounded(L.activation(wide, "GELU_ERF" if approximate == "none" else "GELU_TANH"), input.dtype)
 
@@ -191,8 +191,7 @@ def silu(input: Tensor, inplace: bool = False, *, lowering: str = "auto") -> Ten
     (2, 3)
     """
     _refuse_inplace(inplace)
-    if not input.dtype.is_floating_point:
-        raise UnsupportedError(f"silu takes floating-point numbers, not {dtype_name(input.dtype)}")
+    require_floats("silu takes", input)
     return lowered("silu", lowering, input, default=silu_of(input))
 
 
@@ -203,14 +202,13 @@ def silu_of(x: Tensor) -> str:
 
 @way("silu", "sigmoid", "x * sigmoid(x), which the builder makes part of a convolution or a group norm")
 def _silu_by_sigmoid(x: Tensor) -> Tensor:
-    return L.elementwise(x, L.activation(x, "SIGMOID"), "PROD")
+    return x * L.activation(x, "SIGMOID")
 
 
 @way("silu", "exp", "x / (1 + exp(-x)) in float32, which the builder makes part of a matrix product")
 def _silu_by_exp(x: Tensor) -> Tensor:
     wide = L.cast(x, torch.float32)  # exp(12) is beyond float16
-    powers = L.unary(L.unary(wide, "NEG"), "EXP")
-    return _rounded(L.elementwise(wide, binary(powers, 1.0, "SUM", torch.float32), "DIV"), x.dtype)
+    return _rounded(wide / (L.unary(-wide, "EXP") + 1.0), x.dtype)
 
 
 @way("silu", "float32", "x * sigmoid(x) in float32, rounded once")
@@ -228,8 +226,7 @@ def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     (2, 3)
     """
     smooth = L.activation(input, "SOFTPLUS", alpha=1 / beta, beta=beta)
-    linear = binary(scaled(input, beta), threshold, "GREATER", input.dtype)
-    return L.select(linear, input, smooth)
+    return L.select(scaled(input, beta) > threshold, input, smooth)
 
 
 @operation
@@ -273,25 +270,17 @@ def prelu(input: Tensor, weight: Tensor, *, lowering: str = "auto") -> Tensor:
     >>> F.prelu(net.input("x", ("N", 3, 4)), net.constant(torch.ones(3))).shape
     (N, 3, 4)
     """
-    if weight.ndim > 1:
-        raise ShapeError(f"prelu takes one weight or one per channel, not {shape_text(weight.shape)}")
-    if input.ndim == 0:
-        slopes = L.shuffle(weight, reshape=())
-    elif weight.numel() == 1:
-        slopes = L.shuffle(weight, reshape=(1,) * input.ndim)
-    elif input.ndim < 2 or weight.shape[0] != input.shape[1]:
-        raise ShapeError(
-            f"prelu: {shape_text(weight.shape)} is not one weight per channel of {shape_text(input.shape)}"
-        )
-    else:
-        slopes = L.shuffle(weight, reshape=(1, weight.shape[0], *(1,) * (input.ndim - 2)))
-    return lowered("prelu", lowering, input, slopes=slopes)
+    require_rank(weight, "prelu takes one weight or one per channel", 0, 1)
+    if weight.numel() != 1 and weight.shape != input.shape[1:2]:
+        raise ShapeError(f"prelu: {shape_text(weight.shape)} is no weight per channel of {shape_text(input.shape)}")
+    shape = [1 if axis != 1 else weight.numel() for axis in range(input.ndim)]
+    return lowered("prelu", lowering, input, slopes=L.shuffle(weight, reshape=shape))
 
 
 @way("prelu", "fused", "relu(x) + weight * min(x, 0), which the builder makes part of a convolution")
 def _prelu_fused(x: Tensor, slopes: Tensor) -> Tensor:
-    negative = L.elementwise(slopes, binary(x, 0.0, "MIN", x.dtype), "PROD")
-    return L.elementwise(L.activation(x, "RELU"), negative, "SUM")
+    negative = slopes * binary(x, 0.0, "MIN", x.dtype)
+    return L.activation(x, "RELU") + negative
 
 
 @way("prelu", "layer", "IParametricReLULayer")
@@ -318,7 +307,7 @@ def rrelu(
 def _soft(x: Tensor, lambd: float) -> Tensor:
     if lambd < 0:
         raise DefinitionError(f"softshrink: lambd must not be negative: {lambd}")
-    return L.elementwise(x, L.activation(x, "CLIP", alpha=-lambd, beta=lambd), "SUB")
+    return x - L.activation(x, "CLIP", alpha=-lambd, beta=lambd)
 
 
 def _shrunk(compute: Callable[[Tensor, float], Tensor], input: Tensor, lambd: float = 0.5) -> Tensor:
@@ -329,7 +318,7 @@ hardshrink, softshrink = family(
     _shrunk,
     OF_ONE,
     hardshrink=(
-        lambda x, lambd: choose(gt(L.unary(x, "ABS"), lambd), x, 0, x.dtype),
+        lambda x, lambd: choose(abs(x) > lambd, x, 0, x.dtype),
         """``input`` where ``|input| > lambd``, 0 elsewhere (NaN stays).
 
         IUnaryLayer ABS, IElementWiseLayer GREATER, ISelectLayer.
@@ -352,7 +341,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     (2, 3)
     """
     _refuse_inplace(inplace)
-    return choose(binary(input, threshold, "GREATER", input.dtype), input, value, input.dtype)
+    return choose(input > threshold, input, value, input.dtype)
 
 
 @operation
@@ -364,13 +353,12 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     >>> F.glu(net.input("x", ("N", 6))).shape
     (N, 3)
     """
-    if input.ndim == 0:
-        raise ShapeError("glu takes one dimension at least")
+    require_rank(input, "glu takes one dimension at least", 1, MAX_DIMS)
     axis = normalize_axis(dim, input.ndim)
     if input.shape[axis] % 2 != 0:
         raise ShapeError(f"glu: dimension {dim} of {shape_text(input.shape)} does not divide into halves")
     first, second = chunk(input, 2, axis)
-    return L.elementwise(first, L.activation(second, "SIGMOID"), "PROD")
+    return first * L.activation(second, "SIGMOID")
 
 
 def _softmax(x: Tensor, dim: int) -> Tensor:
@@ -387,8 +375,8 @@ def _log_softmax(x: Tensor, dim: int) -> Tensor:
         axis = normalize_axis(dim, x.ndim)
         if x.shape[axis] == 0:
             return x
-        centred = L.elementwise(x, L.reduce(x, "MAX", [axis], True), "SUB")
-        return L.elementwise(centred, L.unary(L.reduce(L.unary(centred, "EXP"), "SUM", [axis], True), "LOG"), "SUB")
+        centred = x - L.reduce(x, "MAX", [axis], True)
+        return centred - L.unary(L.reduce(L.unary(centred, "EXP"), "SUM", [axis], True), "LOG")
 
     return sum_in_float32(lambda x: with_dimension(x, compute), floating(x), [dim])
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ..common import L, Tensor, operation, torch
 from ..family import OF_ONE, family
-from ..operands import as_tensor, binary, choose, numeric, promote, scaled
+from ..operands import binary, choose, numeric, promote, scaled
 
 # -- one IUnaryLayer ---------------------------------------------------------------------------------------------------
 
@@ -76,38 +76,27 @@ def _of_floats(compute: Callable[[Tensor], Tensor], input: Tensor) -> Tensor:
 
 
 def _expm1(x: Tensor) -> Tensor:
-    t = L.activation(scaled(x, 0.5), "TANH")
-    near = L.elementwise(scaled(t, 2), binary(1, t, "SUB", x.dtype), "DIV")
-    far = binary(L.unary(x, "EXP"), 1, "SUB", x.dtype)
-    return choose(binary(L.unary(x, "ABS"), 1, "LESS", x.dtype), near, far)
+    t = L.activation(x * 0.5, "TANH")
+    return choose(abs(x) < 1, t * 2 / (1 - t), L.unary(x, "EXP") - 1)
 
 
 def _log1p(x: Tensor) -> Tensor:
-    ratio = L.elementwise(x, binary(x, 2, "SUM", x.dtype), "DIV")
-    near = scaled(L.unary(ratio, "ATANH"), 2)
-    far = L.unary(binary(x, 1, "SUM", x.dtype), "LOG")
-    return choose(binary(x, 1, "LESS", x.dtype), near, far)
+    return choose(x < 1, L.unary(x / (x + 2), "ATANH") * 2, L.unary(x + 1, "LOG"))
 
 
 def _sinc(x: Tensor) -> Tensor:
-    x = scaled(x, math.pi)
-    ratio = L.elementwise(L.unary(x, "SIN"), x, "DIV")
-    return choose(binary(x, 0, "EQUAL", x.dtype), 1, ratio, x.dtype)
+    x = x * math.pi
+    return choose(x == 0, 1, L.unary(x, "SIN") / x, x.dtype)
 
 
 def _entr(x: Tensor) -> Tensor:
-    positive = binary(x, 0, "GREATER", x.dtype)
-    inside = L.unary(L.elementwise(x, L.unary(choose(positive, x, 1.0, x.dtype), "LOG"), "PROD"), "NEG")
-    below = choose(binary(x, 0, "LESS", x.dtype), -math.inf, L.elementwise(x, x, "PROD"), x.dtype)  # 0 for 0, NaN stays
-    return L.select(positive, inside, below)
+    positive = x > 0
+    inside = -(x * L.unary(choose(positive, x, 1.0, x.dtype), "LOG"))
+    return L.select(positive, inside, choose(x < 0, -math.inf, x * x, x.dtype))  # 0 for 0, NaN stays
 
 
 def _erfc(x: Tensor) -> Tensor:
-    return binary(1, L.unary(x, "ERF"), "SUB", x.dtype)
-
-
-def _ndtr(x: Tensor) -> Tensor:
-    return binary(_erfc(binary(x, -math.sqrt(0.5), "PROD", x.dtype)), 0.5, "PROD", x.dtype)
+    return 1 - L.unary(x, "ERF")
 
 
 rsqrt, exp2, expm1, log1p, log2, log10, erfc, deg2rad, rad2deg, sinc, entr, ndtr = family(
@@ -145,7 +134,10 @@ rsqrt, exp2, expm1, log1p, log2, log10, erfc, deg2rad, rad2deg, sinc, entr, ndtr
     rad2deg=(lambda x: scaled(x, 180 / math.pi), "Radians as degrees: IElementWiseLayer PROD."),
     sinc=(_sinc, "``sin(pi * input) / (pi * input)``, 1 at 0: IUnaryLayer SIN, IElementWiseLayers, ISelectLayer."),
     entr=(_entr, "``-x log(x)``, 0 for 0 and -inf below: IUnaryLayer LOG, IElementWiseLayers, ISelectLayers."),
-    ndtr=(_ndtr, "The standard normal distribution up to x, ``erfc(-x / √2) / 2``: the layers of :func:`erfc`."),
+    ndtr=(
+        lambda x: _erfc(x * -math.sqrt(0.5)) * 0.5,
+        "The standard normal distribution up to x, ``erfc(-x / √2) / 2``: the layers of :func:`erfc`.",
+    ),
 )
 
 
@@ -161,7 +153,7 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     (x,) = promote(input, integers_to_float=True)
     if eps is not None:
         x = binary(binary(x, 1 - eps, "MIN", x.dtype), eps, "MAX", x.dtype)
-    return L.unary(L.elementwise(x, binary(1, x, "SUB", x.dtype), "DIV"), "LOG")
+    return L.unary(x / (1 - x), "LOG")
 
 
 @operation
@@ -181,7 +173,7 @@ def nan_to_num(
     limits = torch.finfo(x.dtype)
     result = choose(L.unary(x, "ISNAN"), 0.0 if nan is None else nan, x, x.dtype)
     for infinity, given, extreme in ((math.inf, posinf, limits.max), (-math.inf, neginf, limits.min)):
-        result = choose(binary(x, infinity, "EQUAL", x.dtype), extreme if given is None else given, result, x.dtype)
+        result = choose(x == infinity, extreme if given is None else given, result, x.dtype)
     return result
 
 
@@ -195,14 +187,9 @@ def signbit(input: Tensor) -> Tensor:
     torch.bool
     """
     (x,) = promote(input)
-    if x.dtype == torch.bool:
-        return L.elementwise(*promote(x, as_tensor(False, x.network, x.dtype), dtype=x.dtype), op="AND")
-    return negative(x)
+    return x & False if x.dtype == torch.bool else negative(x)
 
 
 def negative(x: Tensor) -> Tensor:
     """Where the sign of a number is set, -0.0 included."""
-    below = binary(x, 0, "LESS", x.dtype)
-    if not x.dtype.is_floating_point:
-        return below
-    return L.elementwise(below, binary(L.unary(x, "RECIP"), 0, "LESS", x.dtype), "OR")
+    return (x < 0) | (L.unary(x, "RECIP") < 0) if x.dtype.is_floating_point else x < 0

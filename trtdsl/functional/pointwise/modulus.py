@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ..common import L, Tensor, torch
-from ..operands import binary, choose
+from ..operands import choose
 from .rounding import truncated
 
 DIGIT = 4096  # base of a quotient's digits: a digit times half of a float32's 24 bits has at most 24 bits
@@ -17,29 +17,25 @@ def floor_quotient(a: Tensor, b: Tensor) -> Tensor:
         return L.elementwise(a, b, "FLOOR_DIV")
     whole, rest = _whole_and_rest(a, b)
     apart = _signs_differ(a, b)
-    up = L.elementwise(apart, binary(rest, 0, "GREATER", rest.dtype), "AND")
-    whole = L.select(up, binary(whole, 1, "SUM", whole.dtype), whole)
-    whole = L.cast(L.select(apart, L.unary(whole, "NEG"), whole), a.dtype)
-    if b.is_constant and bool(b.data.all()):
-        return whole
-    return L.select(binary(b, 0, "EQUAL", b.dtype), L.elementwise(a, b, "DIV"), whole)
+    whole = L.select(apart & (rest > 0), whole + 1, whole)
+    whole = L.cast(L.select(apart, -whole, whole), a.dtype)
+    return whole if b.is_constant and bool(b.data.all()) else L.select(b == 0, a / b, whole)
 
 
 def floor_rest(a: Tensor, b: Tensor) -> Tensor:
     """``a - b * floor(a / b)`` of two floats, with the sign of ``b``; rounded once."""
     if is_power_of_two(b):
-        return L.elementwise(a, L.elementwise(b, L.elementwise(a, b, "FLOOR_DIV"), "PROD"), "SUB")
+        return a - b * L.elementwise(a, b, "FLOOR_DIV")
     rest = truncated_rest(a, b)
-    up = L.elementwise(_signs_differ(rest, b), L.unary(binary(rest, 0, "EQUAL", rest.dtype), "NOT"), "AND")
-    return L.select(up, L.elementwise(rest, b, "SUM"), rest)
+    return L.select(_signs_differ(rest, b) & ~(rest == 0), rest + b, rest)
 
 
 def truncated_rest(a: Tensor, b: Tensor) -> Tensor:
     """``a - b * trunc(a / b)`` of two floats, with the sign of ``a``, which is C's ``fmod``."""
     if is_power_of_two(b):
-        return L.elementwise(a, L.elementwise(b, truncated(L.elementwise(a, b, "DIV")), "PROD"), "SUB")
+        return a - b * truncated(a / b)
     _, rest = _whole_and_rest(a, b, rest_alone=True)
-    return L.cast(L.select(binary(a, 0, "LESS", a.dtype), L.unary(rest, "NEG"), rest), a.dtype)
+    return L.cast(L.select(a < 0, -rest, rest), a.dtype)
 
 
 def is_power_of_two(b: Tensor) -> bool:
@@ -50,7 +46,7 @@ def is_power_of_two(b: Tensor) -> bool:
 
 
 def _signs_differ(a: Tensor, b: Tensor) -> Tensor:
-    return L.elementwise(binary(a, 0, "LESS", a.dtype), binary(b, 0, "LESS", b.dtype), "XOR")
+    return (a < 0) ^ (b < 0)
 
 
 def _whole_and_rest(a: Tensor, b: Tensor, *, rest_alone: bool = False) -> tuple[Tensor, Tensor]:
@@ -62,30 +58,24 @@ def _whole_and_rest(a: Tensor, b: Tensor, *, rest_alone: bool = False) -> tuple[
     the same where a compiler fuses a product with a sum. In the end the rest is compared with 0 and with the divisor.
     """
     a, b = (L.unary(L.cast(x, torch.float32), "ABS") for x in (a, b))
-    slightly_less = L.elementwise(b, _times(b, 1 / DIGIT), "SUB")
-    upper = _times(L.elementwise(b, slightly_less, "SUB"), DIGIT)
-    lower = L.elementwise(b, upper, "SUB")
+    upper = (b - (b - b * (1 / DIGIT))) * DIGIT
+    lower = b - upper
 
     def without(rest: Tensor, digit: Tensor) -> Tensor:
-        rest = L.elementwise(rest, L.elementwise(digit, upper, "PROD"), "SUB")
-        return L.elementwise(rest, L.elementwise(digit, lower, "PROD"), "SUB")
+        return rest - digit * upper - digit * lower
 
-    first = _times(L.unary(_times(L.elementwise(a, b, "DIV"), 1 / DIGIT), "FLOOR"), DIGIT)
+    first = L.unary(a / b * (1 / DIGIT), "FLOOR") * DIGIT
     rest = without(a, first)
     second = L.elementwise(rest, b, "FLOOR_DIV")
     rest = without(rest, second)
 
-    below = binary(rest, 0, "LESS")
-    least = L.select(below, L.elementwise(rest, b, "SUM"), rest)
-    above = L.unary(L.elementwise(least, b, "LESS"), "NOT")
-    inside = L.select(above, L.elementwise(least, b, "SUB"), least)
-    less = L.elementwise(a, b, "LESS")  # than an infinite divisor too
+    below = rest < 0
+    least = L.select(below, rest + b, rest)
+    above = ~(least < b)
+    less = a < b  # than an infinite divisor too
+    rest = L.select(less, a, L.select(above, least - b, least))
     if rest_alone:
-        return first, L.select(less, a, inside)
-    second = L.select(below, binary(second, 1, "SUB"), second)
-    second = L.select(above, binary(second, 1, "SUM"), second)
-    return choose(less, 0, L.elementwise(first, second, "SUM"), torch.float32), L.select(less, a, inside)
-
-
-def _times(x: Tensor, factor: float) -> Tensor:
-    return binary(x, factor, "PROD", x.dtype)
+        return first, rest
+    second = L.select(below, second - 1, second)
+    second = L.select(above, second + 1, second)
+    return choose(less, 0, first + second, torch.float32), rest

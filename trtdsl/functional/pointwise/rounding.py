@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from ..common import L, Tensor, operation
 from ..family import family
-from ..operands import binary, choose, numeric
+from ..operands import choose, numeric
 
 
 def truncated(x: Tensor) -> Tensor:
     """A floating-point Tensor rounded towards zero."""
-    return choose(binary(x, 0, "LESS", x.dtype), L.unary(x, "CEIL"), L.unary(x, "FLOOR"))
+    return choose(x < 0, L.unary(x, "CEIL"), L.unary(x, "FLOOR"))
 
 
 def _rounded(compute: Callable[[Tensor], Tensor], input: Tensor) -> Tensor:
@@ -39,7 +39,7 @@ def frac(input: Tensor) -> Tensor:
     >>> F.frac(net.input("x", (2, 3))).shape
     (2, 3)
     """
-    return L.elementwise(input, truncated(input), "SUB")
+    return input - truncated(input)
 
 
 @operation
@@ -55,5 +55,4 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     if decimals == 0:
         return L.unary(x, "ROUND")
     power = 10.0 ** (decimals if decimals > 0 else -decimals)
-    larger, smaller = ("PROD", "DIV") if decimals > 0 else ("DIV", "PROD")
-    return binary(L.unary(binary(x, power, larger, x.dtype), "ROUND"), power, smaller, x.dtype)
+    return L.unary(x * power, "ROUND") / power if decimals > 0 else L.unary(x / power, "ROUND") * power

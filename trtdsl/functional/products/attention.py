@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -65,10 +66,8 @@ def scaled_dot_product_attention(
     call = network.current_operation
     assert call is not None
 
-    def lower() -> Tensor:
-        return _attention(choice, query, key, value, attn_mask, is_causal, scale, groups, in_body)
-
     operands = query, key, value
+    lower = functools.partial(_attention, choice, *operands, attn_mask, is_causal, scale, groups, in_body)
     leads = [x.shape[: -3 if enable_gqa else -2] for x in operands]
     alike = leads.count(leads[0]) == 3 and len({x.dtype for x in operands}) == 1
     if not alike or all(x.is_constant for x in operands):
@@ -204,7 +203,7 @@ def _are_products_better(query: Tensor, key: Tensor, mask: Tensor | None, shown:
         return False
     key = behind_shuffles(key)
     found = product_of(key)
-    if found is not None and is_linear(key) and found.product.source.bias is None:
+    if found is not None and is_linear(key) and found.product.bias is None:
         return True
     given = key.node is None and not key.is_constant
     return shown is not None and (given or 1 in query.shape[:-2])
@@ -281,7 +280,7 @@ def _by_products(query: Tensor, key: Tensor, value: Tensor, how: _Attention) -> 
     scores = matmul(query, keys)
     if is_causal:
         rows, columns = indices_of(query.network, query.shape[-2], key.shape[-2])
-        scores = choose(L.elementwise(columns, rows, "GREATER"), -math.inf, scores, scores.dtype)
+        scores = choose(columns > rows, -math.inf, scores, scores.dtype)
     elif mask is not None and mask.dtype == torch.bool:
         scores = choose(mask, scores, -math.inf, scores.dtype)
     elif mask is not None:

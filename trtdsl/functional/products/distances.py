@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from ..common import DefinitionError, L, ShapeError, Tensor, broadcast, operation, shape_text
+from ..common import L, ShapeError, Tensor, broadcast, operation, shape_text
 from ..indexing.search import searchsorted
-from ..operands import axis_of, binary, promote, stretch
-from ..pointwise.arithmetic import add
+from ..operands import axis_of, binary, promote, require_floats, require_rank, stretch
 from ..reducing.statistics import vector_norm
 from ..shaping.create import counted
 
@@ -18,15 +17,14 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     (N,)
     """
     a, b = promote(x1, x2)
-    if not a.dtype.is_floating_point:
-        raise DefinitionError(f"cosine_similarity takes floating-point tensors, not {a.dtype}")
+    require_floats("cosine_similarity takes", a)
     shape = broadcast(a.shape, b.shape)
     axis = axis_of(dim, len(shape))
     if not shape:
         a, b, shape = L.unsqueeze(a, [0]), L.unsqueeze(b, [0]), (1,)
     a, b = (stretch(x, shape) if x.shape[axis] != shape[axis] else x for x in (a, b))
-    unit = [L.elementwise(x, binary(vector_norm(x, 2, axis, keepdim=True), eps, "MAX", x.dtype), "DIV") for x in (a, b)]
-    return L.reduce(L.elementwise(unit[0], unit[1], "PROD"), "SUM", [axis])
+    a, b = (x / binary(vector_norm(x, 2, axis, keepdim=True), eps, "MAX", x.dtype) for x in (a, b))
+    return L.reduce(a * b, "SUM", [axis])
 
 
 @operation
@@ -36,14 +34,12 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     >>> F.pairwise_distance(net.input("a", ("N", 8)), net.input("b", ("N", 8))).shape
     (N,)
     """
-    return vector_norm(add(binary(x1, x2, "SUB"), eps), p, -1, keepdim)
+    return vector_norm(x1 - x2 + eps, p, -1, keepdim)
 
 
 @operation
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
-    """The ``p``-norm of the difference of every row of ``x1`` with every row of ``x2``.
-
-    The layers of :func:`vector_norm`.
+    """The ``p``-norm of the difference of every row of ``x1`` with every row of ``x2``: as :func:`vector_norm`.
 
     Always computed from differences, the more exact of torch's ways: ``compute_mode`` chooses between ways alone.
 
@@ -52,8 +48,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
     """
     if x1.ndim < 2 or x2.ndim < 2:
         raise ShapeError(f"cdist takes matrices, not {shape_text(x1.shape)} and {shape_text(x2.shape)}")
-    difference = binary(L.unsqueeze(x1, [x1.ndim - 1]), L.unsqueeze(x2, [x2.ndim - 2]), "SUB")
-    return vector_norm(difference, p, -1)
+    return vector_norm(L.unsqueeze(x1, [x1.ndim - 1]) - L.unsqueeze(x2, [x2.ndim - 2]), p, -1)
 
 
 @operation
@@ -66,14 +61,11 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     >>> F.pdist(net.input("x", (5, 8))).shape
     (10,)
     """
-    if input.ndim != 2:
-        raise ShapeError(f"pdist takes a matrix, not {shape_text(input.shape)}")
+    require_rank(input, "pdist takes a matrix", 2)
     rows = input.shape[0]
     every, pairs = (counted(input.network, length) for length in (rows, rows * (rows - 1) // 2))
     # Row i begins at the pair i * N - i * (i + 1) / 2.
-    starts = binary(
-        binary(every, rows, "PROD"), binary(binary(every, binary(every, 1, "SUM"), "PROD"), 2, "FLOOR_DIV"), "SUB"
-    )
-    first = binary(searchsorted(starts, pairs, right=True), 1, "SUB")
-    second = binary(binary(pairs, L.gather(starts, first, 0), "SUB"), binary(first, 1, "SUM"), "SUM")
-    return vector_norm(binary(L.gather(input, first, 0), L.gather(input, second, 0), "SUB"), p, 1)
+    starts = every * rows - binary(every * (every + 1), 2, "FLOOR_DIV")
+    first = searchsorted(starts, pairs, right=True) - 1
+    second = pairs - L.gather(starts, first, 0) + (first + 1)
+    return vector_norm(L.gather(input, first, 0) - L.gather(input, second, 0), p, 1)

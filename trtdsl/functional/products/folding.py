@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...definition.operation import Operation
 from ...definition.tensor import Tensor, weight_names_of
@@ -19,42 +19,49 @@ from ..common import Call, L, Shape, torch
 from ..lowerings import Choice
 from ..operands import align
 from ..pointwise.quantization import narrow_weight, product_in_int4
-from .fusion import made_of, scaled_weight, values_of
+from .fusion import scaled_weight, values_of
 
 
-class Weighted:
-    """A product with weights: how its layers are added, and its own weights.
+class Product(Call):
+    """A product with weights, which what follows may join: ``add`` makes its layers of a kernel and a bias.
 
     ``axis`` is the kernel's dimension of output channels, ``channel`` the result's. The bias has one value a channel,
     or is of the result's rank, to be broadcast. ``pointwise``: the result is ``kernel @ input`` along the channels, and
-    every other dimension is the input's. ``by_value``: the layers have numbers of the kernel, which cannot be narrow.
+    every other dimension is the input's. ``memory`` is the order in which the result's dimensions lie in memory; None
+    where only its layers tell.
     """
+
+    __slots__ = ("add", "axis", "bias", "channel", "input", "kernel", "memory", "pointwise")
+    is_product = True
 
     def __init__(
         self,
+        operation: Operation,
         add: Callable[[Tensor, Tensor | None], Tensor],
         input: Tensor,
         kernel: Tensor,
         bias: Tensor | None,
+        memory: tuple[int, ...] | None,
         *,
         axis: int,
         channel: int,
-        pointwise: bool = False,
-        by_value: bool = False,
+        pointwise: bool,
     ):
-        self.add, self.input, self.kernel, self.bias = add, input, kernel, bias
+        super().__init__(operation, [input])
+        self.add, self.input, self.kernel, self.bias, self.memory = add, input, kernel, bias, memory
         self.axis, self.channel, self.pointwise = axis, channel, pointwise
+
+    def lower(self) -> Tensor:
+        """The layers with the product's own weights."""
+        return self.add(self.kernel, self.bias)
 
     def weights(self, scale: torch.Tensor, shift: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
         """Kernel and bias that scale and shift the channels too; None where they overflow or lose digits."""
         dtype, bias = self.kernel.dtype, shift
         if self.bias is not None:
-            bias = values_of(self.bias)
-            if bias.ndim > 1:
-                wide = [-1 if axis == self.channel else 1 for axis in range(bias.ndim)]
-                bias = bias * scale.reshape(wide) + shift.reshape(wide)
-            else:
-                bias = bias * scale + shift
+            ndim = self.bias.ndim
+            wide = [-1 if axis == self.channel or ndim == 1 else 1 for axis in range(ndim)]
+            bias = values_of(self.bias) * scale.reshape(wide) + shift.reshape(wide)
         if not bool(scale.isfinite().all()):
             return None
         added = bias.to(dtype)
@@ -64,6 +71,20 @@ class Weighted:
             if not digits or not bool(kernel.isfinite().all() and added.isfinite().all()):
                 return None
         return kernel, added
+
+    def folded(self, kernel: torch.Tensor, bias: torch.Tensor, given: Sequence[Tensor]) -> Tensor:
+        """The layers with these weights, which have the names of its own, and of what they were made from."""
+        network, names = self.operation.network, () if self.bias is None else self.bias.weight_names
+        with self.operation:
+            constant = network.plain_constant
+            result = self.add(constant(kernel, self.kernel.weight_names), constant(bias, names))
+        behind_shuffles(result).node.facts.weights += weight_names_of(given)
+        self.memory = self.memory or result.order
+        return result
+
+    def expected_order(self) -> tuple[int, ...]:
+        """The order in which the result's dimensions lie in memory."""
+        return self.resolved().order if self.memory is None else self.memory
 
 
 def _keeps_digits(kernel: torch.Tensor, dtype: torch.dtype, axis: int) -> bool:
@@ -76,40 +97,6 @@ def _keeps_digits(kernel: torch.Tensor, dtype: torch.dtype, axis: int) -> bool:
     size = torch.linalg.vector_norm(kernel, dim=others) * math.sqrt(kernel.shape[axis] / max(1, kernel.numel()))
     greatest = float(size.max()) if size.numel() else 0.0
     return greatest == 0 or greatest >= torch.finfo(dtype).smallest_normal / 2
-
-
-class Product(Call):
-    """A product with weights, which what follows may join.
-
-    ``memory`` is the order in which its dimensions lie in memory; None where only its layers tell.
-    """
-
-    __slots__ = ("memory", "source")
-    is_product = True
-
-    def __init__(self, operation: Operation, source: Weighted, memory: tuple[int, ...] | None):
-        super().__init__(operation, [source.input])
-        self.source, self.memory = source, memory
-
-    def lower(self) -> Tensor:
-        """The layers with the product's own weights."""
-        return self.source.add(self.source.kernel, self.source.bias)
-
-    def folded(self, kernel: torch.Tensor, bias: torch.Tensor, given: Sequence[Tensor]) -> Tensor:
-        """The layers with these weights, which have the names of its own, and of what they were made from."""
-        source, network = self.source, self.operation.network
-        names = () if source.bias is None else source.bias.weight_names
-        with self.operation:
-            result = source.add(
-                network.plain_constant(kernel, source.kernel.weight_names), network.plain_constant(bias, names)
-            )
-        behind_shuffles(result).node.facts.weights += weight_names_of(given)
-        self.memory = self.memory or result.order
-        return result
-
-    def expected_order(self) -> tuple[int, ...]:
-        """The order in which the result's dimensions lie in memory."""
-        return self.resolved().order if self.memory is None else self.memory
 
 
 class Scaled(Call):
@@ -167,9 +154,9 @@ class Scaled(Call):
         if isinstance(node, Product):
             if node.made is not None:
                 return f"{node.operation.name} is a layer already"
-            if channel != node.source.channel:
+            if channel != node.channel:
                 return f"its channels are not those of {node.operation.name}"
-            weights = node.source.weights(scale, shift)
+            weights = node.weights(scale, shift)
             if weights is None:
                 return f"the weights of {node.operation.name} would become too great or too small for their dtype"
             return functools.partial(self._taken, node, *weights, given)
@@ -184,20 +171,6 @@ class Scaled(Call):
         return self.x.order
 
 
-def scaled_by(x: Tensor, given: Sequence[Tensor], scale: Any, shift: Any, channel: int = 1) -> Tensor:
-    """``x * scale + shift`` per channel: IScaleLayer, or IElementWiseLayers where it cannot say which dimension.
-
-    In float32: a mean far greater than the deviation makes a shift that half precision rounds to more than the result.
-    """
-    made, dtype = made_of(given, shift.float(), scale.float()), x.dtype
-    x = L.cast(x, torch.float32)
-    if x.ndim > 3 and channel == 1:
-        return L.cast(L.scale(x, *made, axis=1), dtype)
-    shape = tuple(-1 if axis == channel else 1 for axis in range(x.ndim))
-    added, factor = (L.shuffle(each, reshape=tuple(each.shape[0] if n < 0 else n for n in shape)) for each in made)
-    return L.cast(L.elementwise(L.elementwise(x, factor, "PROD"), added, "SUM"), dtype)
-
-
 def deferred(
     add: Callable[[Tensor, Tensor | None], Tensor],
     input: Tensor,
@@ -205,19 +178,24 @@ def deferred(
     bias: Tensor | None,
     shape: Shape,
     order: tuple[int, ...] | None,
-    **facts: Any,
+    *,
+    axis: int,
+    channel: int,
+    pointwise: bool = False,
+    by_value: bool = False,
 ) -> Tensor:
     """The result of ``add(kernel, bias)`` as a :class:`Product`; its layers at once where a weight is computed.
 
-    ``facts`` are those of :class:`Weighted`.
+    ``by_value``: the layers have numbers of the kernel, which cannot be narrow.
     """
     operation = input.network.current_operation
-    add = functools.partial(weighted, add, input, **facts)
+    if not by_value:
+        add = functools.partial(weighted, add, input, axis=axis, channel=channel)
     constant = kernel.data is not None and (bias is None or bias.data is not None)
     if input.data is not None or not constant or input.dtype != kernel.dtype or operation is None:
         return add(kernel, bias)
-    source = Weighted(add, input, kernel, bias, **facts)
-    return Product(operation, source, order).tensor(shape, input.dtype, "a product")
+    product = Product(operation, add, input, kernel, bias, order, axis=axis, channel=channel, pointwise=pointwise)
+    return product.tensor(shape, input.dtype, "a product")
 
 
 def weighted(
@@ -228,15 +206,13 @@ def weighted(
     *,
     axis: int,
     channel: int,
-    pointwise: bool = False,
-    by_value: bool = False,
 ) -> Tensor:
     """A product; where its weight is narrow, then the scale of each channel and the bias."""
     operation = input.network.current_operation
     if operation is not None and operation.narrow == "int4":
         result = product_in_int4(input, kernel)
         return result if bias is None else L.elementwise(*align([result, bias]), op="SUM")
-    narrow = None if by_value else narrow_weight(input, kernel, axis)
+    narrow = narrow_weight(input, kernel, axis)
     if narrow is None:
         return add(kernel, bias)
     wide, factors = narrow
@@ -266,7 +242,7 @@ def product_of(x: Tensor) -> Found | None:
         return Found(node)
     if not isinstance(node, Scaled) or (inner := product_of(node.x)) is None:
         return None
-    if node.channel != inner.product.source.channel:
+    if node.channel != inner.product.channel:
         return None
     scale, shift = node.scale, node.shift
     if inner.scale is not None and inner.shift is not None:
@@ -290,13 +266,13 @@ def free_product_of(x: Tensor) -> Found | None:
 def is_linear(x: Tensor) -> bool:
     """Whether a linear product with constant weights gives ``x``, and not a convolution."""
     found = product_of(x)
-    return found is not None and found.product.source.kernel.ndim == 2
+    return found is not None and found.product.kernel.ndim == 2
 
 
 def is_convolution(x: Tensor) -> bool:
     """Whether a convolution with constant weights gives ``x``."""
     found = product_of(x)
-    return found is not None and found.product.source.kernel.ndim > 2
+    return found is not None and found.product.kernel.ndim > 2
 
 
 def _before(steps: ShuffleSteps, shape: Shape, dim: int) -> int | None:

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ..common import L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
-from ..operands import binary, choose
+from ..operands import choose, require_floats
 from ..reducing.reduction import top
 from ..reducing.statistics import vector_norm
 from ..shaping.create import filled, indices_of
@@ -21,10 +21,9 @@ def _square(x: Tensor, name: str) -> int:
     rows = x.shape[-1]
     if not isinstance(rows, int) or rows > LARGEST:
         raise UnsupportedError(
-            f"{name}: elimination is written out for up to {LARGEST} rows, not {rows}: TensorRT has no layer for it"
+            f"{name}: elimination is written out, for {LARGEST} rows at most, not {rows}: no layer does it"
         )
-    if not x.dtype.is_floating_point:
-        raise UnsupportedError(f"{name} of {x.dtype}: as in torch, cast to a floating-point dtype first")
+    require_floats(f"{name} takes", x)
     return rows
 
 
@@ -34,35 +33,25 @@ def _eliminated(matrix: Tensor, rows: int) -> tuple[Tensor, Tensor | None]:
     row_numbers, _ = indices_of(network, rows, 1)  # (rows, 1)
     determinant = None
     for k in range(rows):
-        column = _part(matrix, -1, k, 1)  # (…, rows, 1)
-        size = L.unary(column, "ABS")
+        size = abs(_part(matrix, -1, k, 1))  # (…, rows, 1)
         if k:
-            size = choose(binary(row_numbers, k, "LESS"), -1.0, size, dtype)
+            size = choose(row_numbers < k, -1.0, size, dtype)
         _, place = top(size, 1, matrix.ndim - 2, "MAX")
-        chosen = binary(row_numbers, place, "EQUAL")  # (…, rows, 1)
-        own = binary(row_numbers, k, "EQUAL")
+        chosen, own = row_numbers == place, row_numbers == k  # (…, rows, 1)
         pivot_row = L.reduce(choose(chosen, matrix, 0.0, dtype), "SUM", [matrix.ndim - 2], True)
-        own_row = _part(matrix, -2, k, 1)
         pivot = _part(pivot_row, -1, k, 1)
-        moved = choose(chosen, own_row, matrix, dtype)
+        moved = choose(chosen, _part(matrix, -2, k, 1), matrix, dtype)
         factors = choose(own, 0.0, _part(moved, -1, k, 1), dtype)
-        unit = L.elementwise(pivot_row, pivot, "DIV")
-        cleared = L.elementwise(moved, L.elementwise(factors, unit, "PROD"), "SUB")
-        matrix = choose(own, unit, cleared, dtype)
-        sign = choose(binary(place, k, "EQUAL"), network.constant(1.0), -1.0, dtype)
-        factor = L.elementwise(pivot, sign, "PROD")
-        determinant = factor if determinant is None else L.elementwise(determinant, factor, "PROD")
+        unit = pivot_row / pivot
+        matrix = choose(own, unit, moved - factors * unit, dtype)
+        factor = pivot * choose(place == k, network.constant(1.0), -1.0, dtype)
+        determinant = factor if determinant is None else determinant * factor
     return _part(matrix, -1, rows, matrix.shape[-1] - rows), determinant
 
 
 def _part(x: Tensor, dim: int, start: int, length: Any) -> Tensor:
     """As :func:`part`, of a dimension counted from the end."""
     return part(x, dim + x.ndim, start, length)
-
-
-def _identity(x: Tensor, rows: int) -> Tensor:
-    one = x.network.constant(torch.eye(rows, dtype=x.dtype))
-    return binary(one, binary(_part(x, -1, 0, 1), 0.0, "PROD", x.dtype), "SUM") if x.ndim > 2 else one
 
 
 @operation
@@ -79,8 +68,10 @@ def inverse(input: Tensor) -> Tensor:
     rows = _square(input, "inverse")
     if rows == 0:
         return input
-    wide = L.cast(input, torch.float32)
-    return L.cast(_eliminated(cat([wide, _identity(wide, rows)], -1), rows)[0], input.dtype)
+    wide, one = L.cast(input, torch.float32), input.network.constant(torch.eye(rows))
+    if input.ndim > 2:
+        one = one + _part(wide, -1, 0, 1) * 0.0
+    return L.cast(_eliminated(cat([wide, one], -1), rows)[0], input.dtype)
 
 
 @operation
@@ -115,7 +106,7 @@ def det(input: Tensor) -> Tensor:
     wide = L.cast(input, torch.float32)
     if rows == 2:
         a, b, c, d = (_part(_part(wide, -2, i, 1), -1, j, 1) for i in (0, 1) for j in (0, 1))
-        found: Tensor | None = L.elementwise(L.elementwise(a, d, "PROD"), L.elementwise(b, c, "PROD"), "SUB")
+        found: Tensor | None = a * d - b * c
     else:
         found = _eliminated(wide, rows)[1]
     assert found is not None

@@ -47,7 +47,7 @@ def _by_sums(a: Tensor, b: Tensor) -> Tensor:
     contracted = (rows.shape[-1], columns.shape[-2])
     if is_static(contracted) and contracted[0] != contracted[1]:
         raise ShapeError(f"the contracted dimensions do not match: {contracted[0]} and {contracted[1]}")
-    products = binary(L.unsqueeze(rows, [rows.ndim]), L.unsqueeze(columns, [columns.ndim - 2]), "PROD")
+    products = L.unsqueeze(rows, [rows.ndim]) * L.unsqueeze(columns, [columns.ndim - 2])
     result = L.reduce(products, "SUM", [products.ndim - 2])
     gone = [axis for axis, tensor in ((result.ndim - 2, a), (result.ndim - 1, b)) if tensor.ndim == 1]
     return L.squeeze(result, gone)
@@ -65,35 +65,23 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """
     if weight.ndim == 1 or not input.dtype.is_floating_point:  # torch: weight (in,) gives a dot product
         result = matmul(input, weight if weight.ndim == 1 else L.shuffle(weight, (1, 0)))
-        return result if bias is None else L.elementwise(*promote(result, bias), op="SUM")
+        return result if bias is None else result + bias
     x = L.unsqueeze(input, [0]) if input.ndim == 1 else input
-    result = _LinearProduct(x, weight).result(bias)
-    return L.squeeze(result, [0]) if input.ndim == 1 else result
 
+    def add(weight: Tensor, bias: Tensor | None) -> Tensor:
+        rows, columns = _merged_as_it_lies(x, weight) or (x, weight)
+        odd = _is_odd(rows, columns)
+        a, b = align([rows, L.shuffle(columns, (1, 0)) if odd else columns])
+        result = L.matrix_multiply(a, b, op_b="NONE" if odd else "TRANSPOSE")
+        return result if bias is None else result + bias
 
-class _LinearProduct:
-    """``x @ weight.T``: a batch norm may become part of its weights."""
-
-    def __init__(self, x: Tensor, weight: Tensor):
-        self.x, self.weight = x, weight
-
-    def result(self, bias: Tensor | None) -> Tensor:
-        x, weight = self.x, self.weight
-        fits = weight.ndim == 2 and x.shape[-1] == weight.shape[1] and is_static(weight.shape)
-        plain = bias is None or (bias.shape == weight.shape[:1] and bias.dtype == weight.dtype)
-        if not fits or not plain:
-            return self.add(weight, bias)
+    fits = weight.ndim == 2 and x.shape[-1] == weight.shape[1] and is_static(weight.shape)
+    if fits and (bias is None or (bias.shape == weight.shape[:1] and bias.dtype == weight.dtype)):
         shape, order = (*x.shape[:-1], weight.shape[0]), tuple(range(x.ndim))
-        return deferred(self.add, x, weight, bias, shape, order, axis=0, channel=x.ndim - 1)
-
-    def add(self, weight: Tensor, bias: Tensor | None) -> Tensor:
-        x, weight = _merged_as_it_lies(self.x, weight) or (self.x, weight)
-        odd = _is_odd(x, weight)
-        a, b = align([x, L.shuffle(weight, (1, 0)) if odd else weight])
-        result = L.matrix_multiply(a, b, "NONE", "NONE" if odd else "TRANSPOSE")
-        if bias is None:
-            return result
-        return L.elementwise(*promote(result, bias), op="SUM")
+        result = deferred(add, x, weight, bias, shape, order, axis=0, channel=x.ndim - 1)
+    else:
+        result = add(weight, bias)
+    return L.squeeze(result, [0]) if input.ndim == 1 else result
 
 
 def _is_odd(x: Tensor, weight: Tensor) -> bool:
@@ -161,8 +149,8 @@ def _rows_by_group(rows: Tensor, groups: Tensor, ends: Tensor) -> Tensor:
     """Each row times the matrix of its group, the first that ends behind it."""
     count, number = rows.shape[0], groups.shape[0]
     place = L.linspace(rows.network, (count,), dtype=torch.int64)
-    after = L.elementwise(*align([L.unsqueeze(place, [1]), L.cast(ends, torch.int64)]), op="LESS")
-    group = L.reduce(L.cast(L.unary(after, "NOT"), torch.int64), "SUM", [1])
+    ended = ~(L.unsqueeze(place, [1]) < L.cast(ends, torch.int64))
+    group = L.reduce(L.cast(ended, torch.int64), "SUM", [1])
     group = binary(group, number - 1, "MIN")  # rows after the last group
     dtype = promote(rows, groups)[0].dtype
     a, b = L.cast(rows, dtype), L.cast(groups, dtype)

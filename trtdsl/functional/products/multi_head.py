@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 from ..common import DefinitionError, L, ShapeError, SizeLike, Tensor, UnsupportedError, operation, shape_text, torch
-from ..operands import binary, choose, scaled, stretch
+from ..operands import choose, combined, scaled, stretch
 from ..pointwise.activation import softmax
 from ..pointwise.logic import logical_and, logical_not, ne
 from ..shaping.join import unbind
@@ -73,7 +73,9 @@ def multi_head_attention_forward(
         q, k, v = (_heads(x, num_heads, *own) for x, *own in zip((query, key, value), *parameters, strict=True))
         k, v = (_lengthened(x, given, add_zero_attn) for x, given in ((k, static_k), (v, static_v)))
         attention = _attention_weights(q, k, attn_mask, key_padding_mask, keep_hidden=need_weights or added > 0)
-        weights = _given(attention, average_attn_weights) if need_weights else None
+        weights = attention if need_weights else None
+        if need_weights and average_attn_weights:
+            weights = L.reduce(attention, "AVG", [1])
         attended = matmul(attention, v)
     else:
         mask, whole = _one_mask(attn_mask, key_padding_mask, query), None if separate else in_proj_weight
@@ -85,11 +87,6 @@ def multi_head_attention_forward(
     if not batched:
         return L.squeeze(result, [1]), None if weights is None else L.squeeze(weights, [0])
     return result, weights
-
-
-def _given(attention: Tensor, average: bool) -> Tensor:
-    """The weights of all heads, or their average."""
-    return L.reduce(attention, "AVG", [1]) if average else attention
 
 
 def _heads(x: Tensor, heads: int, weight: Tensor | None, bias: Tensor | None, extra: Tensor | None) -> Tensor:
@@ -150,7 +147,7 @@ def _without_bias(
 def _biased(x: Tensor, bias: Tensor) -> Tensor:
     """(N, heads, length, E / heads) with a bias (E,)."""
     _, heads, _, width = x.shape
-    return L.elementwise(x, L.shuffle(bias, reshape=(1, heads, 1, width)), "SUM")
+    return x + L.shuffle(bias, reshape=(1, heads, 1, width))
 
 
 def _attention_weights(
@@ -163,7 +160,7 @@ def _attention_weights(
     masks = [each for each in (mask, padding) if each is not None]
     masks = [each if each.dtype == torch.bool else L.cast(each, scores.dtype) for each in masks]
     for each in masks:
-        scores = _masked(scores, each)
+        scores = choose(each, -math.inf, scores, scores.dtype) if each.dtype == torch.bool else scores + each
     weights = softmax(scores, -1)
     return weights if keep_hidden else _without_hidden_rows(weights, masks)
 
@@ -178,7 +175,7 @@ def _one_mask(mask: Tensor | None, padding: Tensor | None, query: Tensor) -> Ten
     added = [
         L.unary(L.cast(logical_not(x), dtype), "LOG") if x.dtype == torch.bool else L.cast(x, dtype) for x in masks
     ]
-    return functools.reduce(lambda a, b: binary(a, b, "SUM", dtype), added)
+    return combined(added)
 
 
 def _followed(x: Tensor) -> torch.dtype | None:
@@ -198,10 +195,8 @@ def _by_head(
 
 def _without_hidden_rows(weights: Tensor, masks: list[Tensor]) -> Tensor:
     """The weights with 0 in rows that the masks hide wholly: a bool mask is True where it hides."""
-    if not masks:
-        return weights
     taking = [logical_not(mask) if mask.dtype == torch.bool else ne(mask, -math.inf) for mask in masks]
-    return opened(weights, open_rows(functools.reduce(logical_and, taking)))
+    return opened(weights, open_rows(functools.reduce(logical_and, taking))) if masks else weights
 
 
 def _thirds(x: Tensor | None, width: int) -> list[Tensor | None]:
@@ -216,10 +211,3 @@ def _open(mask: Tensor | None, added: int) -> Tensor | None:
     if mask is None or not added:
         return mask
     return L.slice(mask, (0,) * mask.ndim, (*mask.shape[:-1], mask.shape[-1] + added), mode="FILL")
-
-
-def _masked(scores: Tensor, mask: Tensor) -> Tensor:
-    """The scores with the mask added, or, where it is bool, without the positions that it excludes."""
-    if mask.dtype == torch.bool:
-        return choose(mask, -math.inf, scores, scores.dtype)
-    return binary(scores, mask, "SUM", scores.dtype)

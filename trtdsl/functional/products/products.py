@@ -5,24 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..common import L, ShapeError, Tensor, UnsupportedError, broadcast, normalize_axis, operation, shape_text, torch
+from ..common import (
+    MAX_DIMS,
+    L,
+    ShapeError,
+    Tensor,
+    UnsupportedError,
+    broadcast,
+    normalize_axis,
+    operation,
+    shape_text,
+    torch,
+)
 from ..einsum import einsum
 from ..family import family
-from ..operands import align, along, binary, promote, result_type, scaled, stretch
+from ..operands import along, promote, require_rank, result_type, scaled, stretch
 from ..pointwise.arithmetic import add
 from ..shaping.create import filled, indices_of
+from ..shaping.reshape import broadcast_tensors
 from .linalg import inverse
 from .matmul import matmul
 
 
-def _require(x: Tensor, ndim: int, name: str) -> None:
-    if x.ndim != ndim:
-        raise ShapeError(f"{name} takes {ndim} dimensions, not {shape_text(x.shape)}")
-
-
 def _of_matrices(ndim: int, input: Tensor, mat2: Tensor) -> Tensor:
     for matrix in (input, mat2):
-        _require(matrix, ndim, "mm" if ndim == 2 else "bmm")
+        require_rank(matrix, f"{'mm' if ndim == 2 else 'bmm'} takes {ndim} dimensions", ndim)
     return matmul(input, mat2)
 
 
@@ -45,8 +52,8 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
     >>> F.mv(net.input("a", (2, 3)), net.input("b", (3,))).shape
     (2,)
     """
-    _require(input, 2, "mv")
-    _require(vec, 1, "mv")
+    require_rank(input, "mv takes a matrix", 2)
+    require_rank(vec, "mv takes a vector", 1)
     return matmul(input, vec)
 
 
@@ -57,8 +64,8 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
     >>> F.dot(net.input("a", (3,)), net.input("b", (3,))).shape
     ()
     """
-    _require(input, 1, "dot")
-    _require(tensor, 1, "dot")
+    for vector in (input, tensor):
+        require_rank(vector, "dot takes vectors", 1)
     return matmul(input, tensor)
 
 
@@ -79,9 +86,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     >>> F.inner(net.input("a", (2, 3)), net.input("b", (4, 3))).shape
     (2, 4)
     """
-    if input.ndim == 0 or other.ndim == 0:
-        return binary(input, other, "PROD")
-    return tensordot(input, other, ([-1], [-1]))
+    return input * other if input.ndim == 0 or other.ndim == 0 else tensordot(input, other, ([-1], [-1]))
 
 
 @operation
@@ -91,23 +96,20 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
     >>> F.outer(net.input("a", (2,)), net.input("b", (3,))).shape
     (2, 3)
     """
-    _require(input, 1, "outer")
-    _require(vec2, 1, "outer")
-    a, b = promote(input, vec2)
-    return L.elementwise(L.unsqueeze(a, [1]), L.unsqueeze(b, [0]), "AND" if a.dtype == torch.bool else "PROD")
+    for vector in (input, vec2):
+        require_rank(vector, "outer takes vectors", 1)
+    return L.unsqueeze(input, [1]) * L.unsqueeze(vec2, [0])
 
 
 def _scaled_sum(input: Tensor, result: Tensor, beta: float, alpha: float) -> Tensor:
     """``beta * input + alpha * result``; with ``beta`` 0 nothing of ``input`` counts, not even NaN."""
     if result.dtype == torch.bool:  # factors of bool tensors count as true or false
-        parts = [part for part, factor in ((input, beta), (result, alpha)) if factor]
-        shape = broadcast(*(part.shape for part in align([input, result])))
-        if not parts:
-            return filled(input.network, shape, False)
-        return binary(parts[0], parts[1], "OR") if len(parts) == 2 else stretch(align([parts[0], result])[0], shape)
+        if beta and alpha:
+            return input | result
+        input, result = broadcast_tensors(input, result)
+        return input if beta else result if alpha else filled(input.network, input.shape, False)
     if beta == 0:
-        a, b = align([input, result])
-        return stretch(scaled(result, alpha), broadcast(a.shape, b.shape))
+        return broadcast_tensors(input, scaled(result, alpha))[1]
     return add(scaled(input, beta), scaled(result, alpha))
 
 
@@ -195,7 +197,7 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
         input, n = inverse(input), -n
     if n == 0:
         rows, columns = indices_of(input.network, *input.shape[-2:])
-        one = L.cast(L.elementwise(rows, columns, "EQUAL"), input.dtype)
+        one = L.cast(rows == columns, input.dtype)
         return stretch(L.unsqueeze(one, range(input.ndim - 2)), input.shape)
     result, square = None, input
     while n:
@@ -240,15 +242,12 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     (8, 15)
     """
     a, b = promote(input, other)
-    left, right, sizes = [], [], []
-    for m, n in zip(a.shape, b.shape, strict=True):
-        left += [m, 1]
-        right += [1, n]
-        sizes.append(m * n)
-    if len(left) > 8:
+    left = [size for m in a.shape for size in (m, 1)]
+    right = [size for n in b.shape for size in (1, n)]
+    sizes = [m * n for m, n in zip(a.shape, b.shape, strict=True)]
+    if len(left) > MAX_DIMS:
         raise UnsupportedError(f"kron of {a.ndim} dimensions needs twice as many; TensorRT has at most 8")
-    op = "AND" if a.dtype == torch.bool else "PROD"
-    return L.shuffle(L.elementwise(L.shuffle(a, reshape=left), L.shuffle(b, reshape=right), op), reshape=sizes)
+    return L.shuffle(L.shuffle(a, reshape=left) * L.shuffle(b, reshape=right), reshape=sizes)
 
 
 @operation
@@ -272,9 +271,9 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
         raise ShapeError(f"cross: dimension {dim} must be 3 in {shape_text(a.shape)} and {shape_text(b.shape)}")
 
     def product(by: int, other: int) -> Tensor:
-        return L.elementwise(along(a, axis, by, 3, mode="WRAP"), along(b, axis, other, 3, mode="WRAP"), "PROD")
+        return along(a, axis, by, 3, mode="WRAP") * along(b, axis, other, 3, mode="WRAP")
 
-    return L.elementwise(product(1, 2), product(2, 1), "SUB")
+    return product(1, 2) - product(2, 1)
 
 
 @operation
@@ -284,19 +283,17 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     >>> F.vecdot(net.input("a", ("N", 3)), net.input("b", ("N", 3))).shape
     (N,)
     """
-    products = binary(x, y, "PROD")
+    products = x * y
     return L.reduce(products, "SUM", [normalize_axis(dim, products.ndim)])
 
 
 @operation
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """``input1 @ weight[k] @ input2`` for each k, plus ``bias``.
-
-    The layers of :func:`einsum`.
+    """``input1 @ weight[k] @ input2`` for each k, plus ``bias``: the layers of :func:`einsum`.
 
     >>> F.bilinear(net.input("a", ("N", 3)), net.input("b", ("N", 4)), net.constant(torch.ones(5, 3, 4))).shape
     (N, 5)
     """
-    _require(weight, 3, "bilinear: the weight")
+    require_rank(weight, "bilinear takes a weight of 3 dimensions", 3)
     result = einsum("...i,kij,...j->...k", input1, weight, input2)
-    return result if bias is None else binary(result, bias, "SUM")
+    return result if bias is None else result + bias

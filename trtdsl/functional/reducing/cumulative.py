@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -10,15 +11,15 @@ from ...definition.tensor import Selected
 from ...sizes.size import size_max
 from ..common import DefinitionError, L, ShapeError, Tensor, as_dtype, operation, torch
 from ..family import family
-from ..operands import along, as_tensor, axis_of, binary, doubled, floating, on_axis, stretch, with_dimension
+from ..operands import along, as_tensor, axis_of, doubled, floating, on_axis, stretch, with_dimension
 from ..pointwise.arithmetic import logaddexp
 from ..shaping.create import counted
 from ..shaping.join import cat, part
-from .reduction import _summable
+from .reduction import summable
 
 
 def _accumulated(compute: Callable[[Tensor, int], Tensor], input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    return compute(_summable(input, dtype), dim)
+    return compute(summable(input, dtype), dim)
 
 
 def _sums(x: Tensor, dim: int) -> Tensor:
@@ -35,7 +36,7 @@ cumsum, cumprod = family(
     """,
     cumsum=(_sums, "Sums of the elements up to each: ICumulativeLayer SUM; integers and bool as int64."),
     cumprod=(
-        lambda x, dim: _scan(x, dim, 1, lambda a, b: L.elementwise(a, b, "PROD")),
+        lambda x, dim: _scan(x, dim, 1, operator.mul),
         """Products of the elements up to each, by doubling strides.
 
         ISliceLayer and IElementWiseLayer PROD for each power of two.
@@ -82,9 +83,8 @@ def _running_extreme(op: str, input: Tensor, dim: int) -> Selected:
         earlier, where = (along(x, axis, -step, length, mode="CLAMP") for x in (values, places))
         beyond = L.elementwise(earlier, values, op)
         if values.dtype.is_floating_point:
-            missing = L.elementwise(L.unary(earlier, "ISNAN"), L.unary(L.unary(values, "ISNAN"), "NOT"), "AND")
-            kept = L.elementwise(beyond, missing, "OR")
-            beyond = L.elementwise(kept, L.unary(L.unary(values, "ISNAN"), "NOT"), "AND")
+            number = ~L.unary(values, "ISNAN")
+            beyond = (beyond | (L.unary(earlier, "ISNAN") & number)) & number
         values, places = L.select(beyond, earlier, values), L.select(beyond, where, places)
     return Selected(L.cast(values, input.dtype), places)
 
@@ -131,25 +131,20 @@ def diff(
     return x
 
 
-def _areas(y: Tensor, x: Tensor | None, dx: float, dim: int) -> tuple[Tensor, int]:
-    """The area below each piece of a line, and the axis."""
-    y = floating(y)
-    axis = axis_of(dim, y.ndim)
-    length = y.shape[axis] - 1
-    heights = binary(part(y, axis, 0, length), part(y, axis, 1, length), "SUM")
-    if x is None:
-        return binary(heights, dx / 2, "PROD", heights.dtype), axis
-    x = floating(x)
-    if x.ndim == 1:
-        x = on_axis(x, axis, y.ndim)
-    widths = diff(x, dim=axis - y.ndim)
-    return binary(binary(heights, widths, "PROD"), 0.5, "PROD"), axis
-
-
 def _integral(
     total: Callable[[Tensor, int], Tensor], y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1
 ) -> Tensor:
-    areas, axis = _areas(y, x, dx, dim)
+    """``total`` of the areas below the pieces of a line, along their axis."""
+    y = floating(y)
+    axis = axis_of(dim, y.ndim)
+    length = y.shape[axis] - 1
+    heights = part(y, axis, 0, length) + part(y, axis, 1, length)
+    if x is None:
+        return total(heights * (dx / 2), axis)
+    x = floating(x)
+    if x.ndim == 1:
+        x = on_axis(x, axis, y.ndim)
+    areas = heights * diff(x, dim=axis - y.ndim) * 0.5
     return total(areas, axis + areas.ndim - y.ndim)
 
 

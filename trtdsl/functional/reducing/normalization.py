@@ -6,11 +6,22 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...sizes.size import SizeLike, product
-from ..common import Call, DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
+from ..common import (
+    MAX_DIMS,
+    Call,
+    DefinitionError,
+    L,
+    ShapeError,
+    Tensor,
+    UnsupportedError,
+    operation,
+    shape_text,
+    torch,
+)
 from ..lowerings import Choice, lowered, way
-from ..operands import binary, scaled
-from ..products.folding import Scaled, scaled_by
-from ..products.fusion import affine
+from ..operands import along, binary, require_floats, require_rank, scaled
+from ..products.folding import Scaled
+from ..products.fusion import affine, made_of
 from .statistics import vector_norm
 
 
@@ -53,9 +64,7 @@ def batch_norm(
     channels = (input.shape[1],)
     for tensor in given:
         if tensor.shape != channels:
-            raise ShapeError(
-                f"batch_norm: {shape_text(tensor.shape)} is not one value for each of {input.shape[1]} channels"
-            )
+            raise ShapeError(f"batch_norm: {shape_text(tensor.shape)} is not one value per channel of {channels[0]}")
     if any(tensor.data is None for tensor in given):
         return _computed(input, running_mean, running_var, weight, bias, eps)
     scale, shift = affine(running_mean, running_var, eps, weight, bias)
@@ -67,28 +76,31 @@ def batch_norm(
     return scaled.lower()
 
 
-def _why_not_folded(x: Tensor, within: Callable[[], Tensor] | str, **_: Any) -> str | None:
-    return within if isinstance(within, str) else None
-
-
-@way("batch_norm", "folded", "no layer: the weights of the convolution before it take it in", unless=_why_not_folded)
+@way(
+    "batch_norm",
+    "folded",
+    "no layer: the weights of the convolution before it take it in",
+    unless=lambda x, within, **_: within if isinstance(within, str) else None,
+)
 def _norm_in_weights(x: Tensor, within: Callable[[], Tensor], **_: Any) -> Tensor:
     return within()
 
 
 @way("batch_norm", "scale", "IScaleLayer")
 def _norm_as_scale(x: Tensor, statistics: Sequence[Tensor], by: tuple[Any, Any], **_: Any) -> Tensor:
-    wide = L.shuffle(x, reshape=(*x.shape, *(1,) * (4 - x.ndim))) if x.ndim < 4 else x
-    result = scaled_by(wide, statistics, *by)
-    return L.shuffle(result, reshape=x.shape) if x.ndim < 4 else result
+    """In float32: a mean far greater than the deviation makes a shift that half precision rounds to more than that."""
+    scale, shift = by
+    wide = L.cast(L.shuffle(x, reshape=(*x.shape, *(1,) * (4 - x.ndim))), torch.float32)
+    result = L.scale(wide, *made_of(statistics, shift.float(), scale.float()), axis=1)
+    return L.shuffle(L.cast(result, x.dtype), reshape=x.shape)
 
 
 def _computed(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
     mean, scale = L.cast(mean, torch.float32), _reciprocal_root(L.cast(var, torch.float32), eps)
     if weight is not None:
-        scale = binary(scale, weight, "PROD", torch.float32)
-    centred = binary(L.cast(x, torch.float32), _channels(x, mean), "SUB", torch.float32)
-    return L.cast(_weighed(binary(centred, _channels(x, scale), "PROD"), None, _channels(x, bias)), x.dtype)
+        scale = scale * L.cast(weight, torch.float32)
+    centred = (L.cast(x, torch.float32) - _channels(x, mean)) * _channels(x, scale)
+    return L.cast(_weighed(centred, None, _channels(x, bias)), x.dtype)
 
 
 def _channels(x: Tensor, values: Tensor | None) -> Tensor | None:
@@ -106,18 +118,16 @@ def _normalized(
     by_channel: bool = False,
 ) -> Tensor:
     """INormalizationLayer with weights that are absent made up; ``weight`` and ``bias`` have the rank of ``x``."""
-    shape = weight if weight is not None else bias if bias is not None else None
-    if shape is None:
+    given = weight if weight is not None else bias
+    if given is None:
         # In float32 one value for all channels takes the builder more launches than one for each; in half precision
         # it is the other way round (docs/benchmarks.md, "Lowerings").
         each = groups != 1 or (by_channel and x.dtype == torch.float32 and isinstance(x.shape[1], int))
         dims: tuple[int, ...] = tuple(int(x.shape[1]) if each and axis == 1 else 1 for axis in range(x.ndim))
     else:
-        dims = tuple(int(size) for size in shape.shape)
-    if weight is None:
-        weight = x.network.constant(torch.ones(dims, dtype=x.dtype))
-    if bias is None:
-        bias = x.network.constant(torch.zeros(dims, dtype=x.dtype))
+        dims = tuple(int(size) for size in given.shape)
+    weight = x.network.constant(torch.ones(dims, dtype=x.dtype)) if weight is None else weight
+    bias = x.network.constant(torch.zeros(dims, dtype=x.dtype)) if bias is None else bias
     return L.normalization(x, L.cast(weight, x.dtype), L.cast(bias, x.dtype), axes, eps, groups)
 
 
@@ -146,14 +156,7 @@ def layer_norm(
 
 def _reciprocal_root(var: Tensor, eps: float) -> Tensor:
     """``1 / sqrt(var + eps)``."""
-    return L.unary(L.unary(binary(var, eps, "SUM", var.dtype), "SQRT"), "RECIP")
-
-
-def _standardized(x: Tensor, axes: Sequence[int], eps: float) -> Tensor:
-    """``x`` with a mean of 0 and a variance of 1 over ``axes``, in float32."""
-    mean, var = _moments(x, axes=axes)
-    scale = _reciprocal_root(var, eps)
-    return L.elementwise(L.elementwise(L.cast(x, torch.float32), mean, "SUB"), scale, "PROD")
+    return L.unary(L.unary(var + eps, "SQRT"), "RECIP")
 
 
 def _weighed(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
@@ -188,8 +191,7 @@ def group_norm(
     >>> F.group_norm(net.input("x", ("N", 6, "H", 4)), 3).shape
     (N, 6, H, 4)
     """
-    if input.ndim < 2:
-        raise ShapeError(f"group_norm takes (N, C, …), not {shape_text(input.shape)}")
+    require_rank(input, "group_norm takes (N, C, …)", 2, MAX_DIMS)
     channels = input.shape[1]
     if not isinstance(channels, int) or channels % num_groups:
         raise ShapeError(f"{channels} channels do not divide into {num_groups} groups")
@@ -201,15 +203,15 @@ def _groups_by_layer(x: Tensor, groups: int, weight: Tensor | None, bias: Tensor
     if groups > 1 and x.ndim == 2:
         return L.squeeze(_groups_by_layer(L.unsqueeze(x, [2]), groups, weight, bias, eps), [2])
     scale, shift = _channels(x, weight), _channels(x, bias)
-    if groups == 1:
-        return _normalized(x, list(range(1, x.ndim)), scale, shift, eps)
-    return _normalized(x, list(range(2, x.ndim)), scale, shift, eps, groups)
+    return _normalized(x, list(range(1 if groups == 1 else 2, x.ndim)), scale, shift, eps, groups)
 
 
 @way("group_norm", "rows", "the moments of each group as a row, in float32")
 def _groups_as_rows(x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
     rows = (x.shape[0] * groups, x.shape[1] // groups * product(x.shape[2:]))
-    result = L.shuffle(_standardized(L.shuffle(x, reshape=rows), [1], eps), reshape=x.shape)
+    flat = L.cast(L.shuffle(x, reshape=rows), torch.float32)
+    mean, var = _moments(flat)
+    result = L.shuffle((flat - mean) * _reciprocal_root(var, eps), reshape=x.shape)
     return _weighed(L.cast(result, x.dtype), _channels(x, weight), _channels(x, bias))
 
 
@@ -242,8 +244,7 @@ def instance_norm(
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     if running_mean is not None or running_var is not None:
         raise UnsupportedError("instance_norm updates running statistics: leave them out, or use_input_stats=False")
-    if input.ndim < 3:
-        raise ShapeError(f"instance_norm takes (N, C, L, …), not {shape_text(input.shape)}")
+    require_rank(input, "instance_norm takes (N, C, L, …)", 3, MAX_DIMS)
     default = "rows" if _at_once(product(input.shape[:2]), product(input.shape[2:])) else "blocks"
     scale, shift = _channels(input, weight), _channels(input, bias)
     return lowered("instance_norm", lowering, input, weight=scale, bias=shift, eps=eps, default=default)
@@ -267,11 +268,12 @@ def _channels_as_rows(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps
     return _by_moments(x, *moments, weight, bias, eps)
 
 
-def _why_not_blocks(x: Tensor, **_: Any) -> str | None:
-    return "a row of one dimension has no parts" if x.ndim == 3 else None
-
-
-@way("instance_norm", "blocks", "the moments of parts of each row, put together", unless=_why_not_blocks)
+@way(
+    "instance_norm",
+    "blocks",
+    "the moments of parts of each row, put together",
+    unless=lambda x, **_: "a row of one dimension has no parts" if x.ndim == 3 else None,
+)
 def _channels_in_blocks(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
     channels, (height, *rest) = product(x.shape[:2]), x.shape[2:]
     parts = (channels, height)
@@ -291,25 +293,19 @@ def _by_moments(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bia
     scale = _reciprocal_root(var, eps)
     scale, mean = (L.shuffle(values, reshape=each) for values in (scale, mean))
     if weight is not None:
-        scale = binary(scale, weight, "PROD", torch.float32)
-    shift = L.elementwise(mean, scale, "PROD")
-    scaled_input = L.elementwise(L.cast(x, torch.float32), scale, "PROD")
-    if bias is not None:
-        result = L.elementwise(scaled_input, binary(bias, shift, "SUB", torch.float32), "SUM")
-    else:
-        result = L.elementwise(scaled_input, shift, "SUB")
+        scale = scale * L.cast(weight, torch.float32)
+    shift, scaled = mean * scale, L.cast(x, torch.float32) * scale
+    result = scaled - shift if bias is None else scaled + (L.cast(bias, torch.float32) - shift)
     return L.cast(result, x.dtype)
 
 
-def _moments(rows: Tensor, variances: Tensor | None = None, axes: Sequence[int] = (1,)) -> tuple[Tensor, Tensor]:
+def _moments(rows: Tensor, variances: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """The mean and the variance of each row of ``rows``, whose elements have ``variances`` of their own."""
     rows = L.cast(rows, torch.float32)
-    mean = L.reduce(rows, "AVG", axes, True)
-    centred = L.elementwise(rows, mean, "SUB")
-    squares = L.elementwise(centred, centred, "PROD")
-    if variances is not None:
-        squares = L.elementwise(variances, squares, "SUM")
-    return mean, L.reduce(squares, "AVG", axes, True)
+    mean = L.reduce(rows, "AVG", [1], True)
+    centred = rows - mean
+    squares = centred * centred if variances is None else variances + centred * centred
+    return mean, L.reduce(squares, "AVG", [1], True)
 
 
 @operation
@@ -327,9 +323,8 @@ def rms_norm(
     axes = _last(input, normalized_shape)
     small = torch.finfo(torch.float32).eps if eps is None else eps
     wide = L.cast(input, torch.float32)
-    mean = L.reduce(L.elementwise(wide, wide, "PROD"), "AVG", axes, True)
-    result = L.elementwise(wide, _reciprocal_root(mean, small), "PROD")
-    return L.cast(result if weight is None else binary(result, weight, "PROD", torch.float32), input.dtype)
+    result = wide * _reciprocal_root(L.reduce(wide * wide, "AVG", axes, True), small)
+    return L.cast(result if weight is None else result * L.cast(weight, torch.float32), input.dtype)
 
 
 @operation
@@ -340,7 +335,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: int | Sequence[int] = 1, eps: 
     (N, 128)
     """
     length = vector_norm(input, p, dim, keepdim=True)
-    return L.elementwise(input, binary(length, eps, "MAX", input.dtype), "DIV")
+    return input / binary(length, eps, "MAX", input.dtype)
 
 
 @operation
@@ -352,21 +347,12 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     >>> F.local_response_norm(net.input("x", ("N", 6, 4, 4)), 3).shape
     (N, 6, 4, 4)
     """
-    if not input.dtype.is_floating_point:
-        raise UnsupportedError(
-            f"local_response_norm pools, and TensorRT pools no integers: cast {input.dtype} to float32"
-        )
-    if input.ndim < 3:
-        raise ShapeError(f"local_response_norm takes (N, C, L, …), not {shape_text(input.shape)}")
-    squares = L.elementwise(input, input, "PROD")
-    start, sizes = [0] * input.ndim, list(input.shape)
-    start[1], sizes[1] = -(size // 2), input.shape[1] + (size - 1)
-    padded = L.slice(squares, start, sizes, mode="FILL")
+    require_floats("local_response_norm takes", input)
+    require_rank(input, "local_response_norm takes (N, C, L, …)", 3, MAX_DIMS)
+    padded = along(input * input, 1, -(size // 2), input.shape[1] + (size - 1), mode="FILL")
     batch, rest = input.shape[0], product(input.shape[2:])
-    column = L.shuffle(padded, reshape=(batch, 1, sizes[1], rest))
-    mean = L.shuffle(
-        L.pooling(column, "AVERAGE", (size, 1), stride=(1, 1), pre_padding=(0, 0), post_padding=(0, 0)),
-        reshape=input.shape,
-    )
-    divisor = binary(binary(scaled(mean, alpha), k, "SUM", mean.dtype), beta, "POW", mean.dtype)
-    return L.elementwise(input, divisor, "DIV")
+    column = L.shuffle(padded, reshape=(batch, 1, padded.shape[1], rest))
+    none = (0, 0)
+    means = L.pooling(column, "AVERAGE", (size, 1), stride=(1, 1), pre_padding=none, post_padding=none)
+    scale = scaled(L.shuffle(means, reshape=input.shape), alpha) + k
+    return input / binary(scale, beta, "POW", scale.dtype)

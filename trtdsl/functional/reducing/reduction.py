@@ -26,16 +26,18 @@ from ..common import (
 )
 from ..family import family
 from ..lowerings import AUTO, lowered, way
-from ..operands import axes_of, axis_of, binary, choose, varargs
+from ..operands import axes_of, axis_of, choose, require_floats, varargs
 from ..pointwise.arithmetic import maximum, minimum
+from ..shaping.reshape import ravel
 
 
-def _reduce(x: Tensor, op: str, dim: Dims, keepdim: bool) -> Tensor:
+def reduce(x: Tensor, op: str, dim: Dims, keepdim: bool) -> Tensor:
+    """IReduceLayer over ``dim``; the tensor itself where there is no dimension."""
     axes = axes_of(dim, x.ndim)
     return L.reduce(x, op, axes, keepdim) if axes else x
 
 
-def _summable(x: Tensor, dtype: Any) -> Tensor:
+def summable(x: Tensor, dtype: Any) -> Tensor:
     """Cast to ``dtype``; without one integers and bool become int64."""
     if dtype is not None and as_dtype(dtype) != torch.bool:
         return L.cast(x, as_dtype(dtype))
@@ -50,7 +52,7 @@ def _total(
     *,
     dtype: Any = None,
 ) -> Tensor:
-    result = _reduce(_summable(counted(input), dtype), "SUM", dim, keepdim)
+    result = reduce(summable(counted(input), dtype), "SUM", dim, keepdim)
     return result if dtype is None else L.cast(result, as_dtype(dtype))
 
 
@@ -87,8 +89,7 @@ def mean(
     """
     if dtype is not None:
         input = L.cast(input, as_dtype(dtype))
-    if not input.dtype.is_floating_point:
-        raise UnsupportedError(f"mean of {input.dtype}: as in torch, give dtype=torch.float32")
+    require_floats("mean takes", input)
     axes = axes_of(dim, input.ndim)
     return reduced_by_order("mean", input, "AVG", axes, keepdim, lowering) if axes else input
 
@@ -102,7 +103,7 @@ def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype:
     """
     if dtype is not None and as_dtype(dtype) == torch.bool:
         input = L.cast(input, torch.bool)
-    result = _reduce(_summable(input, dtype), "PROD", dim, keepdim)
+    result = reduce(summable(input, dtype), "PROD", dim, keepdim)
     return result if dtype is None else L.cast(result, as_dtype(dtype))
 
 
@@ -114,10 +115,9 @@ def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: An
     (2, 4)
     """
     x = input if dtype is None else L.cast(input, as_dtype(dtype))
-    if not x.dtype.is_floating_point:
-        raise UnsupportedError(f"nanmean of {x.dtype}: as in torch, give dtype=torch.float32")
-    there = L.cast(L.unary(L.unary(x, "ISNAN"), "NOT"), x.dtype)
-    return L.elementwise(sum(_without_nan(x), dim, keepdim), sum(there, dim, keepdim), "DIV")
+    require_floats("nanmean takes", x)
+    there = L.cast(~L.unary(x, "ISNAN"), x.dtype)
+    return sum(_without_nan(x), dim, keepdim) / sum(there, dim, keepdim)
 
 
 def or_nan(found: Tensor, x: Tensor, axis: int) -> Tensor:
@@ -128,7 +128,7 @@ def or_nan(found: Tensor, x: Tensor, axis: int) -> Tensor:
     if not x.dtype.is_floating_point:
         return found
     only = L.reduce(choose(L.unary(x, "ISNAN"), x, 0.0, x.dtype), "SUM", [axis], True)
-    return L.elementwise(found, only, "SUM")
+    return found + only
 
 
 # -- extremes ----------------------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def _extreme(op: str, input: Tensor, dim: Dims = (), keepdim: bool = False, *, l
     if 0 in [input.shape[axis] for axis in axes]:
         raise ShapeError(f"there is no extreme of no elements: dimension {axes} of {shape_text(input.shape)}")
     if input.dtype == torch.bool:
-        return L.cast(_reduce(L.cast(input, torch.int32), op, dim, keepdim), torch.bool)
+        return L.cast(reduce(L.cast(input, torch.int32), op, dim, keepdim), torch.bool)
     return reduced_by_order("amax", input, op, axes, keepdim, lowering) if axes else input
 
 
@@ -192,7 +192,7 @@ max, min = family(
 def _place(op: str, input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     if dim is not None:
         return _extreme_of(input, op, dim, keepdim).indices
-    indices = _extreme_of(L.shuffle(input, reshape=(input.numel(),)), op, 0, False).indices
+    indices = _extreme_of(ravel(input), op, 0, False).indices
     return L.shuffle(indices, reshape=(1,) * input.ndim) if keepdim else indices
 
 
@@ -234,12 +234,11 @@ def top(x: Tensor, k: Any, axis: int, op: str) -> tuple[Tensor, Tensor]:
         order = [other for other in range(x.ndim) if other != place] + [place]
         x, place = L.shuffle(x, order), x.ndim - 1
     values, indices = L.topk(x, k, place, op, indices_dtype=torch.int64)
-    results = []
-    for result in (values, indices):
-        if order is not None:
-            result = L.shuffle(result, [order.index(other) for other in range(len(order))])
-        results.append(L.squeeze(result, [0]) if ndim == 1 else result)
-    return L.cast(results[0], dtype), results[1]
+    if order is not None:
+        values, indices = (L.shuffle(x, [order.index(axis) for axis in range(ndim)]) for x in (values, indices))
+    if ndim == 1:
+        values, indices = L.squeeze(values, [0]), L.squeeze(indices, [0])
+    return L.cast(values, dtype), indices
 
 
 # -- truth -------------------------------------------------------------------------------------------------------------
@@ -247,7 +246,7 @@ def top(x: Tensor, k: Any, axis: int, op: str) -> tuple[Tensor, Tensor]:
 
 def _truth(op: str, input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     flags = L.cast(L.cast(input, torch.bool), torch.int32)
-    return L.cast(_reduce(flags, op, dim, keepdim), torch.bool)
+    return L.cast(reduce(flags, op, dim, keepdim), torch.bool)
 
 
 all, any = family(
@@ -269,7 +268,7 @@ def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
     >>> F.count_nonzero(net.input("x", (2, 3)), 1).dtype
     torch.int64
     """
-    return _reduce(L.cast(L.cast(input, torch.bool), torch.int64), "SUM", dim, False)
+    return reduce(L.cast(L.cast(input, torch.bool), torch.int64), "SUM", dim, False)
 
 
 @operation
@@ -281,7 +280,7 @@ def equal(input: Tensor, other: Tensor) -> Tensor:
     """
     if input.shape != other.shape:
         return input.network.constant(torch.tensor(False))
-    return all(binary(input, other, "EQUAL"))
+    return all(input == other)
 
 
 @operation
@@ -379,18 +378,18 @@ class Reduction(Call):
     """
 
     rule = "reduction by use"
-    __slots__ = ("axes", "keepdim", "op", "x")
+    __slots__ = ("how",)
 
-    def __init__(self, operation: Operation, x: Tensor, op: str, axes: Sequence[int], keepdim: bool):
+    def __init__(self, operation: Operation, x: Tensor, *how: Any):
         super().__init__(operation, [x])
-        self.x, self.op, self.axes, self.keepdim = x, op, axes, keepdim
+        self.how = (x, *how)
 
     def lower(self) -> Tensor:
         """IPoolingLayer or IReduceLayer."""
         if self._is_for_product(self.results[0]):
             self.remark("IPoolingLayer: products alone use it")
-            return _pooled(self.x, self.op, self.axes, self.keepdim)
-        return L.reduce(self.x, self.op, self.axes, self.keepdim)
+            return _pooled(*self.how)
+        return _reduced(*self.how)
 
     def _is_for_product(self, tensor: Tensor) -> bool:
         """Whether products with weights alone use the result, perhaps shuffled."""

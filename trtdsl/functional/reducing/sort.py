@@ -6,12 +6,19 @@ from ...definition.tensor import Selected
 from ...sizes.size import Size, SizeLike
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
 from ..operands import along, axis_of
+from ..shaping.reshape import ravel
 from .reduction import or_nan, top
 
 LIMIT = 3840  # of ITopKLayer
 
 
-def _top(x: Tensor, k: SizeLike, axis: int, op: str) -> Selected:
+def _top(x: Tensor, k: SizeLike, dim: int, op: str) -> Selected:
+    """The first ``k`` along a dimension, in order; a scalar is the only one."""
+    axis = axis_of(dim, x.ndim)
+    if x.ndim == 0:
+        return Selected(x, x.network.constant(torch.tensor(0)))
+    if k == 0:
+        return Selected(along(x, axis, 0, 0), along(L.cast(x, torch.int64), axis, 0, 0))
     if isinstance(k, int) and k > LIMIT:
         raise UnsupportedError(f"ITopKLayer sorts at most {LIMIT} elements, not {k}")
     return Selected(*top(x, k, axis, op))
@@ -28,20 +35,14 @@ def topk(input: Tensor, k: SizeLike, dim: int = -1, largest: bool = True, sorted
     >>> values.shape, indices.dtype
     ((N, 3), torch.int64)
     """
-    axis = axis_of(dim, input.ndim)
-    if input.ndim == 0:
-        return Selected(input, input.network.constant(torch.tensor(0)))
-    if k == 0:
-        return Selected(_nothing(input, axis), _nothing(L.cast(input, torch.int64), axis))
+    axis, op = axis_of(dim, input.ndim), "MAX" if largest else "MIN"
+    if input.ndim == 0 or k == 0:
+        return _top(input, k, dim, op)
     length = input.shape[axis]
     if isinstance(length, int) and isinstance(k, int) and not 0 < k <= length:
         raise ShapeError(f"topk: k = {k} is not between 0 and the {length} elements of dimension {axis}")
     input.network.constraints.inside(0, k, length, input.network.current_operation)
-    return _top(input, k, axis, "MAX" if largest else "MIN")
-
-
-def _nothing(x: Tensor, axis: int) -> Tensor:
-    return along(x, axis, 0, 0)
+    return _top(input, k, axis, op)
 
 
 @operation
@@ -53,12 +54,10 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
     >>> F.sort(net.input("x", ("N", 8))).values.shape
     (N, 8)
     """
-    axis = axis_of(dim, input.ndim)
-    if input.ndim == 0:
-        return Selected(input, input.network.constant(torch.tensor(0)))
-    if input.numel() == 0:
+    if input.ndim and input.numel() == 0:
         return Selected(input, L.cast(input, torch.int64))
-    return _top(input, input.shape[axis], axis, "MAX" if descending else "MIN")
+    every = input.shape[axis_of(dim, input.ndim)] if input.ndim else 1
+    return _top(input, every, dim, "MAX" if descending else "MIN")
 
 
 @operation
@@ -110,10 +109,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     (N,)
     """
     if dim is None:
-        flat = L.shuffle(input, reshape=(input.numel(),))
-        found = median(flat, 0)
-        assert isinstance(found, Selected)
-        return found.values
+        return median(ravel(input), 0).values  # type: ignore[union-attr]
     axis = axis_of(dim, input.ndim)
     if input.ndim == 0:
         return Selected(input, input.network.constant(torch.tensor(0)))

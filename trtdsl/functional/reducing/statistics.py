@@ -19,9 +19,24 @@ from ..common import (
     torch,
 )
 from ..family import family
-from ..operands import as_tensor, axes_of, axis_of, binary, choose, floating, on_axis, promote, sum_in_float32
+from ..operands import (
+    as_tensor,
+    as_vector,
+    axes_of,
+    axis_of,
+    binary,
+    choose,
+    floating,
+    on_axis,
+    require_floats,
+    require_one_of,
+    require_rank,
+    sum_in_float32,
+)
+from ..pointwise.arithmetic import sub
 from ..shaping.arrange import diagonal
-from .reduction import _reduce, or_nan
+from ..shaping.reshape import ravel
+from .reduction import or_nan, reduce
 from .sort import sort
 
 
@@ -75,24 +90,21 @@ def _moments(
         dim, unbiased = None, dim
     if unbiased is not None and correction is not None:
         raise UnsupportedError("var: give unbiased or correction, not both")
-    if not input.dtype.is_floating_point:
-        raise UnsupportedError(f"the variance of {input.dtype}: as in torch, cast to a floating-point dtype first")
+    require_floats("the variance is of", input)
     less = correction if correction is not None else 1 if unbiased is None else int(unbiased)
     axes = axes_of(dim, input.ndim)
     wide = L.cast(input, torch.float32)
-    mean = L.reduce(wide, "AVG", axes, True) if axes else wide
-    centred = L.elementwise(wide, mean, "SUB")
-    squares = L.elementwise(centred, centred, "PROD")
+    mean = reduce(wide, "AVG", axes, True)
+    centred = wide - mean
     if less == 0 and axes:
-        variance = L.reduce(squares, "AVG", axes, True)
+        variance = L.reduce(centred * centred, "AVG", axes, True)
     else:
-        total = L.reduce(squares, "SUM", axes, True) if axes else squares
         number = product(input.shape[axis] for axis in axes)
         if isinstance(number, int):
             divisor: Any = float(max(number - less, 0))
         else:
-            divisor = binary(binary(as_tensor(number, input.network, wide.dtype), less, "SUB", wide.dtype), 0.0, "MAX")
-        variance = binary(total, divisor, "DIV", wide.dtype)
+            divisor = binary(as_tensor(number, input.network, wide.dtype) - float(less), 0.0, "MAX")
+        variance = reduce(centred * centred, "SUM", axes, True) / divisor
     variance = L.unary(variance, "SQRT") if root else variance
     results = [value if keepdim or not axes else L.squeeze(value, axes) for value in (variance, mean)]
     return L.cast(results[0], input.dtype), L.cast(results[1], input.dtype)
@@ -133,8 +145,7 @@ def norm(input: Tensor, p: Any = "fro", dim: Dims = None, keepdim: bool = False,
         raise UnsupportedError("the nuclear norm needs a singular value decomposition, which TensorRT does not have")
     if isinstance(p, str) and p != "fro":
         raise UnsupportedError(f"norm: p is a number or 'fro', not {p!r}")
-    order = 2 if p is None or p == "fro" else p
-    return vector_norm(input, order, None if dim is None else dim, keepdim, dtype=dtype)
+    return vector_norm(input, 2 if p is None or p == "fro" else p, dim, keepdim, dtype=dtype)
 
 
 @operation
@@ -149,21 +160,18 @@ def vector_norm(x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = Fal
     >>> F.vector_norm(net.input("x", ("N", 3)), dim=1).shape
     (N,)
     """
-    if not x.dtype.is_floating_point:
-        raise UnsupportedError(f"vector_norm of {x.dtype}: as in torch, cast to a floating-point dtype first")
+    require_floats("a norm is of", x)
     x = x if dtype is None else L.cast(x, as_dtype(dtype))
     wide = L.cast(x, torch.float32)
     if ord == 2:
-        result = L.unary(_reduce(L.elementwise(wide, wide, "PROD"), "SUM", dim, keepdim), "SQRT")
+        result = L.unary(reduce(wide * wide, "SUM", dim, keepdim), "SQRT")
     elif ord == 0:
-        result = _reduce(L.cast(L.cast(wide, torch.bool), torch.float32), "SUM", dim, keepdim)
-    elif math.isinf(ord):
-        result = _reduce(L.unary(wide, "ABS"), "MAX" if ord > 0 else "MIN", dim, keepdim)
-    elif ord == 1:
-        result = _reduce(L.unary(wide, "ABS"), "SUM", dim, keepdim)
+        result = reduce(L.cast(L.cast(wide, torch.bool), torch.float32), "SUM", dim, keepdim)
+    elif ord in (1, math.inf, -math.inf):
+        result = reduce(abs(wide), "SUM" if ord == 1 else "MAX" if ord > 0 else "MIN", dim, keepdim)
     else:
-        powers = binary(L.unary(wide, "ABS"), float(ord), "POW")
-        result = binary(_reduce(powers, "SUM", dim, keepdim), 1 / ord, "POW")
+        powers = binary(abs(wide), float(ord), "POW")
+        result = binary(reduce(powers, "SUM", dim, keepdim), 1 / ord, "POW")
     return L.cast(result, x.dtype)
 
 
@@ -174,7 +182,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     >>> F.dist(net.input("x", (2, 3)), net.input("y", (3,))).shape
     ()
     """
-    return vector_norm(binary(input, other, "SUB"), p)
+    return vector_norm(sub(input, other), p)
 
 
 @operation
@@ -197,21 +205,16 @@ def _log_of_sum(x: Tensor, dim: Dims, keepdim: bool) -> Tensor:
     axes = axes_of(dim, x.ndim)
     if not axes:
         return x
-    empty = any(x.shape[axis] == 0 for axis in axes)
-    if empty:
+    if any(x.shape[axis] == 0 for axis in axes):
         return L.unary(L.reduce(L.unary(x, "EXP"), "SUM", axes, keepdim), "LOG")
     greatest = L.reduce(x, "MAX", axes, True)
     greatest = choose(L.unary(greatest, "ISINF"), 0, greatest, x.dtype)
-    powers = L.unary(L.elementwise(x, greatest, "SUB"), "EXP")
-    total = L.unary(L.reduce(powers, "SUM", axes, True), "LOG")
-    result = L.elementwise(*promote(total, greatest), op="SUM")
+    total = L.reduce(L.unary(x - greatest, "EXP"), "SUM", axes, True)
+    result = L.unary(total, "LOG") + greatest
     return result if keepdim else L.squeeze(result, axes)
 
 
 # -- quantiles and covariances -----------------------------------------------------------------------------------------
-
-
-INTERPOLATIONS = ("linear", "lower", "higher", "nearest", "midpoint")
 
 
 @operation
@@ -228,30 +231,21 @@ def quantile(
     >>> F.quantile(net.input("x", ("N", 9)), 0.5, dim=1).shape
     (N,)
     """
-    if interpolation not in INTERPOLATIONS:
-        raise DefinitionError(f"quantile: interpolation is one of {', '.join(INTERPOLATIONS)}, not {interpolation!r}")
+    known = ("linear", "lower", "higher", "nearest", "midpoint")
+    require_one_of("quantile: interpolation", interpolation, known)
     fractions = as_tensor(q, input.network)
     if not fractions.is_constant:
         raise UnsupportedError("quantile: q must be a number or a constant, not computed when the network runs")
     if fractions.ndim > 1 or bool(((fractions.data < 0) | (fractions.data > 1)).any()):
         raise DefinitionError("quantile: q is a number from 0 to 1, or a vector of them")
-    if input.ndim == 0:
-        x, axis = L.unsqueeze(input, [0]), 0
-    elif dim is None:
-        x, axis = L.shuffle(input, reshape=(input.numel(),)), 0
-    else:
-        x, axis = input, axis_of(dim, input.ndim)
-    ordered = sort(x, axis).values
-    flat = L.cast(fractions if fractions.ndim else L.unsqueeze(fractions, [0]), torch.float32)
-    places = binary(flat, binary(as_tensor(x.shape[axis], x.network, torch.float32), 1.0, "SUB"), "PROD")
-    found = or_nan(_between(ordered, places, axis, interpolation), x, axis)
+    whole = dim is None or input.ndim == 0
+    x, axis = (ravel(input), 0) if whole else (input, axis_of(dim or 0, input.ndim))
+    flat = L.cast(as_vector(fractions), torch.float32)
+    places = flat * (as_tensor(x.shape[axis], x.network, torch.float32) - 1.0)
+    found = or_nan(_between(sort(x, axis).values, places, axis, interpolation), x, axis)
     found = L.shuffle(found, [axis, *(other for other in range(found.ndim) if other != axis)])
     if keepdim:
-        rest = (
-            (1,) * input.ndim
-            if dim is None or input.ndim == 0
-            else tuple(1 if other == axis else size for other, size in enumerate(input.shape))
-        )
+        rest = [1 if whole or other == axis else size for other, size in enumerate(input.shape)]
         found = L.shuffle(found, reshape=(found.shape[0], *rest))
     return found if fractions.ndim else L.squeeze(found, [0])
 
@@ -264,11 +258,10 @@ def _between(ordered: Tensor, places: Tensor, axis: int, interpolation: str) -> 
     below, above = (L.gather(ordered, L.cast(place, torch.int64), axis) for place in (low, high))
     if interpolation in ("lower", "higher"):
         return below if interpolation == "lower" else above
-    weight = binary(places, low, "SUB") if interpolation == "linear" else None
-    rise = binary(above, below, "SUB")
-    if weight is None:
-        return binary(below, binary(rise, 0.5, "PROD", rise.dtype), "SUM")
-    return binary(below, binary(rise, L.cast(on_axis(weight, axis, rise.ndim), rise.dtype), "PROD"), "SUM")
+    rise = above - below
+    if interpolation == "midpoint":
+        return below + rise * 0.5
+    return below + rise * L.cast(on_axis(places - low, axis, rise.ndim), rise.dtype)
 
 
 @operation
@@ -282,27 +275,24 @@ def cov(
     >>> F.cov(net.input("x", (3, "T"))).shape
     (3, 3)
     """
-    if input.ndim > 2:
-        raise ShapeError(f"cov takes a matrix or a vector, not {shape_text(input.shape)}")
+    require_rank(input, "cov takes a matrix or a vector", 0, 2)
     x = input if input.ndim == 2 else L.shuffle(input, reshape=(1, input.numel()))
-    x = x if x.dtype.is_floating_point else L.cast(x, torch.float32)
+    x = floating(x)
     if fweights is None and aweights is None:
-        centred = L.elementwise(x, L.reduce(x, "AVG", [1], True), "SUB")
+        centred = x - L.reduce(x, "AVG", [1], True)
         products = L.matrix_multiply(centred, centred, op_b="TRANSPOSE")
         number = as_tensor(x.shape[1] - correction, x.network, x.dtype)
     else:
-        given = [L.cast(part, x.dtype) for part in (fweights, aweights) if part is not None]
-        weights = given[0] if len(given) == 1 else L.elementwise(*given, op="PROD")
+        weights, *further = (L.cast(part, x.dtype) for part in (fweights, aweights) if part is not None)
+        weights = weights * further[0] if further else weights
         total = L.reduce(weights, "SUM", [0])
-        mean = binary(L.reduce(binary(x, weights, "PROD"), "SUM", [1], True), total, "DIV")
-        centred = L.elementwise(x, mean, "SUB")
-        products = L.matrix_multiply(binary(centred, weights, "PROD"), centred, op_b="TRANSPOSE")
-        less = as_tensor(float(correction), x.network, x.dtype)
+        centred = x - L.reduce(x * weights, "SUM", [1], True) / total
+        products = L.matrix_multiply(centred * weights, centred, op_b="TRANSPOSE")
+        less: Any = float(correction)
         if aweights is not None and correction:
-            squares = L.reduce(binary(weights, L.cast(aweights, x.dtype), "PROD"), "SUM", [0])
-            less = binary(binary(squares, total, "DIV"), less, "PROD")
-        number = binary(total, less, "SUB")
-    found = binary(products, binary(number, 0.0, "MAX", x.dtype), "DIV", x.dtype)
+            less = L.reduce(weights * L.cast(aweights, x.dtype), "SUM", [0]) / total * less
+        number = total - less
+    found = products / binary(number, 0.0, "MAX", x.dtype)
     return L.squeeze(found, [0, 1]) if x.shape[0] == 1 else found
 
 
@@ -315,10 +305,10 @@ def corrcoef(input: Tensor) -> Tensor:
     """
     found = cov(input)
     if found.ndim == 0:
-        return L.elementwise(found, found, "DIV")
+        return found / found
     deviation = L.unary(diagonal(found), "SQRT")
     for axis in (0, 1):
-        found = L.elementwise(found, L.unsqueeze(deviation, [axis]), "DIV")
+        found = found / L.unsqueeze(deviation, [axis])
     return binary(binary(found, -1.0, "MAX", found.dtype), 1.0, "MIN", found.dtype)
 
 
@@ -334,5 +324,4 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     if not others:
         raise ShapeError(f"renorm takes two dimensions at least, not {shape_text(input.shape)}")
     length = vector_norm(input, p, others, True)
-    factor = binary(maxnorm, binary(length, 1e-7, "SUM", length.dtype), "DIV", length.dtype)
-    return binary(input, binary(factor, 1.0, "MIN", factor.dtype), "PROD")
+    return input * binary(maxnorm / (length + 1e-7), 1.0, "MIN", length.dtype)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
 from ..family import family
-from ..operands import binary
+from ..operands import binary, require_rank
 from ..pointwise.activation import relu, sigmoid, tanh
 from ..pointwise.arithmetic import add, mul, sub
 from ..products.matmul import linear
@@ -227,8 +227,7 @@ def _run(
     input: Tensor, first: State, plan: _Plan, step: Step, batch_first: bool, lengths: Tensor | None
 ) -> tuple[Tensor, State]:
     """All layers and directions, and the last state of each."""
-    if input.ndim != 3:
-        raise ShapeError(f"a recurrent network takes (T, N, features), not {shape_text(input.shape)}")
+    require_rank(input, "a recurrent network takes (T, N, features)", 3)
     for state in first:
         if state.ndim != 3 or state.shape[0] != plan.layers * plan.directions:
             raise ShapeError(

@@ -8,6 +8,7 @@ from ..common import L, ShapeError, Tensor, bounds, operation, product, shape_te
 from ..einsum import einsum
 from ..einsum.equation import label_sizes, parse
 from ..lowerings import lowered, way
+from ..operands import require_rank
 from ..pointwise.activation import silu, softplus
 from ..pointwise.arithmetic import add, mul, sub
 from ..pointwise.elementary import exp
@@ -91,8 +92,7 @@ class _Projection:
     """B or C: fixed (d n), by time (b n l), or by time and group of channels (b g n l)."""
 
     def __init__(self, name: str, value: Tensor):
-        if value.ndim not in (2, 3, 4):
-            raise ShapeError(f"{name} has 2, 3 or 4 dimensions, not {shape_text(value.shape)}")
+        require_rank(value, f"{name} has 2, 3 or 4 dimensions", 2, 4)
         self.value = value
         self.varies = value.ndim > 2
         self.groups = value.shape[1] if value.ndim == 4 else None

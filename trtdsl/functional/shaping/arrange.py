@@ -7,9 +7,9 @@ from typing import Any
 
 from ...layers.windows import count_windows
 from ...sizes.size import SizeLike, bounds, divide_exactly, product, size_max, size_min
-from ..common import DefinitionError, L, ShapeError, Tensor, operation, shape_text, torch
+from ..common import MAX_DIMS, DefinitionError, L, ShapeError, Tensor, operation, shape_text, torch
 from ..family import family
-from ..operands import as_tensor, axes_of, axis_of, binary, choose, normalize_axis, per_axis, windowed
+from ..operands import as_tensor, axes_of, axis_of, binary, choose, normalize_axis, per_axis, require_rank, windowed
 from .create import indices_of
 
 
@@ -216,8 +216,7 @@ def trace(input: Tensor) -> Tensor:
     >>> F.trace(net.input("x", (3, 4))).shape
     ()
     """
-    if input.ndim != 2:
-        raise ShapeError(f"trace takes a matrix, not {shape_text(input.shape)}")
+    require_rank(input, "trace takes a matrix", 2)
     values = diagonal(input)
     if not values.dtype.is_floating_point:
         values = L.cast(values, torch.int64)
@@ -257,8 +256,7 @@ def diag(input: Tensor, diagonal: SizeLike = 0) -> Tensor:
     >>> F.diag(net.input("x", (3,))).shape
     (3, 3)
     """
-    if input.ndim not in (1, 2):
-        raise ShapeError(f"diag takes a vector or a matrix, not {shape_text(input.shape)}")
+    require_rank(input, "diag takes a vector or a matrix", 1, 2)
     return diag_embed(input, diagonal) if input.ndim == 1 else _diagonal(input, diagonal)
 
 
@@ -315,8 +313,7 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     """
     if input.ndim == 3:
         return L.squeeze(unfold(L.unsqueeze(input, [0]), kernel_size, dilation, padding, stride), [0])
-    if input.ndim != 4:
-        raise ShapeError(f"unfold takes (N, C, H, W) or (C, H, W), not {shape_text(input.shape)}")
+    require_rank(input, "unfold takes (N, C, H, W) or (C, H, W)", 4)
     size, gap, pads, step = _pairs(kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride)
     x = _pad(input, (pads[1], pads[1], pads[0], pads[0]))
     n, c, *spatial = x.shape
@@ -340,8 +337,7 @@ def fold(
     """
     if input.ndim == 2:
         return L.squeeze(fold(L.unsqueeze(input, [0]), output_size, kernel_size, dilation, padding, stride), [0])
-    if input.ndim != 3:
-        raise ShapeError(f"fold takes (N, C * kH * kW, windows) or that without N, not {shape_text(input.shape)}")
+    require_rank(input, "fold takes (N, C * kH * kW, windows) or that without N", 3)
     (out,) = _pairs(output_size=output_size)
     size, gap, pads, step = _pairs(kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride)
     n, rows, windows = input.shape
@@ -409,8 +405,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 
 def _factor(x: Tensor, factor: int, name: str) -> int:
-    if x.ndim < 3:
-        raise ShapeError(f"{name} takes (…, C, H, W), not {shape_text(x.shape)}")
+    require_rank(x, f"{name} takes (…, C, H, W)", 3, MAX_DIMS)
     if not isinstance(factor, int) or isinstance(factor, bool) or factor < 1:
         raise ShapeError(f"{name}: the factor must be a positive int, not {factor!r}")
     return factor

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
-from ..common import L, SizeLike, Tensor, as_dtype, is_static, operation, require_network, shape_text, torch
+from ..common import L, SizeLike, Tensor, as_dtype, is_static, operation, require_network, torch
 from ..family import family
-from ..operands import as_tensor, promote, result_type, varargs
+from ..operands import as_tensor, promote, require_rank, result_type, varargs
 from .arrange import pad
 from .join import cat
 
@@ -60,8 +60,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     >>> F.combinations(net.input("x", (4,))).shape
     (6, 2)
     """
-    if input.ndim != 1:
-        raise ShapeError(f"combinations takes a vector, not {shape_text(input.shape)}")
+    require_rank(input, "combinations takes a vector", 1)
     if not is_static(input.shape):
         raise UnsupportedError(f"combinations of {input.shape[0]} elements: the length must be static")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
@@ -100,8 +99,7 @@ def _blocks(tensors: Sequence[Any]) -> list[Tensor]:
     blocks = []
     for tensor in tensors:
         block = as_tensor(tensor, network, dtype)
-        if block.ndim > 2:
-            raise ShapeError(f"block_diag takes matrices, vectors and scalars, not {shape_text(block.shape)}")
+        require_rank(block, "block_diag takes matrices, vectors and scalars", 0, 2)
         blocks.append(L.unsqueeze(block, list(range(2 - block.ndim))) if block.ndim < 2 else block)
     return blocks
 

@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
+from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, torch
 from ..family import family
-from ..operands import along, axes_of, axis_of, binary, floating, with_last
+from ..operands import along, axes_of, axis_of, binary, floating, require_rank, with_last
 from ..products.matmul import matmul
 from ..shaping.arrange import pad
 from ..windows.convolution import conv1d, conv_transpose1d
@@ -263,8 +263,7 @@ def stft(
         raise UnsupportedError("stft(align_to_window=True): leave it out, and center=True aligns the frames")
     if return_complex is None:
         raise DefinitionError("stft: say return_complex=True or False, as torch asks for")
-    if input.ndim not in (1, 2):
-        raise ShapeError(f"stft takes signals (T,) or (N, T), not {shape_text(input.shape)}")
+    require_rank(input, "stft takes signals (T,) or (N, T)", 1, 2)
     hop = n_fft // 4 if hop_length is None else hop_length
     x = L.unsqueeze(input, [0, 1]) if input.ndim == 1 else L.unsqueeze(input, [1])
     if center:

@@ -6,13 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ...layers.convolution import (
-    Geometry,
-    check_channels,
-    convolution_of_shape,
-    convolution_shape,
-    deconvolution_shape,
-)
+from ...layers.convolution import Geometry, check_channels, convolution_of_shape, convolution_shape, deconvolution_shape
 from ...layers.windows import count_windows
 from ..common import L, ShapeError, Tensor, UnsupportedError, channels_last, is_static, product, shape_text, torch
 from ..family import family

@@ -8,8 +8,8 @@ from typing import Any
 
 from ...layers.windows import check_positive, require_windows
 from ...sizes.size import SizeLike, floor_divide, size_min
-from ..common import L, ShapeError, Tensor, shape_text
-from ..operands import per_axis
+from ..common import L, ShapeError, Tensor
+from ..operands import per_axis, require_rank
 
 Window = SizeLike | Sequence[SizeLike]  # one size, or one per spatial dimension
 
@@ -79,7 +79,4 @@ def windows_over(
 
 
 def check_rank(ndim: int, x: Tensor) -> None:
-    if x.ndim not in (ndim + 1, ndim + 2):
-        raise ShapeError(
-            f"pooling over {ndim} dimensions takes {ndim + 2} dimensions (or {ndim + 1}), not {shape_text(x.shape)}"
-        )
+    require_rank(x, f"pooling over {ndim} dimensions takes {ndim + 2} dimensions (or {ndim + 1})", ndim + 1, ndim + 2)
