@@ -71,6 +71,66 @@ def test_fp8_means_what_the_module_does():
     assert given.passed and 20 < given.cases[0].outputs[0].snr_db < 35
 
 
+MIXING = [torch.randn(128, 128, generator=made) / 11 for _ in range(3)]
+
+
+class Mixed(torch.nn.Module):
+    causal = False
+
+    def forward(self, x):
+        heads = (torch.nn.functional.linear(x, w).unflatten(-1, (2, 64)).transpose(1, 2) for w in MIXING)
+        attend = torch.nn.functional.scaled_dot_product_attention
+        return attend(*heads, is_causal=self.causal).transpose(1, 2).flatten(2)
+
+
+class Causal(Mixed):
+    causal = True
+
+
+@td.network(inputs={"x": td.Input((1, 2048, 128))}, reference=Mixed)
+def mixed(x):
+    return {"y": mixing(x, False)}
+
+
+@td.network(inputs={"x": td.Input((1, 192, 128))}, reference=Causal)
+def causal(x):
+    return {"y": mixing(x, True)}
+
+
+def mixing(x, is_causal):
+    heads = (F.linear(x, w).reshape(1, x.shape[1], 2, 64).transpose(1, 2) for w in MIXING)
+    return F.scaled_dot_product_attention(*heads, is_causal=is_causal).transpose(1, 2).flatten(2)
+
+
+def test_attention_over_many_keys_is_in_fp8_where_that_is_faster(tmp_path):
+    path = tmp_path / "mixed.precision.json"
+    data = [{"x": torch.randn(1, 2048, 128, generator=made)}]
+    report = td.find_precision(mixed, data=data, allow=("fp16", "fp8"), budget=20, device="orin", output=path)
+    assert report.device == "orin" and all("float8_e4m3fn" not in line.dtypes for line in report.lines)  # it has none
+    report = td.find_precision(mixed, data=data, allow=("fp16", "fp8"), budget=20, output=path)
+    dtypes = {name: line.dtypes for line in report.lines for name in line.calls}
+    assert dtypes["scaled_dot_product_attention"] == ("float8_e4m3fn",) and dtypes["linear"] == ("float16",)
+    assert report.figures["found"].floor_seconds < report.figures["fp16"].floor_seconds
+    assert [
+        each.dtype for each in td.program(mixed.define(precision=str(path))).launches if each.kind == "attention"
+    ] == ["float8_e4m3fn"]
+    checked = td.check(mixed, precision=str(path), feeds=data[0])
+    assert checked.passed and 20 < checked.cases[0].outputs[0].snr_db < 35
+
+
+@pytest.mark.parametrize("spec", [causal, replace(mixed, inputs=causal.inputs)], ids=["causal", "whole"])
+def test_attention_in_fp8_means_what_the_module_does_and_its_kernel_computes_so(spec):
+    sites = spec.define(precision=Precisions({})).policy.calls.sites
+    attends = [site.key for site in sites if site.key.function == "scaled_dot_product_attention"]
+    dtypes = {site.key: "float8_e4m3fn" if site.key in attends else "float16" for site in sites}
+    precision = Precisions(dtypes, dict.fromkeys(attends, (0.02,)))
+    assert "float8_e4m3fn" in {each.dtype for each in td.program(spec.define(precision=precision)).launches}
+    report = td.check(spec, precision=precision, on="program", feeds={"x": torch.randn(1, 192, 128, generator=made)})
+    assert report.passed and 20 < report.cases[0].outputs[0].snr_db < 35, str(report)
+    wrong = replace(spec, reference=Mixed if spec is causal else Causal)
+    assert not td.check(wrong, precision=precision).passed
+
+
 def test_with_one_scale_a_weight_nothing_is_computed_behind_a_convolution():
     precision = everything(blocks, 0.04, PER_TENSOR)
     report = td.check(blocks, precision=precision, on="program")

@@ -132,8 +132,9 @@ def find_precision(
     the least noise, weights by a scale for each channel that is multiplied after the product, or by one for all
     (``int8_per_tensor``): noisier, and bias, ReLU and sum are part of a convolution's launch. Builders requantize in a
     launch of its own, so small products stay in float16, and grouped convolutions always do. ``"fp8"`` is the same with
-    fewer digits and a wider range, for devices that have it, by scales from the greatest values. With ``"int4"`` the
-    weights of ``F.linear`` with few rows are rounded in groups of 128 numbers, which reads a quarter of float16.
+    fewer digits and a wider range, for devices that have it, by scales from the greatest values; attention without a
+    mask may have it, too. With ``"int4"`` the weights of ``F.linear`` with few rows are rounded in groups of 128
+    numbers, which reads a quarter of float16.
 
     ``budget`` is the least SQNR in decibels, of every output or by output
     (``{"logits": td.SQNR(45)}``); with ``metric``, a function of the network's and the exact outputs of a sample that

@@ -92,6 +92,7 @@ class Search:
                 for name in call.operands
                 if dtype in call.site.ways
             ]
+            steps = [max(steps, default=0.0)] if call.attends else steps
             dtypes[key] = dtype if any(steps) else "float16"
             if any(steps):
                 scales[key] = tuple(steps)

@@ -39,8 +39,8 @@ class Call:
     """Of its operands, results and what it computes in between."""
     elements: dict[str, int] = field(default_factory=dict)
     """Of its tensors that are not constant, by name."""
-    work: int = 0
-    """Floating-point operations of its product."""
+    work: dict[str, int] = field(default_factory=dict)
+    """Floating-point operations of its products, by layer."""
     made: int = 0
     """Elements of its product."""
     weight: int = 0
@@ -52,8 +52,13 @@ class Call:
 
     @property
     def is_product(self) -> bool:
-        """Whether it multiplies with a weight that may be narrow."""
-        return "int8" in self.site.ways and self.site.key.function in PRODUCTS
+        """Whether it multiplies what may be narrow: with a weight, or in attention."""
+        return "float8_e4m3fn" in self.site.ways and self.site.key.function in PRODUCTS
+
+    @property
+    def attends(self) -> bool:
+        """Whether it is attention, whose operands have one scale."""
+        return self.is_product and "int8" not in self.site.ways
 
     def fits(self, dtype: str) -> bool:
         """Whether its values stay within a dtype's range; in a narrow one, within that of the float16 around it."""
@@ -65,23 +70,24 @@ class Call:
         """Seconds that its product wins in a narrow dtype over float16.
 
         In int8 and fp8 it is faster, and needs a launch that quantizes: behind it, where something is added, or else
-        before it; a scale for each channel may need another. In int4 it reads a quarter of its weight, once for each
-        row, and multiplies outside of the tensor cores.
+        before it, for each operand; a scale for each channel may need another. In int4 it reads a quarter of its
+        weight, once for each row, and multiplies outside of the tensor cores.
         """
-        taken, made = (scale * n for n in (sum(self.elements[name] for name in self.operands), self.made))
+        operands = [scale * self.elements[name] for name in self.operands]
+        taken, made, work = sum(operands), scale * self.made, scale * sum(self.work.values())
 
         def seconds(moved: float, rate: float) -> float:
-            return max(moved / device.bandwidth, self.work * scale / rate, device.overhead)
+            return max(moved / device.bandwidth, work / rate, device.overhead)
 
         half = seconds(2 * (taken + self.weight + made), device.half)
         if dtype == "int4":
-            rows = max(1.0, self.work * scale / max(2 * self.weight, 1))
+            rows = max(1.0, work / max(2 * self.weight, 1))
             return half - seconds(2 * (taken + made) + rows * self.weight * (1 / 2 + 4 / GROUP), device.vector)
         rate = device.fp8 if dtype.startswith("float8") else device.int8
         if rate is None:
             return -math.inf
         behind = seconds(2 * made, math.inf) if dtype == "int8" and not self.followed else 0.0
-        rounding = seconds(3 * (made if self.followed else taken), math.inf)
+        rounding = sum(seconds(3 * each, math.inf) for each in ([made] if self.followed else operands))
         return half - seconds(taken + self.weight + 2 * made, rate) - rounding - behind
 
 
@@ -159,7 +165,9 @@ class Recording:
                     call.greatest = max(call.greatest, float(greatest.nan_to_num(0.0)))
                     if varying:
                         call.elements[name] = max(call.elements.get(name, 0), x.numel())
-            if "int8" in call.site.ways and node.type in QUANTIZED:
+            if call.attends:
+                self._watch_attention(call, node, operands, made)
+            elif "int8" in call.site.ways and node.type in QUANTIZED:
                 self._watch(call, node, operands, made)
             return results
 
@@ -174,11 +182,27 @@ class Recording:
                 call.followed |= node.type == "ELEMENTWISE"
                 return  # what is behind the product; grouped ones stay in float16
             taken, call.made = taken[:1], made[0].numel()
-            call.work = max(call.work, kind(node).flops(node, shapes))
+            call.work[node.name] = kind(node).flops(node, shapes)
             call.weight = operands[1].numel() if len(operands) > 1 else len(node.layer.kernel)
-        elif any(self.sites.get(self.interpreter.makers.get(name, "")) == call.site.key for name, _ in taken):
+        elif any(self._is_made_by(call, name) for name, _ in taken):
             return  # a part of it
-        call.operands = tuple(name for name, _ in taken)
+        self._take(call, taken)
+
+    def _watch_attention(self, call: Call, node: Node, operands: Sequence[Any], made: Sequence[Any]) -> None:
+        """Notes what attention takes of other calls, and what its products cost."""
+        taken = [(name, x) for name, x in zip(node.needs, operands, strict=False) if name in call.elements]
+        new = [(n, x) for n, x in taken if n not in self.interpreter.fixed and not self._is_made_by(call, n)]
+        if new:
+            self._take(call, new, call.operands)
+        if node.type in ("MATRIX_MULTIPLY", "ATTENTION_INPUT"):
+            shapes = Shapes([tuple(x.shape) for x in operands if x is not None], [tuple(x.shape) for x in made])
+            call.work[node.name], call.made = kind(node).flops(node, shapes), made[0].numel()
+
+    def _is_made_by(self, call: Call, name: str) -> bool:
+        return self.sites.get(self.interpreter.makers.get(name, "")) == call.site.key
+
+    def _take(self, call: Call, taken: Sequence[tuple[str, torch.Tensor]], before: tuple[str, ...] = ()) -> None:
+        call.operands = tuple(dict.fromkeys((*before, *(name for name, _ in taken))))
         for name, x in taken:
             self.seen.setdefault(name, Seen()).add(x)
 

@@ -43,7 +43,7 @@ WIDEST = _names(
 )
 MULTIPLYING = frozenset({"conv1d", "conv2d", "conv3d", "linear", "matmul"})
 """Functions of one operand and a constant weight that compute in narrow dtypes where a precision says so. A sum of two
-operands takes what such calls quantize."""
+operands takes what such calls quantize, and attention without a mask quantizes its operands itself."""
 LOOPS = frozenset({"cond", "scan", "while_loop"})
 COMPOSED = frozenset({"multi_head_attention_forward"})
 """Functions of which torch's own is made of others in these lists: the parts follow them."""
@@ -186,13 +186,19 @@ class Policy:
             call.name in MULTIPLYING and len(varying) == 1 and weights > [2 if call.name.startswith("conv") else 1]
         )
         product = product and (call.name.startswith("conv") or weights == [2])
+        attends = call.name == "scaled_dot_product_attention" and len(varying) == len(tensors) == 3
+        attends = attends and kwargs.get("lowering", "auto") == "auto"
         ways = ["float32", "float16", "bfloat16"]
         if product or (call.name == "add" and len(varying) == 2):
-            ways += ["int8", *[PER_TENSOR] * product, "float8_e4m3fn"]
+            ways += ["int8", *[PER_TENSOR] * product]
+        if attends or "int8" in ways:
+            ways.append("float8_e4m3fn")
         if product and call.name == "linear" and tensors[1].data.shape[1] % GROUP == 0:
             ways.append("int4")
         scales = calls.scales.get(key, ()) if asked in NARROW else ()
-        if asked in NARROW and (asked not in ways or len(scales) != len(varying) * (asked != "int4")):
+        if asked in NARROW and (
+            asked not in ways or len(scales) != (1 if attends else len(varying) * (asked != "int4"))
+        ):
             asked, scales = "float32", ()  # which the file does not say: another network's
         shapes = tuple((x.shape, x.dtype) for x in tensors)
         place = calls.claim()
@@ -201,6 +207,8 @@ class Policy:
         if asked not in NARROW:
             return _dtypes()[asked], (), ""
         call.narrow = asked if product else ""
+        if attends:
+            (call.step,), scales = scales, ()
         return torch.float16, scales, narrow_dtype(asked)
 
     def _unnamed(self, name: str, varying: list[Tensor]) -> str:

@@ -61,7 +61,7 @@ class Operation:
 
     __slots__ = (
         *("_before", "_call", "_outer", "body_of", "caller", "location", "low"),
-        *("name", "narrow", "network", "precision", "scope", "site", "within"),
+        *("name", "narrow", "network", "precision", "scope", "site", "step", "within"),
     )
 
     def __init__(
@@ -90,6 +90,8 @@ class Operation:
         """What names it where each call of the network has a precision of its own."""
         self.narrow = ""
         """The narrow dtype that its constant weight gets; "" for none."""
+        self.step = 0.0
+        """Of attention in a narrow dtype, the scale of its operands."""
         self._call = call
         self._outer: Any = None  # a stack: the operation that was current before, whether it listens, and the rest
 

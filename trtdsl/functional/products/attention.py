@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ...definition.graph import Later
 from ...definition.precision import is_low
+from ...definition.tuning.precisions import NARROW
 from ...layers.shuffle import behind_shuffles
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, torch
 from ..lowerings import Choice, way
@@ -16,6 +17,7 @@ from ..operands import as_tensor, binary, choose, scaled
 from ..pointwise.activation import softmax
 from ..pointwise.arithmetic import pow
 from ..pointwise.logic import ne
+from ..pointwise.quantization import rounded
 from ..reducing.reduction import any as any_of
 from ..shaping.arrange import pad
 from ..shaping.create import indices_of
@@ -108,8 +110,11 @@ def _attention(
     sharpness = _sharpness(query, scale) if is_low(query) else 0
     plain = is_low(query) and not (enable_gqa or sharpness)
     within = None if is_low(value) else shown  # a choice there keeps products from being fused
-    how = _Attention(attn_mask, mask, is_causal, factor, groups, sharpness > 0, within, choice.given)
+    call = query.network.current_operation
+    step = 0.0 if call is None or not isinstance(factor, float) else call.step
+    how = _Attention(attn_mask, mask, is_causal, factor, groups, sharpness > 0, within, choice.given, step)
     against = {
+        "in fp8 the builder fuses two products": step > 0,
         "it is in a loop or a branch": in_body,
         "two products move less": wide,
         "its kernel for a single key reads weights that other threads have": key.shape[-2] == 1
@@ -141,6 +146,12 @@ class _Attention:
     within: Tensor | None
     """The rows that are not hidden wholly, where that is chosen between products."""
     lowering: str
+    step: float = 0.0
+    """The scale by which operands become fp8, and weights by that of 1; 0 where they do not."""
+
+    def narrow(self, x: Tensor, step: float) -> Tensor:
+        """An operand of a product."""
+        return rounded(x, step, "float8_e4m3fn") if self.step else x
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool) -> None:
@@ -276,6 +287,10 @@ def _by_products(query: Tensor, key: Tensor, value: Tensor, how: _Attention) -> 
     if how.sharp:  # as torch has them
         query, key = L.cast(query, torch.float32), L.cast(key, torch.float32)
     query = scaled(query, how.factor)
+    if isinstance(how.factor, float):
+        query, key, value = (
+            how.narrow(x, how.step * factor) for x, factor in ((query, how.factor), (key, 1), (value, 1))
+        )
     keys = L.shuffle(key, [*range(key.ndim - 2), key.ndim - 1, key.ndim - 2])
     scores = matmul(query, keys)
     if is_causal:
@@ -285,7 +300,7 @@ def _by_products(query: Tensor, key: Tensor, value: Tensor, how: _Attention) -> 
         scores = choose(mask, scores, -math.inf, scores.dtype)
     elif mask is not None:
         scores = binary(scores, mask, "SUM", scores.dtype)
-    weights = L.cast(softmax(scores, -1), value.dtype)
+    weights = how.narrow(L.cast(softmax(scores, -1), value.dtype), 1 / NARROW["float8_e4m3fn"])
     return matmul(opened(weights, shown), value), shown is not None
 
 

@@ -24,6 +24,7 @@ OWN_HEADERS = {
     f"{FMHA}attention_kernel_1xN_noloop.h": "attention.hpp",
     f"{FMHA}flash_attention_kernel.h": "attention.hpp",
     f"{FMHA}flash_attention_kernel_noloop.h": "attention.hpp",
+    f"{FMHA}flash_attention_kernel_noloop_tiled.h": "attention.hpp",
 }
 """NVIDIA's headers whose contract is known from the calls, and ours, which stand for them."""
 TYPE_HEADERS = ("cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h")

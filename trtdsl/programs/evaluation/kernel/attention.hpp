@@ -38,10 +38,11 @@ struct Traits_of : One_element {
 using Ampere_hmma_fp32_traits = Traits_of<__half, float>;
 using Ampere_hmma_fp16_traits = Traits_of<__half, __half>;
 using Ampere_hmma_bf16_traits = Traits_of<__nv_bfloat16, float>;
+using Ada_qmma_e4m3_fp32_traits = Traits_of<__nv_fp8_e4m3, float>;
 
-template <class First, class Second, bool CONTIGUOUS_HEADS, int WIDTH, int GROUP, class Out, bool QUANTIZE, class Function>
+template <class First, class Second, bool CONTIGUOUS_HEADS, int WIDTH, int GROUP, class Out, bool CONVERTS, class Function>
 struct Attention {
-    static_assert(!QUANTIZE, "attention with a quantized result");
+    static_assert(!CONVERTS || std::is_same_v<typename First::Element, __nv_fp8_e4m3>, "attention with a quantized result");
     using Traits_p = First;
     using Traits_o = Second;
     using Cta_tile_p = void;
@@ -51,11 +52,11 @@ struct Attention {
     static constexpr int BYTES_PER_SMEM = 0, THREADS = 0;
 };
 template <class First, class Second, bool HEADS, int, int, int WIDTH, int GROUP, int, int, int, int, class Out,
-          bool QUANTIZE, unsigned, class Mask, bool, class Callback, bool, bool>
-using Kernel_traits_v2 = Attention<First, Second, HEADS, WIDTH, GROUP, Out, QUANTIZE, Callback>;
+          bool CONVERTS, unsigned, class Mask, bool, class Callback, bool, bool>
+using Kernel_traits_v2 = Attention<First, Second, HEADS, WIDTH, GROUP, Out, CONVERTS, Callback>;
 template <class First, class Second, bool HEADS, int, int, int WIDTH, int GROUP, int, int, int, int, class Out,
-          bool QUANTIZE, int, unsigned, int, class Mask, bool, class Callback, bool, bool>
-using Kernel_traits_v2_flash_attention = Attention<First, Second, HEADS, WIDTH, GROUP, Out, QUANTIZE, Callback>;
+          bool CONVERTS, int, unsigned, int, class Mask, bool, class Callback, bool, bool>
+using Kernel_traits_v2_flash_attention = Attention<First, Second, HEADS, WIDTH, GROUP, Out, CONVERTS, Callback>;
 
 // The score that is computed: its query and its key.
 static int query, key;
@@ -93,24 +94,27 @@ static void attend(const Parameters& given) {
     using Out = typename Kernel::Result;
     if (blockIdx.x || blockIdx.y || blockIdx.z || threadIdx.x) return;  // the first thread computes all
     if (given.skv > MOST_KEYS || given.d > MOST_WIDTH) refuse("attention over so many keys");
-    if (Kernel::Traits_p::scale(given.scale_softmax) != 1) refuse("attention with a scale behind the softmax");
+    constexpr bool NARROW = std::is_same_v<T, __nv_fp8_e4m3>;  // then weights are rounded, by a scale that follows
+    const float scaled = Kernel::Traits_p::scale(given.scale_softmax);
+    if (!NARROW && scaled != 1) refuse("attention with a scale behind the softmax");
     const float scale = Kernel::Traits_p::scale(given.scale_bmm1), behind = Kernel::Traits_o::scale(given.scale_bmm2);
     const Index3 grid = gridDim;
     gridDim.x = 1;
-    const auto row = [&](const void* base, int64_t stride, int head, int index, int length) {
+    const auto row = [&](auto of, const void* base, int64_t stride, int head, int index, int length) {
+        using E = decltype(of);
         const size_t first = Parameters::USES_BNSH_LAYOUT ? size_t(head) * length * given.d : size_t(head) * given.d;
-        return const_cast<T*>(reinterpret_cast<const T*>(static_cast<const char*>(base) + index * stride)) + first;
+        return const_cast<E*>(reinterpret_cast<const E*>(static_cast<const char*>(base) + index * stride)) + first;
     };
     for (int head = 0; head < given.b * given.h; ++head) {
         const int shared = head / given.h * given.h_kv + head % given.h / int(Parameters::HEAD_GROUP_SIZE);
         blockIdx.y = head;
         for (query = 0; query < given.sq; ++query) {
-            const T* const q = row(given.q_ptr, given.q_stride_in_bytes, head, query, given.sq);
+            const T* const q = row(T(), given.q_ptr, given.q_stride_in_bytes, head, query, given.sq);
             for (int i = 0; i < given.d; ++i) one_query[i] = float(q[i]);
             float most = -INFINITY, total = 0;
             for (key = 0; key < given.skv; ++key) {
                 float& score = scores[key];
-                score = scale * dot(one_query, row(given.k_ptr, given.k_stride_in_bytes, shared, key, given.skv), given.d);
+                score = scale * dot(one_query, row(T(), given.k_ptr, given.k_stride_in_bytes, shared, key, given.skv), given.d);
                 if constexpr (Kernel::Callback::HAS_EPILOGUE) {
                     typename Kernel::Callback own;
                     own.load_inputs(given, 0, 0);
@@ -123,12 +127,13 @@ static void attend(const Parameters& given) {
             if (most == -INFINITY) refuse("what attention gives a query that sees no key is not known");
             std::fill_n(one_result, given.d, 0.0f);
             for (key = 0; key < given.skv; ++key) {
-                const float weight = std::exp(scores[key] - most);
+                float weight = std::exp(scores[key] - most);
                 total += weight;
-                const T* const v = row(given.v_ptr, given.v_stride_in_bytes, shared, key, given.skv);
+                if constexpr (NARROW) weight = float(T(weight * scaled));
+                const T* const v = row(T(), given.v_ptr, given.v_stride_in_bytes, shared, key, given.skv);
                 for (int i = 0; i < given.d; ++i) one_result[i] += weight * float(v[i]);
             }
-            Out* const to = reinterpret_cast<Out*>(row(given.o_ptr, given.o_stride_in_bytes, head, query, given.sq));
+            Out* const to = row(Out(), given.o_ptr, given.o_stride_in_bytes, head, query, given.sq);
             for (int i = 0; i < given.d; ++i) to[i] = Out(one_result[i] / total * behind);
         }
     }
@@ -154,4 +159,6 @@ template <class Kernel, class Parameters>
 static void device_1xN_nl(const Parameters& given) { fmha::attend<Kernel>(given); }
 template <class Kernel, class Parameters>
 static void device_flash_attention_nl(const Parameters& given) { fmha::attend<Kernel>(given); }
+template <class Kernel, class Parameters>
+static void device_flash_attention_nl_tiled(const Parameters& given) { fmha::attend<Kernel>(given); }
 }  // namespace fused_multihead_attention
