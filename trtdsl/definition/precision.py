@@ -208,7 +208,7 @@ class Policy:
             return _dtypes()[asked], (), ""
         call.narrow = asked if product else ""
         if attends:
-            (call.step,), scales = scales, ()
+            call.step, scales = scales[0], ()
         return torch.float16, scales, narrow_dtype(asked)
 
     def _unnamed(self, name: str, varying: list[Tensor]) -> str:
