@@ -195,7 +195,7 @@ class Policy:
             ways.append("float8_e4m3fn")
         if product and call.name == "linear" and tensors[1].data.shape[1] % GROUP == 0:
             ways.append("int4")
-        scales = calls.scales.get(key, ()) if asked in NARROW else ()
+        scales: tuple[float, ...] = calls.scales.get(key, ()) if asked in NARROW else ()
         if asked in NARROW and (
             asked not in ways or len(scales) != (1 if attends else len(varying) * (asked != "int4"))
         ):
@@ -208,7 +208,7 @@ class Policy:
             return _dtypes()[asked], (), ""
         call.narrow = asked if product else ""
         if attends:
-            call.step, scales = scales[0], ()
+            call.step, scales = max(scales), ()  # one for its operands
         return torch.float16, scales, narrow_dtype(asked)
 
     def _unnamed(self, name: str, varying: list[Tensor]) -> str:
