@@ -68,7 +68,8 @@ class Loop:
         """
         axis = normalize_axis(axis, x.ndim)
         shape, how = x.shape[:axis] + x.shape[axis + 1 :], (axis, reverse)
-        return add_region_layer(self._region, "loop.iterator", "add_iterator", x, arguments=how, shape=shape)
+        facts = {"arguments": how, "shape": shape, "what": ("iterator",)}
+        return add_region_layer(self._region, "loop.iterator", "add_iterator", x, **facts)
 
     def recurrence(self, initial: Tensor) -> Tensor:
         """A value that each iteration hands to the next: ``initial`` at first, then what :meth:`next` says.
