@@ -17,7 +17,8 @@ import torch
 
 from trtdsl.core import errors as errors
 from trtdsl.definition.network import Network
-from trtdsl.interpreter.interpret import Interpreter, dims_of
+from trtdsl.interpreter.feeds import dims_of
+from trtdsl.interpreter.interpret import Interpreter
 from trtdsl.sizes.size import value
 
 from .machine import Machine
@@ -327,7 +328,7 @@ class Engine:
         if min(static, default=0) >= 0:
             return static
         if network is not None:
-            env = dims_of(network, shapes)
+            env = dims_of({name: tensor.shape for name, tensor in network.inputs.items()}, shapes)
             sizes = network.outputs[name].shape
             try:
                 return tuple(size if isinstance(size, int) else value(size, env) for size in sizes)
@@ -451,7 +452,8 @@ class Context:
         missing += [name for name in engine._inputs if self._on_host(name) and name not in self._addresses]
         if not missing and engine._built.network is not None:
             try:
-                dims_of(engine._built.network, self._shapes)
+                inputs = engine._built.network.inputs
+                dims_of({name: tensor.shape for name, tensor in inputs.items()}, self._shapes)
             except Exception as error:
                 self._simulated.say(f"Error Code 4: Shape Error ({error})")
                 raise RuntimeError("infer_shapes failed") from error

@@ -13,7 +13,6 @@ from msgspec import Meta, Struct, to_builtins
 
 from ..core.author import authors_code
 from ..core.caller import option
-from ..core.dtypes import dtype_name
 from ..core.errors import FeedError, SavedCheckDamagedError, TrtdslError, UsageError, noted
 from ..core.files.names import check_is_file, is_folder
 from ..core.files.reading import Count, Text, as_struct, check_schema, parse_json
@@ -21,11 +20,11 @@ from ..core.files.writing import Kind, Output, write_atomically
 from ..core.lazy import torch
 from ..core.reads import Hashes
 from ..core.tensors.exact import Exact
+from ..definition.call import Operand
 from ..definition.network import Network
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights.source import Weights
-from ..interpreter.feeds import as_tensor, note_of_files, read_array
-from ..interpreter.interpret import dims_of
+from ..interpreter.feeds import as_tensor, fit, note_of_files, read_array
 from .coverage import working_precision
 from .judging.evidence import Evidence, Rules
 from .proof import Sources, reference_facts
@@ -234,21 +233,5 @@ def _in_folder(network: Network, folder: Path) -> list[Feeds]:
 
 def sizes_of(network: Network, feeds: Mapping[str, torch.Tensor]) -> dict[str, int]:
     """The value of each dimension for some feeds; FeedError where they do not fit the inputs."""
-    problems = [f"{name!r} is missing" for name in network.inputs if name not in feeds]
-    problems += [f"there is no input {name!r}" for name in feeds if name not in network.inputs]
-    for name in network.inputs:
-        if name in feeds and feeds[name].ndim != len(network.inputs[name].shape):
-            problems.append(f"{name!r} has shape {tuple(feeds[name].shape)}, not {network.inputs[name].shape}")
-    problems += [
-        f"{name!r} is {dtype_name(feed.dtype)}, not {dtype_name(network.inputs[name].dtype)}"
-        for name, feed in feeds.items()
-        if name in network.inputs and feed.dtype != network.inputs[name].dtype
-    ]
-    if problems:
-        raise FeedError("the feeds do not fit: " + "; ".join(problems))
-    env = dims_of(network, {name: tuple(feed.shape) for name, feed in feeds.items()})
-    profiles = network.profiles
-    if not any(profile.holds(env) for profile in profiles):
-        at = ", ".join(f"{name} = {size}" for name, size in env.items())
-        raise FeedError(f"the feeds do not fit: no profile has {at}: {'; '.join(map(str, profiles))}")
-    return env
+    expected = {name: Operand(tensor.shape, tensor.dtype) for name, tensor in network.inputs.items()}
+    return fit(expected, feeds, network.profiles)[1]

@@ -11,13 +11,17 @@ from typing import Any, BinaryIO
 
 from ..core.author import authors_code
 from ..core.dtypes import as_dtype, dtype_name
-from ..core.errors import FeedError, InputDamagedError, TrtdslError, UsageError
+from ..core.errors import FeedError, FeedNameError, InputDamagedError, TrtdslError, UsageError
 from ..core.files.reading import open_regular
 from ..core.lazy import np, torch
+from ..definition.call import Operand
 from ..definition.input import Input
 from ..definition.network import Network
 from ..definition.spec.spec import NetworkSpec
-from ..sizes.shape import shape_text
+from ..layers.evaluation import storage
+from ..sizes.dim import Dim
+from ..sizes.profile import Profile
+from ..sizes.shape import Shape, linear, shape_text
 from ..sizes.size import value
 
 DRAWS = ("normal", "small", "large", "offset", "ties", "sparse")
@@ -219,6 +223,68 @@ def as_tensor(name: str, feed: Any) -> torch.Tensor:
         return torch.as_tensor(writable).detach().cpu()
     except (TypeError, ValueError, RuntimeError) as error:
         raise FeedError(f"input {name!r} cannot be read as a tensor: {error}") from None
+
+
+def fit(
+    expected: Mapping[str, Operand], feeds: Mapping[str, Any], served: Sequence[Profile] = ()
+) -> tuple[dict[str, torch.Tensor], dict[str, int]]:
+    """The feeds on the CPU, and the value of each dimension. ``expected`` has -1 for a size that may be any.
+
+    FeedError, FeedNameError for a missing or unknown one, where they do not fit the inputs, with all that is wrong of
+    each, or no profile of those ``served`` has the dimensions.
+    """
+    tensors: dict[str, torch.Tensor] = {}
+    problems = [f"{name!r} is missing" for name in expected if name not in by_name(feeds)]
+    problems += [f"there is no input {name!r}" for name in feeds if name not in expected]
+    kind = FeedNameError if problems else FeedError
+    for name in [name for name in expected if name in feeds]:
+        try:
+            tensors[name] = as_tensor(name, feeds[name])
+        except FeedError as error:
+            problems.append(error.message)
+            continue
+        (shape, dtype), fed = expected[name], tensors[name]
+        if fed.dtype != storage(dtype):
+            problems.append(f"{name!r} is {dtype_name(fed.dtype)}, not {dtype_name(dtype)}")
+        sizes = zip(shape, fed.shape, strict=False)
+        if fed.ndim != len(shape) or any(isinstance(size, int) and size not in (-1, got) for size, got in sizes):
+            problems.append(f"{name!r} has shape {tuple(fed.shape)}, not {shape_text(shape)}")
+    env: dict[str, int] = {}
+    if not problems:
+        try:
+            env = dims_of(
+                {name: each.shape for name, each in expected.items()},
+                {name: tuple(tensor.shape) for name, tensor in tensors.items()},
+            )
+        except FeedError as error:
+            problems.append(error.message)
+    if not problems and served and not any(profile.holds(env) for profile in served):
+        at = ", ".join(f"{name} = {size}" for name, size in env.items())
+        problems.append(f"no profile has {at}: {'; '.join(map(str, served))}")
+    if problems:
+        signature = ", ".join(
+            f"{name}: {dtype_name(each.dtype)} {shape_text(each.shape)}" for name, each in expected.items()
+        )
+        raise kind(f"the feeds do not fit: {'; '.join(problems)}. Expected {signature or 'no inputs'}")
+    return tensors, env
+
+
+def dims_of(inputs: Mapping[str, Shape], shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    """The value of each Dim, solved from the inputs' concrete shapes; FeedError where they contradict each other."""
+    env: dict[str, int] = {}
+    for name, shape in inputs.items():
+        for axis, (size, got) in enumerate(zip(shape, shapes[name], strict=True)):
+            for dim in () if isinstance(size, int) else size.atoms():
+                solution = linear(size, dim)
+                if not isinstance(dim, Dim) or solution is None:
+                    continue
+                factor, offset = solution
+                found = env.setdefault(dim.name, (got - offset) // factor)
+                if value(size, {dim.name: found}) != got:
+                    raise FeedError(
+                        f"dimension {axis} of {name!r} is {size}, which is not {got} where {dim.name} = {found}"
+                    )
+    return env
 
 
 DTYPES = ("<f4", "<f2", "<i4", "<i8", "|i1", "|u1", "|b1", "<f8")

@@ -10,15 +10,13 @@ from typing import Any, Literal, TypeVar
 
 from .. import layers  # noqa: F401  (registers the evaluators)
 from ..core.backend import backend_of
-from ..core.dtypes import dtype_name
 from ..core.errors import DefinitionError, FeedError, Location, ShapeError, TrtdslError, nearest
 from ..core.lazy import torch
+from ..definition.call import Operand
 from ..definition.network import Network
-from ..layers.evaluation import Evaluate, Meeting, Node, kind, storage
+from ..layers.evaluation import Evaluate, Meeting, Node, kind
 from ..layers.region import Region, partition
-from ..sizes.shape import linear, shape_text
-from ..sizes.size import value
-from .feeds import as_tensor, by_name
+from .feeds import as_tensor, by_name, fit
 
 Keep = Collection[str] | Literal["all"] | None
 Feeds = Mapping[str, Any]
@@ -234,49 +232,14 @@ class Interpreter:
     # -- feeds ---------------------------------------------------------------------------------------------------------
 
     def _check_feeds(self, feeds: Feeds) -> dict[str, torch.Tensor]:
-        problems: list[str] = []
-        tensors: dict[str, torch.Tensor] = {}
-        expected = {tensor.name: tensor for tensor in self.inputs}
-        for name in feeds:
-            if name not in expected:
-                problems.append(f"there is no input {name!r}")
-        for name, handle in expected.items():
-            if name not in feeds:
-                problems.append(f"{name!r} is missing")
-                continue
-            try:
-                tensors[name] = as_tensor(name, feeds[name])
-            except FeedError as error:
-                problems.append(error.message)
-                continue
-            problems += self._check_feed(name, handle, tensors[name])
-        if not problems and self.network:
-            try:
-                dims_of(self.network, {name: tuple(tensor.shape) for name, tensor in tensors.items()})
-            except FeedError as error:
-                problems.append(error.message)
-        if problems:
-            raise FeedError("the feeds do not fit: " + "; ".join(problems) + f". Expected {self.signature()}")
-        return tensors
-
-    def _check_feed(self, name: str, handle: Any, tensor: torch.Tensor) -> list[str]:
-        dtype, shape = storage(self.backend.torch_dtype(handle.dtype)), tuple(handle.shape)
-        problems = []
-        if tensor.dtype != dtype:
-            problems.append(f"{name!r} is {dtype_name(tensor.dtype)}, not {dtype_name(dtype)}")
-        if tensor.ndim != len(shape) or any(
-            size not in (-1, got) for size, got in zip(shape, tensor.shape, strict=False)
-        ):
-            problems.append(f"{name!r} has shape {tuple(tensor.shape)}")
-        return problems
-
-    def signature(self) -> str:
-        """The inputs as ``name: dtype (shape)``."""
-        texts = []
-        for handle in self.inputs:
-            shape = self.network.inputs[handle.name].shape if self.network else tuple(handle.shape)
-            texts.append(f"{handle.name}: {dtype_name(self.backend.torch_dtype(handle.dtype))} {shape_text(shape)}")
-        return ", ".join(texts) or "no inputs"
+        expected = {
+            handle.name: Operand(
+                self.network.inputs[handle.name].shape if self.network else tuple(handle.shape),
+                self.backend.torch_dtype(handle.dtype),
+            )
+            for handle in self.inputs
+        }
+        return fit(expected, feeds)[0]
 
 
 class _State:
@@ -423,21 +386,3 @@ def topological_order(nodes: Sequence[Part], name_of: Callable[[Part], str] = la
         order.append(nodes[index])
         sorter.done(index)
     return order
-
-
-def dims_of(network: Network, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """The value of each Dim, solved from the inputs' concrete shapes; FeedError where they contradict each other."""
-    env: dict[str, int] = {}
-    for name, tensor in network.inputs.items():
-        for axis, (size, got) in enumerate(zip(tensor.shape, shapes[name], strict=True)):
-            for dim in network.dims.values():
-                solution = linear(size, dim)
-                if solution is None:
-                    continue
-                factor, offset = solution
-                found = env.setdefault(dim.name, (got - offset) // factor)
-                if value(size, {dim.name: found}) != got:
-                    raise FeedError(
-                        f"dimension {axis} of {name!r} is {size}, which is not {got} where {dim.name} = {found}"
-                    )
-    return env

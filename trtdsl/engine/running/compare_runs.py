@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ...core.dtypes import as_dtype
-from ...core.errors import UsageError, noted
+from ...core.errors import FeedError, UsageError, noted
 from ...core.files.names import is_file
 from ...definition.input import Input
 from ...definition.network import Network
@@ -101,7 +101,7 @@ def compare_runs(
             f"they are no engines of one network: inputs {', '.join(inputs[0])}, and {', '.join(inputs[1])}"
         )
     given = _given(feeds) if feeds is not None else _drawn(sides, samples or {}, dims or {}, seed)
-    with noted(UsageError, note_of_files(feeds or {})):
+    with noted(FeedError, note_of_files(feeds or {})):
         found = [side.run(given) for side in sides]
     if found[0].keys() != found[1].keys():
         raise UsageError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -11,25 +11,27 @@ from typing import Any
 
 import torch
 
+from ...core.dtypes import as_dtype
 from ...core.errors import (
     EngineDamagedError,
-    FeedNameError,
     ProgramDamagedError,
     UnevaluatedProgramError,
     UsageError,
     noted,
 )
 from ...core.files.names import as_path, is_file
+from ...definition.call import Operand
 from ...definition.network import Network
 from ...definition.spec.load import load_spec
 from ...definition.spec.spec import NetworkSpec
-from ...interpreter.feeds import as_tensor, by_name
+from ...interpreter.feeds import by_name, fit
 from ...programs.evaluation.built_here import is_known
 from ...programs.evaluation.contents import Contents
 from ...programs.evaluation.evaluator import Observer, evaluate_program
 from ...programs.handed import handed_sizes
-from ...programs.plan import PlanTexts, read_plan
+from ...programs.plan import DTYPES, PlanTexts, ProgramText, plain, read_plan
 from ...programs.reader import Given, sizes_at
+from ...sizes.profile import Profile
 from ..compiling.compiler import compile_engine
 from ..compiling.config import BuildConfig
 from ..loading.loader import read_engine_file, read_header
@@ -61,7 +63,8 @@ def evaluate_engine(
 
     Raises UnevaluatedProgramError for what is not known (an operation, a header, no compiler), ProgramFaultError for a
     launch that reads what nothing wrote or what was overwritten, writes outside of its tensors or races with another,
-    UnreadableProgramError, ProgramDamagedError, FeedNameError, and UsageError for shapes that the engine does not take.
+    UnreadableProgramError, ProgramDamagedError, and FeedError for feeds that are not the engine's inputs: in names,
+    dtypes, sizes or the ``profile``'s ranges.
 
     >>> net = td.Network()
     >>> net.output(F.relu(net.input("x", (2, 3))) * 2, "y")
@@ -97,7 +100,9 @@ def evaluator_of_plan(
     named = {name: tensor.shape for name, tensor in network.inputs.items()}
     given = Given({}, {}, named, handed_sizes(network, texts.of_profile(profile)))
     ranks = {name: len(tensor.shape) for name, tensor in network.outputs.items()}
-    return _evaluate(bytes(data), texts, given, ranks, profile, observe, count)
+    expected = {name: Operand(tensor.shape, tensor.dtype) for name, tensor in network.inputs.items()}
+    served = network.profiles[profile : profile + 1]
+    return _evaluate(bytes(data), texts, given, ranks, profile, observe, count, expected, served)
 
 
 def _of_file(
@@ -117,9 +122,27 @@ def _of_file(
         )
     with noted(ProgramDamagedError, f"in {label}"):
         texts = read_plan(data, header.product, header.version, label)
-        given = Given({}) if manifest is None else given_of_manifest(manifest, {}, profile)
+        given, expected, served = Given({}), None, []
+        if manifest is not None:
+            given = given_of_manifest(manifest, {}, profile)
+            expected = {
+                name: Operand(tuple(shape), as_dtype(manifest.inputs[name].dtype))
+                for name, shape in given.named.items()
+            }
+            served = [Profile(**manifest.profiles[profile].dims)]
         ranks = {} if manifest is None else {name: len(tensor.shape) for name, tensor in manifest.outputs.items()}
-        return _evaluate(data, texts, given, ranks, profile, observe, count)
+        return _evaluate(data, texts, given, ranks, profile, observe, count, expected, served)
+
+
+def _inputs_of(text: ProgramText, fed: Container[str]) -> dict[str, Operand]:
+    """The inputs of a program that are fed, with its dtypes: others may be sizes that the host computes."""
+    found = {}
+    for name in text.names("inputs"):
+        tensor = text.tensors.get(name)
+        if tensor is not None and plain(name) in fed:
+            sizes = tuple(size if isinstance(size, int) else -1 for size in tensor.dims)
+            found[plain(name)] = Operand(sizes, as_dtype(DTYPES.get(tensor.dtype, tensor.dtype)))
+    return found
 
 
 def _evaluate(
@@ -130,8 +153,13 @@ def _evaluate(
     profile: int,
     observe: Observer | None,
     count: bool,
+    expected: Mapping[str, Operand] | None,
+    served: Sequence[Profile],
 ) -> Evaluate:
-    """Evaluates one profile's program; ``ranks`` are those of the outputs, as far as they are known."""
+    """Evaluates one profile's program; ``ranks`` are those of the outputs, as far as they are known.
+
+    ``expected`` are the inputs; where nothing says them, they have the program's dtypes.
+    """
     own = texts.of_profile(profile)
     if not own:
         raise UsageError(f"the engine has no profile {profile}")
@@ -143,11 +171,7 @@ def _evaluate(
     constants = contents.constants(text, texts.programs)
 
     def run(feeds: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-        tensors = {name: as_tensor(name, feed) for name, feed in by_name(feeds).items()}
-        if given.named and tensors.keys() != given.named.keys():
-            raise FeedNameError(
-                f"the engine has the inputs {', '.join(given.named)}, not {', '.join(map(str, tensors)) or 'none'}"
-            )
+        tensors, _ = fit(_inputs_of(text, by_name(feeds)) if expected is None else expected, feeds, served)
         at = replace(given, shapes={name: tuple(tensor.shape) for name, tensor in tensors.items()}, dims={})
         found = evaluate_program(text, contents, constants, sizes_at(text, at), tensors, observe, count)
         unnamed, missing = [name for name in found if name not in ranks], [name for name in ranks if name not in found]
