@@ -1,5 +1,7 @@
 """Outputs that an engine writes where an input lies, and the states that one run hands to the next."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -127,9 +129,27 @@ def test_a_fork_takes_rows_and_is_its_own(machine, tmp_path):
     step(beams, 1, 1)
     assert beams.states["sum"].numpy().tolist() == [[6, 6], [6, 6], [2, 2]]
     assert session.states["sum"].numpy().tolist() == [[1, 1], [5, 5]]
-    for rows_ in ([], [2], [-1]):
-        with pytest.raises(FeedError, match="rows 0 to 1"):
+    assert session.fork(np.array([1])).states["sum"].numpy().tolist() == [[5, 5]]
+    for rows_, message in (
+        ([], "rows 0 to 1, not []"),
+        ([2], "rows 0 to 1, not [2]"),
+        ([-1], "rows 0 to 1, not [-1]"),
+        (0, "rows=0: expected list, got int"),
+        (["0"], "rows=['0']: [0]: expected int, got str"),
+        ([0.5], "rows=[0.5]: [0]: expected int, got float"),
+    ):
+        with pytest.raises(FeedError, match=re.escape(message)):
             session.fork(rows_)
+    with pytest.raises(UsageError, match="N=5: expected int <= 4"):
+        session.fork([0] * 5)
+
+
+def test_an_engine_of_one_batch_is_forked_into_as_many_rows(machine, tmp_path):
+    session = decoding(tmp_path, N=2).session()
+    step(session, 1, 0)
+    assert session.fork([1, 1]).states["sum"].numpy().tolist() == [[1, 1]] * 2
+    with pytest.raises(FeedError, match="the engine has states of 2 rows, no fewer and no more, not 1"):
+        session.fork([1])
 
 
 def test_what_is_no_session(machine, tmp_path):
@@ -145,8 +165,21 @@ def test_what_is_no_session(machine, tmp_path):
     assert step(session, 1, 0)["seen"].tolist() == [2, 2]
     with pytest.raises(UsageError, match="no states"):
         caching().session()
-    with pytest.raises(FeedError):
-        step(engine.session(N=8), 1, 0)
+    for size, message in ((0, "N=0: expected int >= 1"), (8, "N=8: expected int <= 4"), ("2", "expected int, got str")):
+        with pytest.raises(UsageError, match=message):
+            engine.session(N=size)
+    feeds = {"rows": rows(1)[:1, :, :, :2], "starts": STARTS[:1]}
+    with pytest.raises(FeedError, match="input 'rows' was fed with N=1, and the session has states for N=2"):
+        session.run(feeds)
+    for given, message in ((None, "feeds are a mapping"), ({**feeds, "rows": None}, "not an array of numbers")):
+        with pytest.raises(FeedError, match=message):
+            engine.session(N=1).run(given)
+    for how, message in (
+        ({"profile": "0"}, "profile='0': expected int"),
+        ({"stream": "x"}, "stream='x': expected int"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            engine.session(N=1).run(feeds, **how)
 
 
 def test_one_run_at_a_time(machine, tmp_path):

@@ -239,3 +239,11 @@ def test_a_cache_that_is_written_in_place_is_refused(tmp_path):
     with pytest.raises(td.EngineError, match="writes the state 'c' in place, at one address for input and output"):
         export_triton(built, tmp_path / "repository", allow_rtx=True)
     assert not (tmp_path / "repository").exists()
+    path = manifest_path(built)
+    facts = json.loads(path.read_text())
+    del facts["in_place"]
+    path.write_text(json.dumps(facts))
+    with pytest.raises(
+        td.EngineError, match="an earlier trtdsl, whose manifest does not say which states .*: build it"
+    ):
+        export_triton(built, tmp_path / "repository", allow_rtx=True)

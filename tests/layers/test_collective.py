@@ -123,14 +123,23 @@ def test_what_ranks_cannot_do(spec):
     with pytest.raises(td.TrtdslError, match="the network is one of 2 ranks, which are evaluated together"):
         td.interpret(net, {"x": torch.ones(3)})
     for call, message in (
-        (lambda x: L.all_reduce(x, 0), "0 ranks: there is at least one rank"),
+        (lambda x: L.all_reduce(x, 0), "num_ranks=0: expected int >= 1"),
+        (lambda x: L.all_reduce(x, "2"), "num_ranks='2': expected int, got str"),
         (lambda x: L.reduce_scatter(x, 2, "MEAN"), "op='MEAN'"),
         (lambda x: L.all_gather(x.sum(), 2), "a scalar has no first dimension"),
         (lambda x: td.shard(x, 0, 0, 2), "2 ranks do not share out dimension 0"),
+        (lambda x: td.shard(x, 1, 0, 2), "dimension 1 is outside the 1 dimensions"),
+        (lambda x: td.shard(x, "0", 0, 2), "dim='0': expected int, got str"),
+        (lambda x: td.shard(x, 0, 3, 3), "there is no rank 3 among 3: they are 0 to 2"),
+        (lambda x: td.shard(x, 0, -1, 3), "there is no rank -1 among 3"),
+        (lambda x: td.shard(x, 0, 0, 0), "ranks=0: expected int >= 1"),
+        (lambda x: td.shard(x.sum(), 0, 0, 2), "2 ranks do not share out dimension 0 of .*: its size is 1"),
         (lambda x: td.Input((3,), sharded=1), "sharded is one of the 1 dimensions, not 1"),
+        (lambda x: td.State((3,), sharded="0"), "sharded='0': expected int, got str"),
     ):
-        with pytest.raises(td.TrtdslError, match=message):
+        with pytest.raises(td.TrtdslError, match=message) as caught:
             call(td.Network().input("x", (3,)))
+        assert "sharded" in message or caught.value.location.file == __file__
 
 
 @pytest.mark.heavy

@@ -10,6 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from ..core.caller import as_argument
 from ..core.dtypes import as_dtype, dtype_name
 from ..core.errors import PACKAGE, UsageError
 from ..core.lazy import torch
@@ -56,7 +57,7 @@ class Input:
                 raise UsageError(f"an input's dimension must not be negative: {size} (a dynamic one has a name)")
             if isinstance(size, int) and size > MAX_SIZE:
                 raise UsageError(f"an input's dimension is at most {MAX_SIZE}, not {size}")
-        if self.sharded is not None and not 0 <= self.sharded < len(shape):
+        if self.sharded is not None and not 0 <= as_argument("sharded", self.sharded, int) < len(shape):
             raise UsageError(f"sharded is one of the {len(shape)} dimensions, not {self.sharded}")
         sample = self.sample
         pair = isinstance(sample, tuple) and len(sample) == 2 and all(isinstance(end, Real) for end in sample)

@@ -103,7 +103,7 @@ class Network(Draft):
                 raise UsageError(f"output {name!r} is a tensor of another network")
             before = next((before for before, after in self.states.items() if after == name), None)
             if before is not None:
-                tensor = tensor.to(self.inputs[before].dtype)
+                tensor = _as_state(before, self.inputs[before], name, tensor)
             elif self.precision is not None and is_low(tensor):  # outputs are float32, whatever ran inside
                 tensor = tensor.to(torch.float32)
             if tensor.is_constant:
@@ -119,13 +119,13 @@ class Network(Draft):
         return {name: NEXT + name for name, spec in self.input_specs.items() if isinstance(spec, State)}
 
     def check_states(self) -> None:
-        """DefinitionError for a state without an output, or with one of another shape."""
-        for name, after in self.states.items():
-            state, found = self.inputs[name], self.outputs.get(after)
-            if found is None:
-                raise DefinitionError(f"the state {name!r} needs an output {after!r}: what the next run takes for it")
-            if found.shape != state.shape:
-                raise DefinitionError(f"the state {name!r} is {shape_text(state.shape)}, and {after!r} {found}")
+        """DefinitionError for a state without an output."""
+        with self.operation("output"):
+            for name, after in self.states.items():
+                if after not in self.outputs:
+                    raise DefinitionError(
+                        f"the state {name!r} needs an output {after!r}, which the next run takes for it"
+                    )
 
     def sharded(self, name: str) -> int | None:
         """The dimension of an input, or of a state's output, of which each rank has a part."""
@@ -369,6 +369,21 @@ def _taken(network: Network, name: str) -> str:
     if name in network.inputs:
         return f"the output {name!r} has the name of an input: call it otherwise, such as {name + '_out'!r}"
     return f"there are two outputs {name!r}: give each a name of its own{'' if network.is_from_spec else RUN_AGAIN}"
+
+
+def _as_state(name: str, state: Tensor, after: str, tensor: Tensor) -> Tensor:
+    """What the next run takes for a state, in its dtype. DefinitionError for another shape or kind of numbers."""
+    if tensor.shape != state.shape:
+        shapes = shape_text(state.shape), shape_text(tensor.shape)
+        raise DefinitionError(f"the state {name!r} has the shape {shapes[0]}, and {after!r} {shapes[1]}")
+    if _kind(tensor.dtype) != _kind(state.dtype):
+        wanted, found = dtype_name(state.dtype), dtype_name(tensor.dtype)
+        raise DefinitionError(f"the state {name!r} is {wanted}, and {after!r} {found}: say .to(torch.{wanted})")
+    return tensor.to(state.dtype)
+
+
+def _kind(dtype: torch.dtype) -> tuple[bool, bool]:
+    return dtype.is_floating_point, dtype == torch.bool
 
 
 def _handles(definition: Any) -> list[Any]:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ..core.backend import Backend, get_backend
-from ..core.caller import option
+from ..core.caller import as_argument, option
 from ..core.errors import BackendError, FeedProfileError, FeedShapeError, ManifestDamagedError, UsageError
+from ..core.files.reading import Count
 from ..core.lazy import np, torch
 from ..definition.network import Network
 from ..definition.weights.source import Source
@@ -30,7 +31,7 @@ from .refit import apply, new_values
 from .running.capture import Captured
 from .running.context import Context
 from .running.outputs import check_outputs
-from .running.session import Session, state_shapes
+from .running.session import Session
 
 
 def load_engine(
@@ -216,12 +217,12 @@ class Engine:
 
         ``sizes`` are those of the states' dynamic dimensions: ``engine.session(N=4)``. The manifest names the states.
 
-        Raises UsageError for an engine without states, and for sizes that are missing or not the engine's.
+        Raises UsageError for an engine without states, and for sizes that are missing, not the engine's or out of its
+        profiles' ranges.
         """
         if self.manifest is None or not self.manifest.states:
             raise UsageError("this engine has no states: declare them as td.State, and load it with its manifest")
-        shapes = state_shapes(self.manifest, sizes)
-        return Session(self.run, self.signature, self.device, self.manifest.states, shapes)
+        return Session(self.run, self.signature, self.device, self.manifest, sizes)
 
     def capture(
         self,
@@ -315,6 +316,8 @@ class Engine:
         kind: Any = outputs or (kinds[0] if kinds else "numpy")
         if kind == "cuda" and not torch.cuda.is_available():
             raise BackendError(f"outputs='cuda' needs a torch with CUDA; this is {torch.__version__}")
+        if stream is not None and type(stream) is not int:
+            stream = as_argument("stream", stream, Count)
         if stream is None and (kind == "cuda" or "cuda" in kinds):
             stream = torch.cuda.current_stream(self.device).cuda_stream
         return kind, stream

@@ -91,7 +91,12 @@ def triton_config(manifest: Manifest, name: str, *, instances: int = 1, queue_de
     """The text of config.pbtxt for an engine: a ModelConfig message in protobuf's text format."""
     signature = manifest.signature
     states = manifest.states
-    for state in manifest.in_place:
+    if states and manifest.in_place is None:
+        raise EngineError(
+            "the engine was built by an earlier trtdsl, whose manifest does not say which states TensorRT writes in "
+            "place, as Triton's backend does not: build it again"
+        )
+    for state in manifest.in_place or ():
         raise EngineError(
             f"TensorRT writes the state {state!r} in place, at one address for input and output, and Triton's backend "
             "binds the two on its own: serve it by td.Generator or Engine.session, from Triton's Python backend"

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from .common import ShapeError, Tensor, UnsupportedError, add_layer, evaluates, member, operation, torch
+from ..core.caller import Positive, as_argument
+from ..core.errors import UsageError
+from .common import (
+    ShapeError,
+    Tensor,
+    UnsupportedError,
+    add_layer,
+    evaluates,
+    member,
+    normalize_axis,
+    operation,
+    torch,
+)
 from .evaluation import Meeting, Node
 
 OPERATIONS = "ALL_REDUCE", "ALL_GATHER", "REDUCE_SCATTER"
@@ -21,7 +33,7 @@ def all_reduce(x: Tensor, num_ranks: int, op: str = "SUM") -> Tensor:
 
     ``op`` is SUM, PROD, MAX, MIN or AVG. With ``num_ranks=1`` it is ``x`` itself, and no layer.
 
-    Raises UnsupportedError for another ``op``, and for less than one rank.
+    Raises UnsupportedError for another ``op``, UsageError for less than one rank.
 
     >>> all_reduce(net.input("x", (2, 3)), 2).shape
     (2, 3)
@@ -33,7 +45,7 @@ def all_reduce(x: Tensor, num_ranks: int, op: str = "SUM") -> Tensor:
 def all_gather(x: Tensor, num_ranks: int) -> Tensor:
     """``x`` (A, …) of all ranks, one behind the other, for each of them, (ranks * A, …): one IDistCollectiveLayer.
 
-    With ``num_ranks=1`` it is ``x`` itself, and no layer. Raises UnsupportedError for less than one rank.
+    With ``num_ranks=1`` it is ``x`` itself, and no layer. Raises UsageError for less than one rank.
 
     >>> all_gather(net.input("x", (2, 3)), 4).shape
     (8, 3)
@@ -54,28 +66,31 @@ def reduce_scatter(x: Tensor, num_ranks: int, op: str = "SUM") -> Tensor:
     return _collective(x, "REDUCE_SCATTER", op, num_ranks)
 
 
+@operation
 def shard(w: Tensor, dim: int, rank: int, ranks: int) -> Tensor:
     """The part of ``w`` that one of several ranks has, along ``dim``: of a weight no more than that is read.
 
-    Raises ShapeError where the ranks do not divide that dimension.
+    Raises ShapeError where the ranks do not divide that dimension, UsageError for a rank that is none of theirs.
 
     >>> td.shard(net.constant(torch.arange(6).view(3, 2)), 1, rank=1, ranks=2).data
     tensor([[1],
             [3],
             [5]])
     """
-    with w.network.operation("shard"):
-        size = w.shape[dim]
-        if not isinstance(size, int) or size % ranks or not 0 <= rank < ranks:
-            raise ShapeError(f"{ranks} ranks do not share out dimension {dim} of {w}: its size is {size}")
-        part, dim = size // ranks, dim % w.ndim
-        return w[(*[slice(None)] * dim, slice(rank * part, (rank + 1) * part))]
+    ranks, axis = as_argument("ranks", ranks, Positive), normalize_axis(as_argument("dim", dim, int), w.ndim)
+    if not 0 <= as_argument("rank", rank, int) < ranks:
+        raise UsageError(f"there is no rank {rank} among {ranks}: they are 0 to {ranks - 1}")
+    size = w.shape[axis] if w.ndim else 1
+    if not isinstance(size, int) or size % ranks:
+        raise ShapeError(f"{ranks} ranks do not share out dimension {axis} of {w}: its size is {size}")
+    part = size // ranks
+    return w[(*[slice(None)] * axis, slice(rank * part, (rank + 1) * part))] if w.ndim else w
 
 
 def _collective(x: Tensor, kind: str, op: str, ranks: int) -> Tensor:
-    if ranks < 1 or (kind != "ALL_GATHER" and op not in REDUCTIONS):
-        what = f"{ranks} ranks" if ranks < 1 else f"op={op!r}"
-        raise UnsupportedError(f"{what}: there is at least one rank, and ranks reduce by {', '.join(REDUCTIONS)}")
+    as_argument("num_ranks", ranks, Positive)
+    if kind != "ALL_GATHER" and op not in REDUCTIONS:
+        raise UnsupportedError(f"op={op!r}: ranks reduce by {', '.join(REDUCTIONS)}")
     if ranks == 1:
         return x
     trt, shape = x.network.trt, x.shape

@@ -33,6 +33,7 @@ class WrittenSpec(NetworkSpec):
         given = [f"{name}=" for name, value in options.items() if value is not None and value is not False]
         if given or self.network is None:
             raise UsageError(f"the network {self.name!r} is written already: {', '.join(given)} would change nothing")
+        self.network.check_states()
         return self.network
 
     def open_weights(self, weights: Source | None = None) -> Weights | None:

@@ -51,6 +51,7 @@ def compile_engine(
     if not network.outputs:
         raise UsageError(f"network {network.name!r} has no output")
     network.check_sizes()
+    network.check_states()
     network.check_weights()
     _refuse_attention_among_loops(network)
     profiles = [input_shapes(network, profile) for profile in network.profiles]

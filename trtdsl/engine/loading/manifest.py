@@ -205,8 +205,8 @@ class Manifest(Struct, frozen=True, kw_only=True, dict=True):
     config: Config = Config()
     states: dict[str, str] = {}
     """Of each input that is a state, the output that the next run takes for it."""
-    in_place: tuple[str, ...] = ()
-    """The states that TensorRT writes where they lie: input and output have one address."""
+    in_place: tuple[str, ...] | None = None
+    """The states that TensorRT writes where they lie: input and output have one address. Earlier manifests say none."""
     settings: dict[str, Any] = {}
     """What the network was made for; ``rank`` and ``ranks`` of one of several GPUs."""
     plugins: tuple[Plugin, ...] = ()

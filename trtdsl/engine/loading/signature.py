@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ...core.caller import as_argument
 from ...core.errors import (
     FeedDtypeError,
     FeedNameError,
@@ -62,7 +63,7 @@ class Signature:
             self._check_place(self.inputs[name], view, device)
         shapes = {name: view.shape for name, view in feeds.items()}
         candidates: Sequence[int] = range(len(self.profiles)) if profile is None else (profile,)
-        if profile is not None and not 0 <= profile < len(self.profiles):
+        if profile is not None and not 0 <= as_argument("profile", profile, int) < len(self.profiles):
             raise FeedProfileError(f"there is no profile {profile}: the engine has {len(self.profiles)}")
         for index in candidates:
             if not self._outside(index, shapes):

@@ -5,9 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any
 
+from msgspec import Meta
+
+from ...core.caller import as_argument
 from ...core.errors import FeedNameError, FeedShapeError, UsageError
+from ...interpreter.feeds import by_name
 from ...sizes.dim import Dim
 from ...sizes.shape import shape_text
 from ...sizes.size import Size, value
@@ -31,7 +35,11 @@ def state_shapes(manifest: Manifest, sizes: Mapping[str, int]) -> dict[str, tupl
     if wanted != sizes.keys():
         names = ", ".join(sorted(wanted)) or "no sizes"
         raise UsageError(f"the states need {names}, and {', '.join(sizes) or 'none'} were given")
-    return {name: tuple(value(size, sizes) for size in shape) for name, shape in shapes.items()}
+    given = {}
+    for name, size in sizes.items():
+        lows, _, highs = zip(*(profile.dims[name] for profile in manifest.profiles))
+        given[name] = as_argument(name, size, Annotated[int, Meta(ge=min(lows), le=max(highs))])
+    return {name: tuple(value(size, given) for size in shape) for name, shape in shapes.items()}
 
 
 class Session:
@@ -46,11 +54,12 @@ class Session:
         run: Callable[..., dict[str, Any]],
         signature: Signature,
         device: int,
-        states: Mapping[str, str],
-        shapes: Mapping[str, tuple[int, ...]],
+        manifest: Manifest,
+        sizes: Mapping[str, int],
     ):
-        self._run, self._signature, self._device = run, signature, device
-        self._outputs, self._shapes = dict(states), dict(shapes)
+        self._run, self._signature, self._device, self._manifest = run, signature, device, manifest
+        self._sizes, self._shapes = dict(sizes), state_shapes(manifest, sizes)
+        self._outputs = dict(manifest.states)
         self._lock = threading.Lock()
         self.states: dict[str, DeviceArray] = {}
         """By the names of the inputs, as they are after the last run: read one with ``.numpy()``."""
@@ -79,9 +88,11 @@ class Session:
         and what :meth:`Engine.run` raises; the states are then those after the last run that returned, unless TensorRT
         failed while it wrote them in place.
         """
-        given = [name for name in feeds if name in self._outputs]
-        if given:
-            raise FeedNameError(f"{given[0]} is a state, which the session feeds: reset() begins anew")
+        for name, feed in by_name(feeds).items():
+            if name in self._outputs:
+                raise FeedNameError(f"{name} is a state, which the session feeds: reset() begins anew")
+            if name in self._manifest.inputs:
+                self._check_sizes(name, getattr(feed, "shape", ()))
         with self._turn():
             after = {name: self._spare.get(name, state) for name, state in self.states.items()}
             into = {output: after[name] for name, output in self._outputs.items()}
@@ -99,16 +110,20 @@ class Session:
         """Another session whose states have these rows of this one's, along the first dimension: beams, or a batch
         without the sequences that have ended.
 
-        Raises FeedShapeError for a row that is not there, and where the states have no first dimension in common.
+        Raises FeedShapeError for a row that is not there, for more or fewer rows than the engine serves, and where the
+        states have no first dimension in common.
         """
-        counts = {shape[:1] for shape in self._shapes.values()}
-        if len(counts) != 1 or () in counts:
+        firsts = {self._manifest.inputs[name].shape[:1] for name in self._shapes}
+        if len(firsts) != 1 or () in firsts:
             raise FeedShapeError("these states have no first dimension in common: there are no rows to choose from")
-        ((count,),) = counts
-        if not all(0 <= row < count for row in rows) or not rows:
-            raise FeedShapeError(f"the states have rows 0 to {count - 1}, not {list(rows)}")
-        shapes = {name: (len(rows), *shape[1:]) for name, shape in self._shapes.items()}
-        made = Session(self._run, self._signature, self._device, self._outputs, shapes)
+        ((first,),), count = firsts, next(iter(self._shapes.values()))[0]
+        chosen = as_argument("rows", rows, list[int], FeedShapeError)
+        if not chosen or not all(0 <= row < count for row in chosen):
+            raise FeedShapeError(f"the states have rows 0 to {count - 1}, not {chosen}")
+        if first not in self._sizes and len(chosen) != count:
+            raise FeedShapeError(f"the engine has states of {count} rows, no fewer and no more, not {len(chosen)}")
+        sizes = {name: len(chosen) if name == first else size for name, size in self._sizes.items()}
+        made = Session(self._run, self._signature, self._device, self._manifest, sizes)
         with self._turn(), cuda.on_device(self._device):
             stream = cuda.Stream()
             for name, state in self.states.items():
@@ -116,13 +131,22 @@ class Session:
                 if source.ready is not None:
                     cuda.order(source.ready, stream.handle)
                 size = source.size // count
-                for place, row in enumerate(rows):
+                for place, row in enumerate(chosen):
                     cuda.copy(target + place * size, source.pointer + row * size, size, stream.handle)
             cuda.synchronize(stream.handle)
         return made
 
     def __repr__(self) -> str:
         return f"Session({', '.join(f'{name} {shape_text(shape)}' for name, shape in self._shapes.items())})"
+
+    def _check_sizes(self, name: str, shape: Sequence[int]) -> None:
+        """FeedShapeError for a feed of other sizes than the states have."""
+        for size, fed in zip(self._manifest.inputs[name].shape, shape):
+            if self._sizes.get(str(size), fed) != fed:
+                raise FeedShapeError(
+                    f"input {name!r} was fed with {size}={fed}, and the session has states for {size}="
+                    f"{self._sizes[str(size)]}"
+                )
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
