@@ -38,7 +38,7 @@ CHOICES = [
     (
         lambda x: L.activation(x, "CLIP", alpha=-4.0, beta=4.0),
         lambda x: x.clamp(-4, 4),
-        ["clip: a value below -4 never occurred", "clip: a value above 4 never occurred"],
+        ["clip: a value below -4 and a value above 4 never occurred"],
     ),
     (lambda x: F.where(x > 5, x, -x), lambda x: torch.where(x > 5, x, -x), ["greater: true never occurred"]),
     (lambda x: F.maximum(x, x * 0), lambda x: torch.maximum(x, x * 0), ["max: the second greater never occurred"]),
@@ -111,3 +111,15 @@ def test_a_report_names_the_lines_that_nothing_reached():
     (line,) = [line for line in report.unproven if "clamp" in line]
     assert line.endswith("the reference's clamp: a value above 10000 never occurred")
     assert "test_coverage.py:" in line
+
+
+def test_one_choice_at_several_lines_is_one_line_with_the_list():
+    net = td.Network()
+    x = net.input("x", (2,))
+    y = F.relu(x)
+    y = F.relu(y + 1)
+    net.output(F.relu(y + 2), "y")
+    coverage = Coverage()
+    watching(net, coverage)({"x": torch.ones(2)})
+    lines = [facts.location for facts in net.layers.values() if facts.call.name == "relu"]
+    assert coverage.missed() == [f"{'; '.join(map(str, lines))}: relu: a negative value never occurred"]

@@ -112,7 +112,7 @@ def test_feeds_of_files_that_do_not_fit_name_their_files(trtdsl, small):
         "\n  x is none.npy" in trtdsl("compare", "small.py", "small.py", "--run", "--feed", "x=none.npy", code=2).stderr
     )
     said = trtdsl("check", "small.py", "--feed", "feeds", code=2).stderr
-    assert "'x' is float16, not float32\n  x is feeds/x.npy\n" in said
+    assert "'x' is float16, not float32. Expected x: float32 (N, 3, 5, 5)\n  x is feeds/x.npy\n" in said
 
 
 @pytest.mark.parametrize(

@@ -175,6 +175,8 @@ class _Run:
     exercise: Exercise = field(default_factory=Exercise)
     kept: list[tuple[str, Evidence]] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)
+    coarse: dict[str, None] = field(default_factory=dict)
+    """The sizes at which it was compared in float32."""
     unsteady: list[str] | None = None
     """The outputs that the reference does not repeat; None where it has not run yet."""
     expected: int = 1
@@ -378,7 +380,7 @@ class _Run:
         if not case.passed:
             return None
         if by == "own":
-            self.notes[f"more than four digits at {case.at}: it was compared in float32 there"] = None
+            self.coarse[case.at] = None
         self.exercise.note({name: self.exact.widened(value) for name, value in got.items()}, evidence.feeds)
         self.chaotic |= evidence.chaotic
         return [case]
@@ -464,6 +466,8 @@ class _Run:
 
     def _unproven(self, cases: Sequence[Case]) -> list[str]:
         lines = list(self.notes)
+        if self.coarse:
+            lines.append(f"more than four digits at {'; '.join(self.coarse)}: it was compared in float32 there")
         if self.rules.decibels and not any(case.draw.startswith("given") for case in cases):
             lines.append(
                 "how well it computes below float16: its ranges are those of the author's data, which feeds= gives"

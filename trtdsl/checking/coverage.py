@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ..core.errors import PACKAGE, Location, placed
+from ..core.errors import PACKAGE, Location
 from ..core.lazy import torch
 from ..core.tensors.exact import Exact, Seen
 from ..definition.call import author_frame
@@ -46,13 +46,16 @@ class Coverage:
         return reached is not None and all(reached.values())
 
     def missed(self) -> list[str]:
-        """One line for each side of a choice that no value reached, without repetition."""
-        lines = {}
+        """One line for each kind of choice of which no value reached some sides, with all its places."""
+        places: dict[tuple[str, str], dict[str, None]] = {}  # by the choice and its sides
         for (_, what, location), reached in self.seen.items():
-            for side, there in reached.items():
-                if not there:
-                    lines[placed(location, f"{what}: {side} never occurred")] = None
-        return list(lines)
+            sides = " and ".join(side for side, there in reached.items() if not there)
+            if sides:
+                places.setdefault((what, sides), {})[f"{location}: " if location else ""] = None
+        return [
+            f"{'; '.join(place.removesuffix(': ') for place in found)}{': ' * any(found)}{what}: {sides} never occurred"
+            for (what, sides), found in places.items()
+        ]
 
 
 # -- the network -------------------------------------------------------------------------------------------------------
