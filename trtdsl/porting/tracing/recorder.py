@@ -24,7 +24,7 @@ from .memory import Memory, check_writes, layout, refuse_set, target_of, writes_
 from .modes import free, hooks_of, modes, storage_of, tensors_of
 from .names import FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value, narrowed
 from .scalars import READ, Compared, SizesBehind, measured, number_of
-from .scans.marks import parted
+from .scans.marks import parted, sliced
 from .traced_sizes import TracedFloat, TracedInt, expression_of, traced
 
 
@@ -198,6 +198,11 @@ class Recorder:
             return self._sizes(function(*args, **kwargs), args[0], *args[1:], **kwargs)
         if name in ("numel", "nelement"):
             return self._numel(args[0])
+        if name in ("split", "chunk") and type(args[0]) is not torch.Tensor and not self._is_constant(args[0]):
+            with modes(self.called):
+                found = sliced(name, *args, **kwargs)
+            if found is not None:
+                return found
         self.names()
         if name == "set" and self._given_data(function, *args):
             return None

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+from ....core.lazy import torch
 from ...calls import (
     Call,
     Op,
@@ -26,6 +27,7 @@ from .taking import Unlike
 from .uses import Uses
 
 EARLIER = 3  # rounds that a round looks back
+FIRST = "its first round does something else"
 
 
 def with_scans(root: Call, results: Any, record: Record) -> Any:
@@ -64,7 +66,7 @@ def _as_one(loop: Going, root: Call, results: Any, record: Record, place: Any) -
             rounds = Written(loop, root, results, record, known, number)
             results = rounds.as_one()
         except Unlike as error:
-            unlike = unlike or str(error)
+            unlike = str(error) if unlike in ("", FIRST) else unlike
             if not any(not isinstance(item, Mark) for item in between(loop)):
                 return results  # a list of the parts, say
         else:
@@ -90,7 +92,8 @@ class Written(Rounds):
         self.ops[0] = [op for op in self.ops[0] if id(op) not in self.without]
         if any([taking.kind_of(item) for item in items] != kinds for items in self.rounds[1:]):
             number, items = next((n, s) for n, s in enumerate(self.rounds) if n and [*map(taking.kind_of, s)] != kinds)
-            other = next((x for x, kind in zip(items, kinds) if taking.kind_of(x) != kind), None)
+            other, kind = next(((x, kind) for x, kind in zip(items, kinds) if taking.kind_of(x) != kind), (None, None))
+            taking.check_numbers(other, kind)
             raise Unlike(f"round {number + self.apart} does something else{taking.line_of(other)}")
         self.made = [{value: place for place, value in enumerate(taking.results_of(ops))} for ops in self.ops]
         self.made_first, self.made_last = list(self.made[0]), list(self.made[-1])
@@ -118,12 +121,13 @@ class Written(Rounds):
                 self._align(item.body, kind[2])
                 place += 1
             elif isinstance(item, Op) and not item.inner:
+                taking.check_numbers(item, kind)
                 self.without.add(id(item))
                 self.before += self._made_of(item)
             else:
-                raise Unlike("its first round does something else")
+                raise Unlike(FIRST)
         if place < len(kinds):
-            raise Unlike("its first round does something else")
+            raise Unlike(FIRST)
 
     def _made_of(self, op: Op) -> list[Op]:
         """The call and copies of those in the round whose results it takes."""
@@ -141,7 +145,7 @@ class Written(Rounds):
                 return needed.get(value, value)
             its = made[value]
             if its.inner or not isinstance(its.results, Value):
-                raise Unlike("its first round does something else")
+                raise Unlike(FIRST)
             args, kwargs = taking.imaged((its.args, its.kwargs), copy)
             needed[value] = replace(value)
             found.append(replace(its, args=args, kwargs=kwargs, results=needed[value]))
@@ -260,8 +264,9 @@ class Written(Rounds):
                 self.changed[op] = value, rest
         for place in self.writes:
             self.carried.pop((place, 1), None)
-        if not self.along:
-            raise Unlike("it goes along no tensor")
+        if not self.along:  # its number of rounds alone comes from outside
+            numbers = self.op("arange", (self.length,), (len(self.rounds),), torch.int64)
+            self.along.append((numbers, Value((), torch.int64), 0, False))
 
     def _of_any(self, value: Value, place: tuple[int, Any]) -> Value:
         """What any round has in the place of a value of the first."""

@@ -13,7 +13,7 @@ from ...calls import (
     SizeOf,
 )
 from ..guards import GUARDS, Record
-from ..traced_sizes import expression_of, plain_number
+from ..traced_sizes import expression_of, is_traced, plain_number
 from . import taking
 
 
@@ -79,14 +79,28 @@ class Parts(tuple[Any, ...]):
         return self.going.over(super().__iter__())
 
 
+class Slices(Parts):
+    """Parts of size 1 of ``split`` or ``chunk``; a loop over them goes over those of ``unbind``."""
+
+    apart: Parts
+    dim: int
+
+    def __iter__(self) -> Iterator[Any]:
+        return (part.unsqueeze(self.dim) for part in self.apart)
+
+
 def counted(given: Sequence[Any], asked: range) -> Any:
     """``range`` of these numbers, some of them sizes, which are what the guards in these places say."""
     numbers = range(*map(plain_number, given))
     record = GUARDS.get()
     start, stop = (0, given[0]) if len(given) == 1 else given[:2]
-    if not scanning(record) or numbers.step not in (1, -1) or not asked:
+    if not scanning(record) or not asked:
         return numbers
-    assert record is not None
+    assert record is not None and record.scans is not None
+    if numbers.step not in (1, -1):
+        unlike = f"it goes on by {numbers.step}: loop over the parts of every so many, as x[:, ::{numbers.step}]"
+        record.scans.unlike.setdefault(record.guards[asked[0]].location, unlike)
+        return numbers
     length = expression_of(stop - start if numbers.step == 1 else start - stop)
     return Counted(numbers, Going(length, asked, record.guards[asked[0]].location))
 
@@ -102,6 +116,18 @@ def parted(result: Any, op: Op, location: Location | None) -> Any:
         return result
     found = Parts(result)
     found.going = Going(SizeOf(op.args[0], taking.taken_apart(op), len(result)), range(0), location)
+    return found
+
+
+def sliced(name: str, tensor: Any, size: Any, dim: int = 0) -> Slices | None:
+    """What ``split`` or ``chunk`` gives, where that is each part of a dimension; None for other parts."""
+    whole = tensor.shape[dim]
+    each = size == 1 if name == "split" else is_traced(size) and plain_number(size) == plain_number(whole)
+    if not each or not is_traced(whole) or not scanning(GUARDS.get()):
+        return None
+    parts = tensor.unbind(dim)
+    found = Slices(part.unsqueeze(dim) for part in tuple.__iter__(parts))
+    found.apart, found.dim = parts, dim
     return found
 
 

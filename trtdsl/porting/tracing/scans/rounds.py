@@ -69,9 +69,10 @@ class Rounds:
         """What stands for a part that unbind gives."""
         self.changed: dict[Op, Any] = {}
 
-    def op(self, name: str, args: Any, shape: Sequence[int], *, after: bool = False) -> Value:
+    def op(self, name: str, args: Any, shape: Sequence[int], dtype: Any = None, *, after: bool = False) -> Value:
         form = "method" if name in ("getitem", "movedim", "flatten") else "function"
         op = Op(name, f"torch.{name}", form, args, {}, None, self.loop.location, self.container.path)
-        op.results = Value(tuple(shape), args[0].dtype if isinstance(args[0], Value) else args[0][0].dtype, producer=op)
+        dtype = dtype or (args[0] if isinstance(args[0], Value) else args[0][0]).dtype
+        op.results = Value(tuple(shape), dtype, producer=op)
         (self.after if after else self.before).append(op)
         return op.results

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -63,6 +64,21 @@ def kind_of(item: Any) -> Any:
 
 def leaf_of(leaf: Any) -> Any:
     return "value" if isinstance(leaf, Value) else repr(leaf)
+
+
+def check_numbers(item: Any, kind: Any) -> None:
+    """Raises Unlike where a call of one round and that of another differ in a number alone."""
+
+    def without(kind: Any) -> Any:
+        if isinstance(kind, (tuple, list)):
+            return tuple(map(without, kind))
+        return "number" if isinstance(kind, str) and re.fullmatch(r"-?\d+(\.\d*)?(e-?\d+)?", kind) else kind
+
+    if item is not None and kind_of(item) != kind and without(kind_of(item)) == without(kind):
+        raise Unlike(
+            f"each round computes with another number{line_of(item)}: take it from a tensor before the loop, as "
+            "steps = torch.arange(n) and steps[t]"
+        )
 
 
 def place_of(item: Any) -> Any:
