@@ -353,3 +353,63 @@ class Same(nn.Module):
             total += x[:, t]
             outs.append(total)
         return torch.stack(outs, 1)
+
+
+class Autoregressive(nn.Module):
+    """As many rounds as the input is long, which go along nothing."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell, self.out = nn.GRUCell(3, 6), nn.Linear(6, 3)
+
+    def forward(self, x):
+        h, y, outs = torch.zeros(x.shape[0], 6), torch.zeros(x.shape[0], 3), []
+        for _ in range(x.shape[1]):
+            h = self.cell(y, h)
+            y = self.out(h)
+            outs.append(y)
+        return torch.stack(outs, 1) + x
+
+
+class InPieces(nn.Module):
+    """Along the parts that split and chunk give, one of each size."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.GRUCell(3, 6)
+
+    def forward(self, x):
+        h, outs = torch.zeros(x.shape[0], 6), []
+        for piece in x.split(1, dim=1):
+            h = self.cell(piece.squeeze(1), h)
+            outs.append(h)
+        g = torch.zeros_like(h)
+        for piece in x.chunk(x.shape[1], dim=1):
+            g = self.cell(piece[:, 0], g)
+        return torch.stack(outs, 1), g
+
+
+class Steps(nn.Module):
+    """A number for each round, out of a tensor."""
+
+    def forward(self, x):
+        steps, total = torch.arange(x.shape[1]), torch.zeros_like(x[:, 0])
+        for t in range(x.shape[1]):
+            total = total + x[:, t] / (steps[t] + 1)
+        return total
+
+
+class Every(nn.Module):
+    def forward(self, x):
+        total = torch.zeros_like(x[:, 0])
+        for t in range(0, x.shape[1], 2):
+            total = total * 0.5 + x[:, t]
+        return total
+
+
+class Averages(nn.Module):
+    def forward(self, x):
+        total = torch.zeros_like(x[:, 0])
+        for t in range(x.shape[1]):
+            total = total + x[:, t] / (t + 2)
+        return total

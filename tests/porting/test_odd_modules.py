@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 import random
 import time
 
@@ -53,7 +54,11 @@ def counts_outside(self, x):
 
 
 def asks_for_an_item(self, x):
-    return x * x.max().item()
+    return x[:, : x.sum(1).argmax().item()]
+
+
+def asks_whether_it_is_an_item(self, x):
+    return x * 2 if x.max().item() > 1 else x
 
 
 def branches(self, x):
@@ -77,6 +82,23 @@ def loops(self, x):
 
 def computes_with_numpy(self, x):
     return torch.from_numpy(np.maximum(x.numpy(), 0))
+
+
+def counts(self, x):
+    return torch.bincount(x.long().flatten())
+
+
+def gives_complex(self, x):
+    return torch.fft.fft(x)
+
+
+def gives_float64(self, x):
+    return x.double() * 2
+
+
+def unpacks(self, x):
+    a, b, c = x[:2]
+    return a + b + c
 
 
 def yields(self, x):
@@ -104,7 +126,7 @@ def test_modules_that_differ_from_run_to_run_are_refused(forward, shape):
     assert caught.value.location.file == __file__ and line < caught.value.location.line <= line + 2
 
 
-@pytest.mark.parametrize("forward", [asks_for_an_item, branches, catches, loops])
+@pytest.mark.parametrize("forward", [asks_whether_it_is_an_item, branches, catches, loops])
 def test_code_that_depends_on_values_is_refused_at_its_line(forward):
     with pytest.raises(td.UnsupportedError, match=VALUES) as caught:
         td.from_module(Module(forward), ["N,3"])
@@ -115,7 +137,16 @@ def test_code_that_depends_on_values_is_refused_at_its_line(forward):
 @pytest.mark.parametrize(
     ("forward", "error", "text"),
     [
-        (computes_with_numpy, td.UnsupportedError, "numpy needs a tensor's values, which a trace does not have"),
+        (asks_for_an_item, td.UnsupportedError, "item makes a number of .* [(]compute with the tensor itself[)]"),
+        (counts, td.UnsupportedError, "the size of what torch.bincount gives depends on .* and a mask that says which"),
+        (computes_with_numpy, td.UnsupportedError, "numpy needs a tensor's values, .*: compute it with torch's"),
+        (gives_complex, td.UnsupportedError, r"test_odd_modules.py:\d+: forward gives complex numbers"),
+        (gives_float64, td.UnsupportedError, r"test_odd_modules.py:\d+: forward gives float64"),
+        (
+            unpacks,
+            td.DefinitionError,
+            "not enough values to unpack .*an input is one tensor: where forward takes a tuple",
+        ),
         (yields, td.UsageError, "forward gives a generator: a network gives tensors, alone or in tuples"),
         (gives_nothing, td.UsageError, "forward gives None: a network gives tensors"),
         (makes_it_sparse, td.UnsupportedError, "test_odd_modules.py:.*to_sparse has no counterpart .* write what it"),
@@ -131,12 +162,21 @@ def test_an_input_is_a_tensor():
         td.from_module(Module(lambda self, x: x["a"]), [{"a": torch.ones(2)}])
 
 
-def test_a_hook_that_belongs_to_the_module_that_was_copied():
-    module = nn.Sequential(nn.Linear(3, 3))
-    kept = {}
-    module[0].register_forward_hook(lambda part, given, made: kept[part] * 2)
-    with pytest.raises(td.DefinitionError, match=r"KeyError.*the hook at .*test_odd_modules.py:\d+ has variables of"):
-        td.from_module(module, ["N,3"])
+def test_a_hook_is_that_of_the_copy():
+    """Its variables are the copy's: the module of which it keeps something, and the dict in which it does."""
+
+    class Kept(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second, self.features = nn.Linear(3, 3), nn.Linear(3, 3), {}
+            self.first.register_forward_hook(lambda part, given, made: self.features.update(first=made))
+
+        def forward(self, x):
+            return self.second(self.first(x)) + self.features["first"]
+
+    module = Kept()
+    assert td.check(td.from_module(module, ["N,3"])).passed
+    assert not module.features
 
 
 def test_keyword_results_and_counted_calls_are_ported():
@@ -374,3 +414,34 @@ def test_what_no_trace_follows_is_refused_in_one_sentence(make, message):
         td.from_module(make(), ["N,8"])
     with pytest.raises(td.UsageError, match="has no weights before it has run once"):
         td.from_module(nn.Sequential(nn.LazyLinear(4)), ["N,8"])
+
+
+def test_numbers_of_tensors_stay_tensors():
+    """``.item()`` and ``float()`` of a fraction, and what math computes of these."""
+
+    def scaled(self, x):
+        return x / x.abs().max().item() + float(x.mean()) * math.sqrt(x.abs().sum()) + math.exp(x.mean())
+
+    assert td.check(td.from_module(Module(scaled), ["N,3"])).passed
+
+
+def test_logarithms_of_sizes():
+    def scaled(self, x):
+        return x * (math.log(x.shape[1]) / math.log(512)) + math.log2(x.shape[1]) + math.log(x.shape[1], 3)
+
+    def half(self, x):
+        return x[:, : int(math.log2(x.shape[1]))]
+
+    text = td.port(Module(scaled), {"x": "N,T"}, dims={"T": (2, 5, 40)})
+    assert "F.log(length)" in text or "F.log(c)" in text
+    assert td.check(td.from_module(Module(scaled), {"x": "N,T"}, dims={"T": (2, 5, 40)})).passed
+    with pytest.raises(td.UnsupportedError, match=r"T = 2: .* what int\(\) gives to be 2, .* 'T': \(4, 5, 7\)"):
+        td.from_module(Module(half), {"x": "N,T"}, dims={"T": (2, 5, 400)})
+
+
+def test_forward_may_take_keywords_alone():
+    class Keywords(nn.Module):
+        def forward(self, **inputs):
+            return inputs["x"] * inputs["y"]
+
+    assert td.check(td.from_module(Keywords(), {"y": "N,3", "x": "N,3"})).passed

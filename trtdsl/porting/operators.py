@@ -29,6 +29,8 @@ MATH: dict[str, Callable[..., Any]] = {
     f"math.{name}": getattr(math, name)
     for name in ("log", "log2", "log10", "log1p", "exp", "pow", "gcd", "lcm", "isqrt", "hypot", "fabs", "copysign")
 }
+FRACTIONS = ("math.log", "math.log2", "math.log10", "math.log1p", "math.exp")
+"""Those of one number, which a Tensor has too."""
 ROUNDING: dict[str, Callable[..., Any]] = {
     "int": int, "floor": math.floor, "ceil": math.ceil, "trunc": math.trunc, "round": round,
 }  # fmt: skip

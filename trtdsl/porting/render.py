@@ -13,6 +13,7 @@ from typing import Any
 from .. import functional
 from ..core.lazy import torch
 from .calls import SizeOf, SizeOp, Value, Weight
+from .operators import FRACTIONS
 from .statements import Argument, Expression, Literal, Scope, same, size_key
 
 # How tightly operators bind; a call, a name and an index bind tightest.
@@ -215,6 +216,8 @@ class Renderer:
             for operand in size.operands[1:]:
                 text = f"td.size_{size.symbol}({text}, {self.bound(operand)[0]})"
             return text, ATOM
+        if size.symbol in FRACTIONS:
+            return f"F.{size.symbol.removeprefix('math.')}({self.tree(size.operands[0])})", ATOM
         if len(size.operands) == 1:
             return f"-{self.operand(size.operands[0], UNARY)}", UNARY
         return self._operator(size.symbol, *size.operands)

@@ -26,8 +26,18 @@ SCANS = {
     "OwnAtFirst": {"x": "N,T,3"},
     "Chosen": {"x": "N,T,3", "table": "3,3"},
     "InVain": {"x": "N,T,3", "y": "N,T,3"},
+    "Autoregressive": {"x": "N,T,3"},
+    "InPieces": {"x": "N,T,3"},
+    "Steps": {"x": "N,T,3"},
 }
-LEAST = {"Filter": 3, "Parts": 2, "Half": 2, "OwnAtFirst": 2, "Chosen": 2}  # the others' least length is 1: one round
+LEAST = {
+    "Filter": 3,
+    "Parts": 2,
+    "Half": 2,
+    "InPieces": 2,
+    "OwnAtFirst": 2,
+    "Chosen": 2,
+}  # the others' least length is 1: one round
 
 
 @pytest.mark.parametrize("name", SCANS)
@@ -69,9 +79,11 @@ def _made(name):
     ("name", "line", "why"),
     [
         ("OneRound", 1, "round 7 does something else (torch.Tensor.mul, line {})"),
-        ("Around", 1, "an index does not go on by one (torch.Tensor.__getitem__, line {})"),
+        ("Around", 1, "an index does not go on by one (torch.Tensor.__getitem__, line {}): windows are x.unfold("),
+        ("Every", None, "it goes on by 2: loop over the parts of every so many, as x[:, ::2]"),
         ("FarBack", None, "its rounds take other values than at other sizes"),
         ("ItsNumber", 1, "round 2 does something else (torch.Tensor.mul, line {})"),
+        ("Averages", 1, "each round computes with another number (torch.Tensor.div, line {}): take it from a tensor"),
         ("Alone", None, "what one of its rounds makes is needed by itself"),
         ("Growing", None, "what a round makes has another shape in the next"),
         ("ReadBack", None, "an index goes on in a tensor that changes from round to round"),

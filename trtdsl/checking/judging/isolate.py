@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -13,7 +12,7 @@ from ...core.author import authors_code
 from ...core.errors import told
 from ...core.lazy import torch
 from ...core.tensors.exact import Exact, Seen
-from ...definition.spec.reference import call_reference
+from ...definition.spec.reference import call_reference, with_hooks
 from ..coverage import Asked
 from .branching import noting
 from .recording import Recording
@@ -137,7 +136,7 @@ def _copied(module: torch.nn.Module, note: Callable[[str], None]) -> Iterator[to
     parameters = dict(module.named_parameters())
     versions = {name: parameter._version for name, parameter in parameters.items()}
     try:
-        made = copy.deepcopy(module, {id(parameter): parameter for parameter in parameters.values()})
+        made = with_hooks(module, {id(parameter): parameter for parameter in parameters.values()})
     except Exception:  # a module may hold what cannot be copied: then the module itself is run
         note("the reference cannot be copied: what it keeps from one call is there in the next")
         made = module

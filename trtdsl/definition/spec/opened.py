@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -13,7 +12,7 @@ from ...core.lazy import torch
 from ..network import Network
 from ..weights.source import Source, Weights
 from .load import load_spec
-from .reference import check_reference
+from .reference import check_reference, with_hooks
 from .spec import NetworkSpec
 
 NetworkLike = NetworkSpec | Network | str | PathLike[str]
@@ -67,7 +66,7 @@ def as_spec(source: NetworkLike, reference: Reference | None = None) -> NetworkS
     if reference is None:
         return spec
     check_reference(reference)
-    made = (lambda: copy.deepcopy(reference)) if isinstance(reference, torch.nn.Module) else reference
+    made = (lambda: with_hooks(reference)) if isinstance(reference, torch.nn.Module) else reference
     return replace(spec, reference=made, _state={})
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import inspect
 from collections.abc import Collection, Mapping, Sequence
+from types import CellType, FunctionType
 from typing import Any
 
 from ...core.errors import DefinitionError, Location, UsageError, nearest
@@ -34,9 +36,33 @@ _NO_FORWARD = "the reference {} has no method forward{}: a torch.nn.Module compu
 
 
 def call_reference(module: torch.nn.Module, feeds: Mapping[str, torch.Tensor]) -> Any:
-    """What the module gives: feeds go by name where forward has parameters of all these names, otherwise in order."""
+    """What the module gives: feeds go by name where forward has parameters of these names, otherwise in order."""
     parameters = inspect.signature(module.forward).parameters
-    return module(**feeds) if all(name in parameters for name in feeds) else module(*feeds.values())
+    kinds = {parameter.kind for parameter in parameters.values()}
+    open_ended = inspect.Parameter.VAR_KEYWORD in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds
+    by_name = open_ended or all(name in parameters for name in feeds)
+    return module(**feeds) if by_name else module(*feeds.values())
+
+
+def with_hooks(module: torch.nn.Module, memo: dict[int, Any] | None = None) -> torch.nn.Module:
+    """A deep copy of a module; the variables of its hooks are of the copy, which Python does not do with functions."""
+    memo = {} if memo is None else memo
+    made = copy.deepcopy(module, memo)
+    for part in made.modules():
+        for hooks in (part._forward_hooks, part._forward_pre_hooks):
+            hooks.update((key, _rebound(hook, memo)) for key, hook in hooks.items())
+    return made
+
+
+def _rebound(hook: Any, memo: dict[int, Any]) -> Any:
+    if not isinstance(hook, FunctionType) or not hook.__closure__:
+        return hook
+    with contextlib.suppress(TypeError, ValueError, RuntimeError, copy.Error):
+        cells = tuple(CellType(copy.deepcopy(cell.cell_contents, memo)) for cell in hook.__closure__)
+        made = FunctionType(hook.__code__, hook.__globals__, hook.__name__, hook.__defaults__, cells)
+        made.__kwdefaults__ = hook.__kwdefaults__
+        return made
+    return hook
 
 
 def evaluating(module: torch.nn.Module) -> torch.nn.Module:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from ...core.lazy import torch
-from .frames import is_inside
 
 
 def storage_of(tensor: torch.Tensor) -> Any:
@@ -44,21 +43,6 @@ def numbers_of(module: torch.nn.Module) -> dict[str, Any]:
         for name, held in vars(part).items()
         if isinstance(held, (bool, int, float))
     }
-
-
-def hooks_of(module: torch.nn.Module) -> str:
-    """What to know of the module's hooks where it fails: they belong to the module that was given, not to its copy."""
-    hooks = [
-        hook for part in module.modules() for hook in (*part._forward_hooks.values(), *part._forward_pre_hooks.values())
-    ]
-    held = [hook for hook in hooks if getattr(hook, "__closure__", None) and not is_inside(hook.__code__.co_filename)]
-    if not held:
-        return ""
-    place = f"{held[0].__code__.co_filename}:{held[0].__code__.co_firstlineno}"
-    return (
-        f" (a copy of the module is traced, and the hook at {place} has variables of the module that was copied: write "
-        "what the hook does in forward)"
-    )
 
 
 def modes(called: Callable[..., Any]) -> Any:

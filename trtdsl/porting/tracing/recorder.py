@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
+import re
 from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import Any
@@ -21,7 +22,7 @@ from ..translating.unknown import sized, unlike_itself
 from .frames import TRANSFORMS, authors_frame, bound, helper_frames, here, place_of, transforms, unless_it_raises
 from .guards import GUARDS, Shortcut, asked_of
 from .memory import Memory, check_writes, layout, refuse_set, target_of, writes_itself
-from .modes import free, hooks_of, modes, storage_of, tensors_of
+from .modes import free, modes, storage_of, tensors_of
 from .names import FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value, narrowed
 from .scalars import READ, Compared, SizesBehind, measured, number_of
 from .scans.marks import parted, sliced
@@ -60,6 +61,7 @@ class Recorder:
         self.assumed: dict[Location | None, None] = {}  # where forward raises by values, as if it did not
         self.asked: dict[Location | None, str] = {}  # where forward asks for values of the module's own tensors
         self.failure: Exception | None = None  # that a value is needed, which the module's code may have caught
+        self.needed = ""  # the function that needs it
         self.place: Location | None = None
         self.inside = False  # whether a function of torch is running
 
@@ -75,19 +77,17 @@ class Recorder:
         except (TrtdslError, KeyboardInterrupt):
             raise
         except (DataDependentOutputException, DynamicOutputShapeException) as error:
-            location = self.place or place_of(error)
-            size = isinstance(error, DynamicOutputShapeException)
-            what = "the size of a result depends on" if size else "what runs here depends on"
-            raise UnsupportedError(
-                f"{what} a tensor's values, which a trace does not have: make it independent of the inputs in the "
-                "module, or write this part by hand (td.cond, td.while_loop, F.where)",
-                location=location,
-            ) from error
+            location, sized = self.place or place_of(error), isinstance(error, DynamicOutputShapeException)
+            raise UnsupportedError(_needs_values(self.needed, sized), location=location) from error
         except BaseException as error:
             if transforms(error):
                 raise UnsupportedError(TRANSFORMS, location=place_of(error)) from error
-            text = told(error).split("\nWhile executing")[0] + hooks_of(module)
-            raise DefinitionError(f"forward fails: {text}", location=place_of(error)) from error
+            text = told(error).split("\nWhile executing")[0]
+            taken = (
+                " (an input is one tensor: where forward takes a tuple, a list or a dict, write a module that takes "
+            )
+            more = f"{taken}the tensors one by one and gives it that)" if re.search(OF_SEVERAL, text) else ""
+            raise DefinitionError(f"forward fails: {text}{more}", location=place_of(error)) from error
 
     # -- modules -----------------------------------------------------------------------------------------------------
 
@@ -206,6 +206,9 @@ class Recorder:
         self.names()
         if name == "set" and self._given_data(function, *args):
             return None
+        if name == "item" and self._stays(args[0]):
+            with modes(self.called):
+                return args[0].reshape(()) if args[0].dim() else args[0]
         before = list(_tensors((args, kwargs)))
         target = target_of(function, name, args, kwargs, self.owners, self.held)
         versions = [tensor._version for tensor in before]
@@ -255,6 +258,12 @@ class Recorder:
             return parted(result, op, here())
         return result
 
+    def _stays(self, tensor: torch.Tensor) -> bool:
+        """Whether a number of the tensor's can be the tensor itself: a fraction, of which no shape can be made."""
+        if type(tensor) in (torch.Tensor, torch.nn.Parameter) or id(tensor) in self.numbers:
+            return False
+        return tensor.dtype.is_floating_point and tensor.numel() == 1
+
     def _given_data(self, function: Any, tensor: torch.Tensor, given: Any) -> bool:
         """``weight.data = y`` of one of the module's own tensors, which is y from now on; whether it is that."""
         names = self.known_names.get(id(tensor))
@@ -279,7 +288,7 @@ class Recorder:
         except DynamicOutputShapeException as error:
             result = sized(name, args, kwargs, self.count)
             if result is None:
-                self.failure, self.place = error, here()
+                self.failure, self.place, self.needed = error, here(), canonical(function)[1]
                 raise
             self.tried = True
             return result
@@ -296,7 +305,7 @@ class Recorder:
                 return outcome
             if name in ("bool", "is_nonzero") and (found := self._shortcut(args[0])) is not None:
                 return found.outcome
-            self.failure, self.place = error, here()
+            self.failure, self.place, self.needed = error, here(), name
             raise
         finally:
             self.inside = False
@@ -508,7 +517,9 @@ class Recorder:
                     self.asked.setdefault(here(), name)
                 else:
                     raise UnsupportedError(
-                        f"{name} needs a tensor's values, which a trace does not have", location=here()
+                        f"{name} needs a tensor's values, which a trace does not have: compute it with torch's "
+                        "functions",
+                        location=here(),
                     )
         return result
 
@@ -537,6 +548,25 @@ class Recorder:
 
 
 MOST_NUMBERS = 16  # that are written out in a file
+ONE_TENSOR = (
+    "an input is one tensor: where forward takes a tuple, a list or a dict, write a module that takes the tensors one "
+    "by one and gives it that"
+)
+OF_SEVERAL = r"values to unpack|invalid data type 'str'|is not a mapping|only integers, slices"
+NUMBERS = ("item", "int", "float", "index", "tolist")
+
+
+def _needs_values(name: str, sized: bool) -> str:
+    """What forward asks of values where a trace has none, and what to write instead."""
+    if sized:
+        gives = f"the size of what {name} gives" if name else "the size of a result"
+        what, instead = f"{gives} depends on a tensor's values", "keep all elements, and a mask that says which count"
+    elif name in NUMBERS:
+        what, instead = f"{name} makes a number of a tensor's values", "compute with the tensor itself"
+    else:
+        what, instead = "what runs here depends on a tensor's values", "compute both, and torch.where(condition, a, b)"
+    by_hand = "write this part by hand (td.cond, td.while_loop)"
+    return f"{what}, which a trace does not have: make it independent of the inputs ({instead}), or {by_hand}"
 
 
 def _known(op: Op) -> bool:

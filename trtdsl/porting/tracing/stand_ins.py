@@ -19,7 +19,7 @@ from typing import Any
 
 from ...core.lazy import torch
 from ..calls import SizeOp, leaves
-from ..operators import MATH
+from ..operators import FRACTIONS, MATH
 from ..translating.named_axes import operations_of
 from .frames import asking, is_inside
 from .guards import GUARDS, note
@@ -66,7 +66,8 @@ class _Int(int, metaclass=_NumberType):
         if len(given) == 1 and isinstance(given[0], TracedFloat):
             return whole_of("int", given[0], int(float.__int__(given[0])))
         if len(given) == 1 and isinstance(given[0], torch.Tensor):
-            return cls(given[0].item())  # which may be traced
+            number = given[0].item()  # which may be traced, or the tensor itself, which has no values
+            return int(number) if isinstance(number, torch.Tensor) else cls(number)
         return int(*given, **options)
 
 
@@ -76,6 +77,9 @@ class _Float(float, metaclass=_NumberType):
     plain = float
 
     def __new__(cls, *given: Any) -> Any:
+        if len(given) == 1 and isinstance(given[0], torch.Tensor):
+            number = given[0].item()
+            return number if isinstance(number, torch.Tensor) else cls(number)
         return as_float(given[0]) if len(given) == 1 and is_traced(given[0]) else float(*given)
 
 
@@ -121,8 +125,26 @@ def _range(*given: Any) -> Any:
 
 
 def _root(number: Any) -> Any:
+    if isinstance(number, torch.Tensor):
+        return number.sqrt()
     root = math.sqrt(plain_number(number))
     return traced(root, SizeOp("**", (number.expression, 0.5), root)) if is_traced(number) else root
+
+
+def _fraction(name: str) -> Callable[..., Any]:
+    """A function of ``math`` of one number, whose result keeps the expression of a size."""
+    plain = getattr(math, name)
+
+    def function(number: Any, *base: Any) -> Any:
+        if isinstance(number, torch.Tensor):
+            return getattr(torch, name)(number)
+        if not is_traced(number) or any(map(is_traced, base)):
+            return _one_value(name)(number, *base)
+        found = plain(plain_number(number))
+        found = traced(found, SizeOp(f"math.{name}", (number.expression,), found))
+        return found / plain(*base) if base else found
+
+    return function
 
 
 def _one_value(name: str) -> Callable[..., Any]:
@@ -156,6 +178,7 @@ STAND_INS: dict[Any, dict[str, Any]] = {
             if callable(plain) and name not in ("ceil", "floor", "trunc")  # which call a method of the number
         },
         **{name.removeprefix("math."): _one_value(name.removeprefix("math.")) for name in MATH},
+        **{name.removeprefix("math."): _fraction(name.removeprefix("math.")) for name in FRACTIONS},
         "sqrt": _root,
     },
     operator: {"index": _INDEX},

@@ -8,7 +8,6 @@ are the module's own.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import logging
 import warnings
@@ -23,6 +22,7 @@ from ...core.dtypes import as_dtype, dtype_name
 from ...core.errors import DefinitionError, TrtdslError, UnsupportedError, UsageError
 from ...core.lazy import torch
 from ...definition.input import Input
+from ...definition.spec.reference import with_hooks
 from ..calls import Call, Op, Value, Weight, leaves, operations, values_in
 from .frames import returned_names
 from .guards import GUARDS, SCANS, Guard, Record, Shortcut
@@ -174,17 +174,16 @@ def _trace(
     changed = [name for name, number in numbers_of(module).items() if before.get(name, number) != number]
     remarks = [*_updates(recorder, module, changed), *_differences(recorder), *map(_remark, left_out.items())]
     for path, leaf in found.items():
-        if isinstance(leaf, torch.Tensor) and leaf.is_complex():
-            raise UnsupportedError(
-                f"forward gives complex numbers{f' ({path})' if path else ''}, which an engine does not: give "
-                "torch.view_as_real of them"
-            )
-        if isinstance(leaf, torch.Tensor) and leaf.dtype == torch.uint8:  # as which an engine has inputs and outputs
+        dtype = leaf.dtype if isinstance(leaf, torch.Tensor) else torch.float32
+        if dtype == torch.uint8:  # as which an engine has inputs and outputs
             recorder.converted(leaf)
-        elif isinstance(leaf, torch.Tensor) and narrowed(leaf.dtype) != leaf.dtype:
+        elif dtype.is_complex or narrowed(dtype) != dtype:
+            kind, has = ("complex numbers", "an engine") if dtype.is_complex else (dtype_name(dtype), "TensorRT")
+            instead = "torch.view_as_real of them" if dtype.is_complex else f".to(torch.{dtype_name(narrowed(dtype))})"
+            made = recorder.values.get(id(leaf), Value((), dtype)).producer
             raise UnsupportedError(
-                f"forward gives {dtype_name(leaf.dtype)}{f' ({path})' if path else ''}, which TensorRT does not have: "
-                f"give .to(torch.{dtype_name(narrowed(leaf.dtype))})"
+                f"forward gives {kind}{f' ({path})' if path else ''}, which {has} does not have: give {instead}",
+                location=None if made is None else made.location,
             )
     results = _outputs(returned, module, {path: recorder.value(found[path]) for path in found if path not in left_out})
     results = with_scans(recorder.root, results, record)
@@ -369,7 +368,7 @@ def copied(module: torch.nn.Module, *, parameters: bool = True) -> torch.nn.Modu
             elif isinstance(held, torch.Tensor) and not held.is_leaf:
                 memo[id(held)] = held.detach().clone()
     with _disable_current_modes():  # a check may lift what it computes with; what is copied stays what it is
-        return copy.deepcopy(module, memo)
+        return with_hooks(module, memo)
 
 
 def check_traceable(module: torch.nn.Module) -> None:

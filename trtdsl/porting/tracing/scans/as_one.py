@@ -170,7 +170,10 @@ class Written(Rounds):
                 step = firsts[1] - firsts[0] if None not in firsts else 0
                 even = step in (1, -1) and all(b - a == step for a, b in pairwise(firsts))
                 if number in steps or not even:
-                    raise Unlike(f"an index does not go on by one{taking.line_of(ops[0])}")
+                    raise Unlike(
+                        f"an index does not go on by one{taking.line_of(ops[0])}: windows are x.unfold(dim, size, 1), "
+                        "before the loop"
+                    )
                 steps[number] = (item, step)
         return steps
 
