@@ -18,11 +18,12 @@ import inspect
 import json
 import os
 import sys
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, NoReturn, get_args, get_origin
 
 import typer
@@ -49,6 +50,12 @@ class Output:
     json: bool
     quiet: bool
     verbose: bool
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds(self) -> float:
+        """The time since the command began."""
+        return time.monotonic() - self.began
 
     def progress(self) -> Progress:
         """A bar, or a line for each phase, where something is printed for people."""

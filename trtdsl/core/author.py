@@ -142,13 +142,19 @@ def _first_cause(error: BaseException) -> BaseException:
     return error
 
 
+NOT_LOADED = r"^operator \w+::\w+ does not exist|undefined symbol|cannot open shared object|Could not load this library"
+"""How the import of a package fails whose operators are built for another torch."""
+
+
 def _advice(text: str) -> str:
     """What to do where packages do not fit each other, or torch refused a network's sizes; otherwise empty."""
     text = text.partition(": ")[2]
     if "value cannot be converted to type c10::Half without overflow" in text:
         return ": float16 ends at 65504; write torch.finfo(x.dtype).min, or -math.inf, instead of a mask's -1e9"
-    if re.match(r"operator \w+::\w+ does not exist|.*undefined symbol", text, re.DOTALL):
-        return "".join(f"; {misfit}" for misfit in misfits().values())
+    if re.search(NOT_LOADED, text):
+        found = misfits()
+        named = {package: misfit for package, misfit in found.items() if package in text}
+        return "".join(f"; {misfit}" for misfit in (named or found).values())
     if re.match("Could not infer dtype of (Dim|Size)", text):
         return ": a size has no value when the network is written; write F.tensor(…), which takes sizes"
     found = re.match(r"(zeros|ones|empty|full)\(\) takes 1 positional argument but \d+ were given", text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, distributions, version
 from typing import Any
 
 from .backend import INSTALL, MODULES, cuda_status, get_backend, installed
@@ -63,26 +63,25 @@ def diagnose(backend: str | None = None) -> dict[str, Any]:
 def misfits() -> dict[str, str]:
     """Installed packages with torch operators of their own that do not fit the installed torch, with what to install.
 
-    A package of torch's family is built for one version of torch, and for CUDA or for CPUs alone; otherwise its
-    operators are missing, and importing it fails far from the cause.
+    Such a package requires one version of torch; those of torch's family are built for CUDA or for CPUs alone, too.
+    Otherwise their operators are missing, and importing them fails far from the cause.
     """
     torch = _version("torch")
     base, _, build = torch.partition("+")
     found: dict[str, str] = {}
-    for package in TORCH_FAMILY:
-        own = _version(package)
-        if "not installed" in (torch, own):
-            continue
-        wanted = next((match[1] for line in requires(package) or () if (match := _EXACT_TORCH.match(line))), base)
+    installed = {each.name: each for each in reversed([*distributions()])}  # the first on the path counts
+    for package, each in installed.items() if torch != "not installed" else ():
+        own, pins = each.version, (_EXACT_TORCH.match(line) for line in each.requires or () if "extra ==" not in line)
+        wanted = next((pin[1] for pin in pins if pin), base)
         if wanted.partition("+")[0] != base:
             found[package] = (
                 f"{package} {own} is built for torch {wanted}, and torch {torch} is installed: "
                 f"pip install torch=={wanted}"
             )
-        elif build == "cpu" and own.partition("+")[2] != "cpu":
+        elif package in TORCH_FAMILY and build == "cpu" and own.partition("+")[2] != "cpu":
             found[package] = (
-                f"{package} {own} is built for CUDA and torch {torch} for CPUs alone: install both from one index, "
-                f"PyTorch's for CPUs or PyPI"
+                f"{package} {own} is built for CUDA and torch {torch} for CPUs alone: pip install "
+                f"--force-reinstall torch {package} --index-url https://download.pytorch.org/whl/cpu"
             )
     return found
 

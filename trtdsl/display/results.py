@@ -234,8 +234,8 @@ def _counted(names: Sequence[str]) -> str:
     return ", ".join(name if (n := names.count(name)) == 1 else f"{name} ×{n}" for name in dict.fromkeys(names))
 
 
-def print_build(result: Build, *, dry_run: bool, verbose: bool) -> None:
-    """The results of a build, in a few lines."""
+def print_build(result: Build, seconds: float, *, dry_run: bool, verbose: bool) -> None:
+    """The results of a build that took so many seconds in all, in a few lines."""
     from .engine import checked_line, interface_lines
 
     manifest = result.manifest
@@ -244,9 +244,13 @@ def print_build(result: Build, *, dry_run: bool, verbose: bool) -> None:
     if dry_run:
         print_line(f"dry run: {result.engine} would be built from {manifest['layers']} layers; nothing was written")
     elif result.built:
+        backend, took = (
+            manifest["backend"],
+            f"in {seconds:.0f} s, of which TensorRT took {manifest['build_seconds']:.2f} s",
+        )
         print_line(
-            f"{result.engine}: {manifest['engine']['bytes']:,} bytes from {manifest['layers']} layers in "
-            f"{manifest['build_seconds']:.2f} s ({manifest['backend']['name']} {manifest['backend']['version']}, "
+            f"{result.engine}: {manifest['engine']['bytes']:,} bytes from {manifest['layers']} layers {took} "
+            f"({backend['name']} {backend['version']}, "
             f"compute capability {', '.join(manifest['compute_capabilities'])})"
         )
     else:
@@ -271,7 +275,8 @@ def print_build(result: Build, *, dry_run: bool, verbose: bool) -> None:
         for line in checked.get("relaxed", ()):
             print_line(f"relaxed: {line}")
         if checked.get("unproven"):
-            print_line(f"not proven: {len(checked['unproven'])} points, which `trtdsl inspect {result.engine}` lists")
+            points = "1 point" if len(checked["unproven"]) == 1 else f"{len(checked['unproven'])} points"
+            print_line(f"not proven: {points}, which `trtdsl inspect {result.engine}` lists")
     else:
         earlier = " (an earlier check passed, and nothing that it depends on has changed)" * ("earlier" in checked)
         print_line(f"not checked against torch: {checked['reason']}{earlier}")

@@ -164,7 +164,7 @@ def _build_one(
     facts = {"engine": str(result.engine), "built": result.built, "manifest_path": str(result.manifest_path)}
     value = {"schema": 1, "kind": "build", **facts, "manifest": result.manifest, "check": report}
     value |= {"tuning": None if tuned is None else tuned.to_json()}
-    out.result(value, lambda: print_build(result, dry_run=options["dry_run"], verbose=out.verbose))
+    out.result(value, lambda: print_build(result, out.seconds, dry_run=options["dry_run"], verbose=out.verbose))
 
 
 def _tune(
