@@ -1,11 +1,17 @@
 """What every command has: groups of options, --json, -q, -v, and errors that become exit codes."""
 
 import json
+import re
+import shlex
 import subprocess
 import sys
 from typing import Annotated
 
+import numpy as np
+import pytest
+import torch
 import typer
+from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 import trtdsl as td
@@ -62,13 +68,15 @@ def test_errors_of_a_group_and_of_the_command_become_exit_codes():
     assert "ValueError: something unforeseen" in unforeseen.stderr
 
 
-def test_every_command_has_the_common_options_and_a_sentence():
-    def leaves(command, name=""):
-        if not hasattr(command, "commands"):
-            yield name, command
-        for key, each in getattr(command, "commands", {}).items():
-            yield from leaves(each, f"{name} {key}".strip())
+def leaves(command, name=""):
+    """Each command of a group with its whole name."""
+    if not hasattr(command, "commands"):
+        yield name, command
+    for key, each in getattr(command, "commands", {}).items():
+        yield from leaves(each, f"{name} {key}".strip())
 
+
+def test_every_command_has_the_common_options_and_a_sentence():
     found = dict(leaves(typer.main.get_command(commands)))
     known = {"build", "check", "inspect", "compare", "run", "bench", "port", "doctor"}
     assert known | {"weights convert", "weights derive", "explain einsum", "export triton"} <= set(found)
@@ -100,3 +108,54 @@ def test_commands_stand_in_the_order_of_an_authors_work_and_options_in_panels(co
         line.split("─ ")[1].split(" ─")[0] for line in trtdsl("build", "--help").stdout.splitlines() if "╭─" in line
     ]
     assert panels == ["Arguments", "Options", "Network", "Check", "Build", "TensorRT"]
+
+
+MODULE = """
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(16, 8)
+
+    def forward(self, x):
+        return torch.relu(self.fc(x))
+"""
+EXAMPLES = [
+    (name, line.strip())
+    for name, each in leaves(typer.main.get_command(commands))
+    for line in re.findall(r"^ *trtdsl .*", each.help.partition("Examples:")[2], re.MULTILINE)
+]
+NEEDS = {"run": 6, "bench": 6, "export triton": 5}
+"""Exit codes of those that take a GPU, or an engine of standard TensorRT."""
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """A folder with the files that the examples name."""
+    folder = tmp_path_factory.mktemp("examples")
+    (folder / "models.py").write_text(MODULE)
+    torch.save({"fc.weight": torch.ones(8, 16), "fc.bias": torch.zeros(8)}, folder / "model.pt")
+    save_file({"fc.weight": torch.ones(8, 16), "fc.bias": torch.zeros(8)}, folder / "new.safetensors")
+    np.save(folder / "x.npy", np.ones((2, 16), np.float32))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for words in (shlex.split(EXAMPLES[0][1])[1:], ["build", "net.py", "--no-check"]):
+            done = CliRunner().invoke(commands, words)
+            assert done.exit_code == 0, done.output
+    (folder / "other.py").write_text((folder / "net.py").read_text().replace("def net(", "def other("))
+    return folder
+
+
+def test_every_command_has_an_example():
+    named = {name for name, _ in EXAMPLES}
+    assert named == {name for name, _ in leaves(typer.main.get_command(commands))} - {"generate"}  # its own model
+    assert EXAMPLES[0][0] == "port"
+
+
+@pytest.mark.parametrize(("name", "line"), EXAMPLES, ids=[line for _, line in EXAMPLES])
+def test_the_examples_of_a_commands_help_run_as_they_stand(prepared, command_line, name, line):
+    words = shlex.split(line)[1:]
+    assert " ".join(words).startswith(name)
+    command_line(prepared)(*words, *(["--force"] if name == "port" and "-o" in words else []), code=NEEDS.get(name, 0))

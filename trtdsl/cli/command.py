@@ -35,6 +35,7 @@ from ..core.errors import CancelledError, TrtdslError, TuningWarning, UsageError
 from ..display.terminal import Progress, print_error, print_note
 from .defaults import said_by_file
 
+EXAMPLES = "Examples:\n"
 PANELS = ("Network", "Check", "Build", "TensorRT")
 """Panels of the help, in the order in which an author meets them."""
 
@@ -91,10 +92,17 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             function(out, **given)
 
     options = [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options]
-    call.__name__, call.__doc__, call.__module__ = function.__name__, function.__doc__, function.__module__
+    call.__name__, call.__module__ = function.__name__, function.__module__
+    call.__doc__ = _help(inspect.getdoc(function) or "")
     call.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
     call.__annotations__ = {option.name: option.annotation for option in options}
     return call
+
+
+def _help(text: str) -> str:
+    """A docstring as typer shows it: each paragraph as wide as the terminal, examples line by line."""
+    paragraphs = text.split("\n\n")
+    return "\n\n".join(f"\b\n{each}" if each.startswith(EXAMPLES) else " ".join(each.split()) for each in paragraphs)
 
 
 def _show_warning(message: Warning | str, *_: Any) -> None:

@@ -34,6 +34,9 @@ def advise(
 
     Attention that is written out becomes one call. With --write the file is changed where the changed network passes
     its check; exit code 1 when it does not.
+
+    Examples:
+      trtdsl advise net.py --precision fp16
     """
     with out.progress() as progress:
         spec = td.load_spec(network, settings).tuned(lowerings)

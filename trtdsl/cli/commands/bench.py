@@ -42,7 +42,12 @@ def bench(
         float | None, typer.Option("--fail-above", metavar="MS", help="Exit code 1 for a slower median.")
     ] = None,
 ) -> None:
-    """Time an engine, or a network built here, on this machine's GPU."""
+    """Time an engine, or a network built here, on this machine's GPU.
+
+    Examples:
+      trtdsl bench net.engine --runs 200
+      trtdsl bench net.py --dim N=4 --against torch,compile
+    """
     report = td.bench(
         networks_of([target], settings)[0],
         runs=runs,

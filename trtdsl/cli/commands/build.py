@@ -118,7 +118,12 @@ def build(
         float | None, of_build("--tune-seconds", metavar="N", help="As --tune, for so long; 60 by default.")
     ] = None,
 ) -> None:
-    """Define a network, check it against torch, and write NAME.engine and NAME.engine.json."""
+    """Define a network, check it against torch, and write NAME.engine and NAME.engine.json.
+
+    Examples:
+      trtdsl build net.py --dim N=1:4:16 --precision fp16
+      trtdsl build net.py other.py -o engines/ --no-check
+    """
     if jobs < 1:
         raise UsageError(f"-j must be at least 1, not {jobs}")
     options = {**definition, "config": config, "device": device}

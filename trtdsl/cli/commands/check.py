@@ -94,6 +94,10 @@ def check(
     """Compare a network with its torch reference at many sizes and values; exit code 1 when it differs.
 
     With -q the verdict alone is printed.
+
+    Examples:
+      trtdsl check net.py
+      trtdsl check net.py --sizes N=3 --layers
     """
     if mutate and (on != "interpreter" or rules["feeds"] or rules["against"]):
         raise UsageError(

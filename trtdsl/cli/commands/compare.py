@@ -74,6 +74,10 @@ def compare(
     """Compare two programs: launches, bytes, floor, memory, engine size, build time, and where they differ most.
 
     With --run both are evaluated instead, and exit code 1 says that they differ.
+
+    Examples:
+      trtdsl compare net.py other.py --precision fp16
+      trtdsl compare net.engine net.py --fail-above 1.05
     """
     if run:
         if fail_above is not None or shape or backend:

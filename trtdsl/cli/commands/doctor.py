@@ -27,7 +27,11 @@ def doctor(
         bool, typer.Option("--cmake", help="Print CMake's options to link with the library in the Python package.")
     ] = False,
 ) -> None:
-    """Say what is installed here, what this machine can do with it, and what is missing."""
+    """Say what is installed here, what this machine can do with it, and what is missing.
+
+    Examples:
+      trtdsl doctor
+    """
     if cmake:
         options = cmake_options(backend)
         value = {"schema": 1, "kind": "doctor", "cmake": options}

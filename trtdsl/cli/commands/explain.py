@@ -38,7 +38,11 @@ def einsum(
     ] = None,
     dim: Dims = None,
 ) -> None:
-    """Print the plan of an einsum: its steps, what is transposed and why, and what it costs."""
+    """Print the plan of an einsum: its steps, what is transposed and why, and what it costs.
+
+    Examples:
+      trtdsl explain einsum "nkctv,kvw->nctw" N,3,64,300,18 3,18,18 --dim N=1:4:16
+    """
     known = dims_of(dim)
     orders = dict(_order_of(text) for text in order or ())
     given = [shape_of(text, known) for text in shapes]

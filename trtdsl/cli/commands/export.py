@@ -37,7 +37,11 @@ def triton(
         bool, typer.Option("--allow-rtx", help="Export a TensorRT-RTX engine, for a backend of your own.")
     ] = False,
 ) -> None:
-    """Write a Triton model repository around an engine."""
+    """Write a Triton model repository around an engine.
+
+    Examples:
+      trtdsl export triton net.engine models --name net --instances 2
+    """
     folder = td.export_triton(
         engine,
         repository,
@@ -60,7 +64,11 @@ def cpp(
     name: Annotated[str | None, typer.Option("--name", help="The engine's there; the network's when not said.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the project that is there.")] = False,
 ) -> None:
-    """Write a CMake project in C++ around an engine."""
+    """Write a CMake project in C++ around an engine.
+
+    Examples:
+      trtdsl export cpp net.engine project
+    """
     written = td.export_cpp(engine, folder, name=name, force=force)
     value = {"schema": 1, "kind": "export", "folder": str(written)}
     out.result(value, lambda: print_line(str(written)))

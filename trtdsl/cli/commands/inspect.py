@@ -64,6 +64,10 @@ def inspect(
 
     Layers have shapes, parameters, FLOPs, bytes and the author's line; a program has launches, the bytes that they
     move, what of them is only rearranged, a floor under its time, and hazards.
+
+    Examples:
+      trtdsl inspect net.py --sort flops
+      trtdsl inspect net.engine --program --by launch
     """
     if program:
         from ...display.program import program_text

@@ -48,6 +48,9 @@ def precision(
     """Find in which precision each call may compute, within a budget of noise, and write NAME.precision.json.
 
     No GPU is needed. `build`, `check`, `inspect` and `view` take the file as --precision.
+
+    Examples:
+      trtdsl precision net.py --allow fp16,int8 --budget 40dB
     """
     with out.progress() as progress:
         report = td.find_precision(

@@ -38,7 +38,11 @@ def run(
         bool, typer.Option("--allow-host-code", help="Load an engine that carries code for the CPU.")
     ] = False,
 ) -> None:
-    """Run an engine on .npy files and write its outputs as FOLDER/NAME.npy."""
+    """Run an engine on .npy files and write its outputs as FOLDER/NAME.npy.
+
+    Examples:
+      trtdsl run net.engine --input x=x.npy -o outputs
+    """
     paths = td.run_files(
         engine,
         files_of(input, "--input"),

@@ -24,7 +24,11 @@ def stubs(
         Path | None, typer.Option("-o", "--output", metavar="FILE.pyi", help="Write the stub instead of printing it.")
     ] = None,
 ) -> None:
-    """Write a .pyi for a file of weights, so that an editor completes the names after `w.`."""
+    """Write a .pyi for a file of weights, so that an editor completes the names after `w.`.
+
+    Examples:
+      trtdsl stubs net.safetensors -o weights.pyi
+    """
     text = td.stubs(weights, output)
     value = {"schema": 1, "kind": "stubs", "output": None if output is None else str(output), "text": text}
     classes = text.count("\nclass ")

@@ -56,6 +56,10 @@ def view(
 
     The program is that of --engine, of a build with --build, or of NAME.engine where that is of this very network. An
     engine alone shows its program.
+
+    Examples:
+      trtdsl view net.py --build --check -o net.html
+      trtdsl view net.engine
     """
     if format is not None and format not in FORMATS:
         raise UsageError(f"--format is one of {', '.join(FORMATS)}, not {format!r}")

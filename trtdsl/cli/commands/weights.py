@@ -23,7 +23,11 @@ def convert(
     source: Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="A torch checkpoint (.pt, .pth).")],
     output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="The safetensors file to write.")],
 ) -> None:
-    """Make a safetensors file of a torch checkpoint's state_dict; a pickle that would run code is refused."""
+    """Make a safetensors file of a torch checkpoint's state_dict; a pickle that would run code is refused.
+
+    Examples:
+      trtdsl weights convert model.pt model.safetensors
+    """
     names = td.convert_weights(source, output)
     value = {"schema": 1, "kind": "weights", "output": str(output), "names": names}
     out.result(value, lambda: print_line(f"{output}: {len(names)} tensors"))
@@ -44,7 +48,11 @@ def derive(
         str | None, typer.Option("--precision", metavar="fp16|bf16", help="As the engine was built with.")
     ] = None,
 ) -> None:
-    """Make what a refittable engine takes of new weights, where the network's file is and the engine is not."""
+    """Make what a refittable engine takes of new weights, where the network's file is and the engine is not.
+
+    Examples:
+      trtdsl weights derive net.py derived.safetensors --weights new.safetensors
+    """
     spec = td.load_spec(network, settings)
     values = td.derive_weights(spec, weights, dims=dims_of(dim), precision=precision, output=output)
     value = {"schema": 1, "kind": "weights", "output": str(output), "names": list(values)}
