@@ -243,13 +243,17 @@ class FunctionMethods:
         """
 
     def diag_embed(self, offset: SizeLike = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-        """The last dimension on the diagonal of two new ones, zeros elsewhere."""
+        """The last dimension on the diagonal of two new ones of zeros: ISliceLayer (FILL), ISelectLayer,
+        IShuffleLayer.
+        """
 
     def diagflat(self, offset: SizeLike = 0) -> Tensor:
         """All elements on the diagonal of a matrix: :func:`diag_embed` of the flattened tensor."""
 
     def diagonal(self, offset: SizeLike = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-        """The diagonal of ``dim1`` and ``dim2`` as the last dimension."""
+        """The diagonal of two dimensions as the last one: IShuffleLayer, ISliceLayer with the stride of a row
+        and one.
+        """
 
     def diff(self, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
         """The differences of neighbours along ``dim``, ``n`` times: ISliceLayers and IElementWiseLayer SUB

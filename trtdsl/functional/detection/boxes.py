@@ -6,21 +6,18 @@ import math
 
 from ..common import DefinitionError, L, ShapeError, Tensor, operation, shape_text, torch
 from ..indexing.gather import nonzero
-from ..operands import binary, choose, floating, stretch
+from ..operands import along, binary, choose, floating, require_one_of
 from ..reducing.reduction import top
 from ..reducing.sort import argsort
 from ..shaping.create import counted, filled
 from ..shaping.join import cat
-
-FORMATS = ("xyxy", "xywh", "cxcywh")
 
 
 def columns(boxes: Tensor) -> list[Tensor]:
     """The four numbers of each box (…, 4), each (…, 1)."""
     if boxes.ndim < 1 or boxes.shape[-1] != 4:
         raise ShapeError(f"boxes are (…, 4), not {shape_text(boxes.shape)}")
-    size = (*boxes.shape[:-1], 1)
-    return [L.slice(boxes, (*(0,) * (boxes.ndim - 1), place), size) for place in range(4)]
+    return [along(boxes, boxes.ndim - 1, place, 1) for place in range(4)]
 
 
 @operation
@@ -33,23 +30,19 @@ def box_convert(boxes: Tensor, in_fmt: str, out_fmt: str) -> Tensor:
     (N, 4)
     """
     for name in (in_fmt, out_fmt):
-        if name not in FORMATS:
-            raise DefinitionError(f"box_convert: a format is one of {', '.join(FORMATS)}, not {name!r}")
+        require_one_of("box_convert: a format", name, ("xyxy", "xywh", "cxcywh"))
     if in_fmt == out_fmt:
         return boxes
     a, b, c, d = columns(boxes)
-    half = 0.5
     if in_fmt == "xywh":
-        a, b, c, d = a, b, binary(a, c, "SUM"), binary(b, d, "SUM")
+        c, d = a + c, b + d
     elif in_fmt == "cxcywh":
-        w, h = binary(c, half, "PROD", c.dtype), binary(d, half, "PROD", d.dtype)
-        a, b, c, d = binary(a, w, "SUB"), binary(b, h, "SUB"), binary(a, w, "SUM"), binary(b, h, "SUM")
+        w, h = c * 0.5, d * 0.5
+        a, b, c, d = a - w, b - h, a + w, b + h
     if out_fmt == "xywh":
-        c, d = binary(c, a, "SUB"), binary(d, b, "SUB")
+        c, d = c - a, d - b
     elif out_fmt == "cxcywh":
-        w, h = binary(c, a, "SUB"), binary(d, b, "SUB")
-        a, b = (binary(binary(low, high, "SUM"), half, "PROD", low.dtype) for low, high in ((a, c), (b, d)))
-        c, d = w, h
+        a, b, c, d = (a + c) * 0.5, (b + d) * 0.5, c - a, d - b
     return cat([a, b, c, d], boxes.ndim - 1)
 
 
@@ -65,7 +58,7 @@ def box_area(boxes: Tensor) -> Tensor:
 
 def _area(corners: list[Tensor]) -> Tensor:
     x1, y1, x2, y2 = corners
-    return binary(binary(x2, x1, "SUB"), binary(y2, y1, "SUB"), "PROD")
+    return (x2 - x1) * (y2 - y1)
 
 
 @operation
@@ -82,9 +75,8 @@ def box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
     second = [L.shuffle(column, order) for column in columns(floating(boxes2))]  # each (…, 1, M)
     x1, y1 = (binary(a, b, "MAX") for a, b in zip(first[:2], second[:2], strict=True))
     x2, y2 = (binary(a, b, "MIN") for a, b in zip(first[2:], second[2:], strict=True))
-    width, height = (binary(binary(high, low, "SUB"), 0.0, "MAX", high.dtype) for low, high in ((x1, x2), (y1, y2)))
-    inter = binary(width, height, "PROD")
-    return binary(inter, binary(binary(_area(first), _area(second), "SUM"), inter, "SUB"), "DIV")
+    inter = binary(x2 - x1, 0.0, "MAX") * binary(y2 - y1, 0.0, "MAX")
+    return inter / (_area(first) + _area(second) - inter)
 
 
 # -- suppression -------------------------------------------------------------------------------------------------------
@@ -127,20 +119,17 @@ def _suppressed(
     boxes: Tensor, scores: Tensor, classes: Tensor | None, threshold: float, max_outputs: int | None, name: str
 ) -> Tensor:
     if boxes.ndim != scores.ndim + 1 or scores.ndim < 1 or boxes.shape[-1] != 4:
-        raise ShapeError(
-            f"{name}: boxes (…, n, 4) and scores (…, n), not {shape_text(boxes.shape)} and {shape_text(scores.shape)}"
-        )
+        shapes = f"{shape_text(boxes.shape)} and {shape_text(scores.shape)}"
+        raise ShapeError(f"{name}: boxes (…, n, 4) and scores (…, n), not {shapes}")
     if max_outputs is not None and max_outputs < 1:
         raise DefinitionError(f"{name}: max_outputs must be positive, not {max_outputs}")
     if max_outputs is None and scores.ndim > 1:
         raise ShapeError(f"{name} of a batch has results of several sizes: give max_outputs")
     scores = floating(scores)
-    overlap = binary(box_iou(boxes, boxes), threshold, "GREATER")
+    overlap = box_iou(boxes, boxes) > threshold
     if classes is not None:
-        overlap = L.elementwise(overlap, binary(_column(classes), _row(classes), "EQUAL"), "AND")
-    rivals = L.elementwise(
-        overlap, _better(scores), "AND"
-    )  # (…, n, n): whether the row's box is beaten by the column's
+        overlap = overlap & (_column(classes) == _row(classes))
+    rivals = overlap & _better(scores)  # (…, n, n): whether the row's box is beaten by the column's
     kept = _greedy(L.cast(rivals, torch.float32), scores)
     return _some(scores, kept, max_outputs) if max_outputs is not None else _all(scores, kept)
 
@@ -156,10 +145,8 @@ def _row(x: Tensor) -> Tensor:
 def _better(scores: Tensor) -> Tensor:
     """Whether the column's score is above the row's, or equal and earlier."""
     places = counted(scores.network, scores.shape[-1])
-    above = binary(_row(scores), _column(scores), "GREATER")
-    tied = binary(_row(scores), _column(scores), "EQUAL")
-    earlier = binary(_row(places), _column(places), "LESS")
-    return L.elementwise(above, binary(tied, earlier, "AND"), "OR")
+    above, tied = _row(scores) > _column(scores), _row(scores) == _column(scores)
+    return above | (tied & (_row(places) < _column(places)))
 
 
 def _greedy(rivals: Tensor, scores: Tensor) -> Tensor:
@@ -173,12 +160,12 @@ def _greedy(rivals: Tensor, scores: Tensor) -> Tensor:
     kept = loop.recurrence(filled(network, scores.shape, 1.0, torch.float32))
     goes_on = loop.recurrence(network.constant(True))
     loop.while_(goes_on)
-    beaten = L.reduce(binary(rivals, _row(kept), "PROD"), "SUM", [rivals.ndim - 1])
-    following = L.cast(L.unary(binary(beaten, 0.0, "GREATER"), "NOT"), torch.float32)
-    changed = L.reduce(L.unary(binary(following, kept, "SUB"), "ABS"), "SUM", list(range(kept.ndim)))
+    beaten = L.reduce(rivals * _row(kept), "SUM", [rivals.ndim - 1])
+    following = L.cast(~(beaten > 0.0), torch.float32)
+    changed = L.reduce(abs(following - kept), "SUM", list(range(kept.ndim)))
     loop.next(kept, following)
-    loop.next(goes_on, binary(changed, 0.0, "GREATER"))
-    return binary(loop.last_value(kept), 0.5, "GREATER")
+    loop.next(goes_on, changed > 0.0)
+    return loop.last_value(kept) > 0.5
 
 
 def _some(scores: Tensor, kept: Tensor, max_outputs: int) -> Tensor:
@@ -187,13 +174,10 @@ def _some(scores: Tensor, kept: Tensor, max_outputs: int) -> Tensor:
     number = scores.shape[-1]
     take = min(max_outputs, number) if isinstance(number, int) else max_outputs
     values, places = top(ranked, take, scores.ndim - 1, "MAX")
-    there = binary(values, -math.inf, "GREATER", values.dtype)
-    found = choose(there, places, -1, torch.int64)
+    found = choose(values > -math.inf, places, -1, torch.int64)
     if take == max_outputs:
         return found
-    rest = stretch(
-        scores.network.constant(torch.full((1,) * scores.ndim, -1)), (*scores.shape[:-1], max_outputs - take)
-    )
+    rest = filled(scores.network, (*scores.shape[:-1], max_outputs - take), -1, torch.int64)
     return L.concatenation([found, rest], scores.ndim - 1)
 
 

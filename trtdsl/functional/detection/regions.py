@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..common import L, ShapeError, SizeLike, Tensor, UnsupportedError, operation, shape_text, torch
-from ..operands import binary, choose, combined, per_axis
-from ..pointwise.arithmetic import add, mul
+from ..operands import along, binary, choose, combined, per_axis
 from ..products.matmul import matmul
 from ..sampling.grid_sample import gather_taps
 from ..sampling.taps import Taps, make_taps, number
@@ -44,23 +43,19 @@ def roi_align(
         )
     rois = L.cast(_rois(boxes), torch.float32)
     if input.ndim != 4 or rois.ndim != 2 or rois.shape[1] != 5:
-        raise ShapeError(
-            f"roi_align: features (N, C, H, W), boxes (K, 5), not {shape_text(input.shape)}, {shape_text(rois.shape)}"
-        )
-    count, ratio = rois.shape[0], sampling_ratio
-    item, *corners = (L.slice(rois, (0, place), (count, 1)) for place in range(5))
-    shift = 0.5 if aligned else 0.0
-    x1, y1, x2, y2 = (binary(binary(edge, spatial_scale, "PROD"), shift, "SUB") for edge in corners)
-    points = []
-    for low, high, cells in zip((y1, x1), (y2, x2), per_axis(output_size, 2, "output_size"), strict=True):
-        length = binary(high, low, "SUB")
-        if not aligned:
-            length = binary(length, 1.0, "MAX")
+        shapes = f"{shape_text(input.shape)}, {shape_text(rois.shape)}"
+        raise ShapeError(f"roi_align: features (N, C, H, W), boxes (K, 5), not {shapes}")
+    (height, width), ratio, count = per_axis(output_size, 2, "output_size"), sampling_ratio, rois.shape[0]
+    item, *corners = (along(rois, 1, place, 1) for place in range(5))
+    x1, y1, x2, y2 = (edge * spatial_scale - (0.5 if aligned else 0.0) for edge in corners)
+
+    def neighbours(low: Tensor, high: Tensor, cells: int, size: SizeLike) -> Neighbours:
+        length = high - low if aligned else binary(high - low, 1.0, "MAX")
         places = (torch.arange(cells * ratio, dtype=torch.float32) + 0.5) / (cells * ratio)
-        points.append(binary(low, binary(length, input.network.constant(places[None]), "PROD"), "SUM"))
-    ys, xs = (_clamped(point, size) for point, size in zip(points, input.shape[2:], strict=True))
+        return _clamped(low + length * input.network.constant(places[None]), size)
+
+    ys, xs = neighbours(y1, y2, height, input.shape[2]), neighbours(x1, x2, width, input.shape[3])
     samples = _gathered(input, L.cast(item, torch.int32), ys, xs)  # (K, h * ratio, w * ratio, C)
-    height, width = per_axis(output_size, 2, "output_size")
     split = L.shuffle(samples, reshape=(count, height, ratio, width, ratio, input.shape[1]))
     return L.shuffle(L.reduce(split, "AVG", [2, 4]), [0, 3, 1, 2])
 
@@ -80,7 +75,7 @@ def _rois(boxes: Tensor | Sequence[Tensor]) -> Tensor:
 
 def _clamped(point: Tensor, size: SizeLike) -> Neighbours:
     """Neighbours as roi_align takes them: clamped to the image, without weight more than one pixel outside."""
-    beyond = L.elementwise(binary(point, -1.0, "LESS"), binary(point, number(size, point.network), "GREATER"), "OR")
+    beyond = (point < -1.0) | (point > number(size, point.network))
     found = make_taps(point, size, "bilinear", "border", True).parts
     return [(place, choose(beyond, 0.0, 1.0 if weight is None else weight, torch.float32)) for place, weight in found]
 
@@ -92,10 +87,10 @@ def _gathered(input: Tensor, item: Tensor, ys: Neighbours, xs: Neighbours) -> Te
     first = binary(L.unsqueeze(item, [2]), h, "PROD", torch.int32)  # the item's first row
 
     def term(row: Tensor, row_weight: Tensor, column: Tensor, column_weight: Tensor) -> Tensor:
-        line = binary(binary(first, L.unsqueeze(row, [2]), "SUM"), w, "PROD", torch.int32)
-        picked = L.gather(table, binary(line, L.unsqueeze(column, [1]), "SUM"), 0)
-        weight = binary(L.unsqueeze(row_weight, [2]), L.unsqueeze(column_weight, [1]), "PROD")
-        return mul(picked, L.unsqueeze(L.cast(weight, picked.dtype), [3]))
+        line = binary(first + L.unsqueeze(row, [2]), w, "PROD", torch.int32)
+        picked = L.gather(table, line + L.unsqueeze(column, [1]), 0)
+        weight = L.unsqueeze(row_weight, [2]) * L.unsqueeze(column_weight, [1])
+        return picked * L.unsqueeze(L.cast(weight, picked.dtype), [3])
 
     return combined(term(*y, *x) for y in ys for x in xs)
 
@@ -127,24 +122,20 @@ def deform_conv2d(
     taps = kh * kw
     groups: Any = offset.shape[1] // (2 * taps)
     if offset.ndim != 4 or offset.shape[1] != 2 * groups * taps or c % groups or c % part:
-        raise ShapeError(
-            f"deform_conv2d: {shape_text(input.shape)}, offsets {shape_text(offset.shape)} and the weight "
-            f"{shape_text(weight.shape)} do not fit"
-        )
+        shapes = ", ".join(shape_text(x.shape) for x in (input, offset, weight))
+        raise ShapeError(f"deform_conv2d: input, offsets and weight of {shapes} do not fit")
     network = input.network
     shifts = L.shuffle(L.cast(offset, torch.float32), reshape=(n, groups, taps, 2, rows, columns))
     found: list[Taps] = []
     settings = zip((kh, kw), *(per_axis(x, 2, "a size") for x in (stride, padding, dilation)), strict=True)
     for axis, (kernel, step, pad, spread) in enumerate(settings):
-        along = torch.arange(kernel, dtype=torch.float32) * spread - pad
-        grid = along[:, None].expand(kh, kw) if axis == 0 else along[None].expand(kh, kw)
-        start = binary(counted(network, (rows, columns)[axis], torch.float32), float(step), "PROD")
+        side = torch.arange(kernel, dtype=torch.float32) * spread - pad
+        grid = side[:, None].expand(kh, kw) if axis == 0 else side[None].expand(kh, kw)
+        start = counted(network, (rows, columns)[axis], torch.float32) * float(step)
         base = L.unsqueeze(start, [1] if axis == 0 else [0])  # (Ho, 1) or (1, Wo)
-        fixed = binary(
-            network.constant(grid.reshape(1, 1, taps, 1, 1).contiguous()), L.unsqueeze(base, [0, 1, 2]), "SUM"
-        )
-        shift = L.squeeze(L.slice(shifts, (0, 0, 0, axis, 0, 0), (n, groups, taps, 1, rows, columns)), [3])
-        point = L.shuffle(binary(fixed, shift, "SUM"), reshape=(n * groups, taps * rows * columns, 1))
+        fixed = network.constant(grid.reshape(1, 1, taps, 1, 1).contiguous()) + L.unsqueeze(base, [0, 1, 2])
+        shift = L.squeeze(along(shifts, 3, axis, 1), [3])
+        point = L.shuffle(fixed + shift, reshape=(n * groups, taps * rows * columns, 1))
         found.append(make_taps(point, input.shape[2 + axis], "bilinear", "zeros", True))
     if mask is not None:
         factor = L.cast(L.shuffle(mask, reshape=(n * groups, taps * rows * columns, 1)), torch.float32)
@@ -153,4 +144,4 @@ def deform_conv2d(
     read = L.shuffle(sampled, reshape=(n, c // part, part * taps, rows * columns))
     matrix = L.shuffle(weight, reshape=(1, c // part, out // (c // part), part * taps))
     result = L.shuffle(matmul(matrix, read), reshape=(n, out, rows, columns))
-    return result if bias is None else add(result, L.shuffle(bias, reshape=(1, out, 1, 1)))
+    return result if bias is None else result + L.shuffle(bias, reshape=(1, out, 1, 1))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ...definition.precision import is_low
 from ..common import L, Tensor, UnsupportedError, operation, torch
 from ..family import OF_TWO, family
 from ..operands import as_tensor, binary, choose, in_float32, promote, result_type, scaled
@@ -25,7 +26,7 @@ def add(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
     """
     a, b = promote(input, other)
     if a.dtype == torch.bool:
-        return L.elementwise(a, b if alpha else L.elementwise(b, L.unary(b, "NOT"), "AND"), "OR")
+        return L.elementwise(a, b if alpha else b & ~b, "OR")
     _check_alpha(alpha, a.dtype)
     return L.elementwise(a, scaled(b, alpha), "SUM")
 
@@ -104,7 +105,7 @@ def _whole(
 
 def _rest(quotient: str) -> Callable[[Tensor, Tensor], Tensor]:
     """What a quotient of integers leaves over."""
-    return lambda a, b: L.elementwise(a, L.elementwise(b, L.elementwise(a, b, quotient), "PROD"), "SUB")
+    return lambda a, b: a - b * L.elementwise(a, b, quotient)
 
 
 floor_divide, remainder, fmod = family(
@@ -157,17 +158,13 @@ def _extreme(kind: tuple[str, str, bool], input: Any, other: Any) -> Tensor:
         return L.elementwise(a, b, logical)
     if nan and a.is_constant:
         a, b = b, a
-    result = _keeping_nan_of(a, b, op)
+    # The extreme, NaN where a is, and a where b is.
+    result = L.elementwise(*((b, a) if is_low(a) else (a, b)), op=op)
     if not nan:
         return L.select(L.unary(a, "ISNAN"), b, result) if a.dtype.is_floating_point else result
     if a.dtype.is_floating_point and not (b.is_constant and not bool(b.data.isnan().any())):
         result = L.select(L.unary(b, "ISNAN"), b, result)
     return result
-
-
-def _keeping_nan_of(a: Tensor, b: Tensor, op: str) -> Tensor:
-    """The extreme, NaN where ``a`` is, and ``a`` where ``b`` is."""
-    return L.elementwise(*((b, a) if a.dtype in (torch.float16, torch.bfloat16) else (a, b)), op=op)
 
 
 maximum, minimum, fmax, fmin = family(
@@ -210,7 +207,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     given = [bound for bound in (min, max) if bound is not None]
     dtype = result_type(input, *given)
     x = as_tensor(input, input.network, dtype)
-    if dtype in (torch.float16, torch.bfloat16) and isinstance(min, (int, float)) and isinstance(max, (int, float)):
+    if is_low(x) and isinstance(min, (int, float)) and isinstance(max, (int, float)):
         low, high = float(min), float(max)
         if -math.inf < low <= high < math.inf:
             return L.activation(x, "CLIP", alpha=low, beta=high)
@@ -257,14 +254,12 @@ def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
 
 def _between(input: Tensor, end: Tensor, weight: Any) -> Tensor:
     a, b = promote(input, end)
-    difference = L.elementwise(b, a, "SUB")
+    difference = b - a
     if isinstance(weight, (int, float)):
         if -0.5 < weight < 0.5:
-            return L.elementwise(a, scaled(difference, weight), "SUM")
-        return L.elementwise(b, scaled(difference, 1 - weight), "SUB")
-    low = binary(a, binary(weight, difference, "PROD"), "SUM")
-    high = binary(b, binary(difference, binary(1, weight, "SUB"), "PROD"), "SUB")
-    return choose(binary(L.unary(weight, "ABS"), 0.5, "LESS", weight.dtype), low, high)
+            return a + scaled(difference, weight)
+        return b - scaled(difference, 1 - weight)
+    return choose(abs(weight) < 0.5, a + weight * difference, b - difference * (1 - weight))
 
 
 def _added(
@@ -307,44 +302,32 @@ def _of_floats(compute: Callable[[Tensor, Tensor], Tensor], input: Any, other: A
 
 def _unless_zero(a: Tensor, b: Tensor, product: Tensor) -> Tensor:
     """A product of ``a``: 0 where that is 0 and ``b`` is not NaN."""
-    nothing = L.elementwise(binary(a, 0, "EQUAL", a.dtype), L.unary(L.unary(b, "ISNAN"), "NOT"), "AND")
-    return choose(nothing, 0, product, a.dtype)
+    return choose((a == 0) & ~L.unary(b, "ISNAN"), 0, product, a.dtype)
 
 
 def _copysign(a: Tensor, b: Tensor) -> Tensor:
-    size = L.unary(a, "ABS")
-    return choose(negative(b), L.unary(size, "NEG"), size)
+    size = abs(a)
+    return choose(negative(b), -size, size)
 
 
 def _logaddexp(base: float) -> Callable[[Tensor, Tensor], Tensor]:
     def compute(a: Tensor, b: Tensor) -> Tensor:
-        distance = L.unary(L.elementwise(a, b, "SUB"), "ABS")
-        tail = L.activation(L.unary(distance, "NEG"), "SOFTPLUS", alpha=1 / base, beta=base)
-        same = L.elementwise(a, b, "EQUAL")  # two infinities of one sign have no distance
-        greater = maximum(a, b)
-        apart = L.elementwise(greater, tail, "SUM")
-        return L.select(same, binary(a, math.log(2) / base, "SUM", a.dtype), apart)
+        tail = L.activation(-abs(a - b), "SOFTPLUS", alpha=1 / base, beta=base)
+        apart = maximum(a, b) + tail  # two infinities of one sign have no distance
+        return L.select(a == b, a + math.log(2) / base, apart)
 
     return compute
 
 
 def _atan2(y: Tensor, x: Tensor) -> Tensor:
-    dtype = y.dtype
-    high, wide = L.unary(y, "ABS"), L.unary(x, "ABS")
+    high, wide = abs(y), abs(x)
     # The ratio is at most 1, so that it never overflows; of two zeros it is 0.
     greater = L.elementwise(high, wide, "MAX")
-    ratio = L.elementwise(L.elementwise(high, wide, "MIN"), greater, "DIV")
-    ratio = choose(binary(greater, 0, "EQUAL", dtype), 0, ratio, dtype)
-    ratio = choose(L.elementwise(L.unary(high, "ISINF"), L.unary(wide, "ISINF"), "AND"), 1, ratio, dtype)
-    angle = L.unary(ratio, "ATAN")
-    angle = L.select(L.elementwise(high, wide, "GREATER"), binary(math.pi / 2, angle, "SUB", dtype), angle)
-    angle = choose(negative(x), binary(math.pi, angle, "SUB", dtype), angle)
-    return choose(negative(y), L.unary(angle, "NEG"), angle)
-
-
-def _ldexp(x: Tensor, y: Tensor) -> Tensor:
-    two = x.network.constant(torch.tensor(2.0, dtype=x.dtype))
-    return binary(x, binary(two, y, "POW", x.dtype), "PROD", x.dtype)
+    ratio = choose(greater == 0, 0, L.elementwise(high, wide, "MIN") / greater, y.dtype)
+    angle = L.unary(choose(L.unary(high, "ISINF") & L.unary(wide, "ISINF"), 1, ratio, y.dtype), "ATAN")
+    angle = L.select(high > wide, math.pi / 2 - angle, angle)
+    angle = choose(negative(x), math.pi - angle, angle)
+    return choose(negative(y), -angle, angle)
 
 
 atan2, xlogy, xlog1py, copysign, logaddexp, logaddexp2, ldexp = family(
@@ -358,14 +341,14 @@ atan2, xlogy, xlog1py, copysign, logaddexp, logaddexp2, ldexp = family(
         """,
     ),
     xlogy=(
-        lambda a, b: _unless_zero(a, b, L.elementwise(a, L.unary(b, "LOG"), "PROD")),
+        lambda a, b: _unless_zero(a, b, a * L.unary(b, "LOG")),
         """``input * log(other)``, 0 where ``input`` is 0 and ``other`` is not NaN.
 
         IUnaryLayer LOG, IElementWiseLayers, ISelectLayers.
         """,
     ),
     xlog1py=(
-        lambda a, b: _unless_zero(a, b, binary(a, log1p(b), "PROD")),
+        lambda a, b: _unless_zero(a, b, a * log1p(b)),
         "``x log(1 + y)``, 0 where x is 0 unless y is NaN: the layers of :func:`log1p`, ISelectLayers.",
     ),
     copysign=(
@@ -380,7 +363,10 @@ atan2, xlogy, xlog1py, copysign, logaddexp, logaddexp2, ldexp = family(
         """,
     ),
     logaddexp2=(_logaddexp(math.log(2)), "``log2(2 ** input + 2 ** other)`` without overflow: as :func:`logaddexp`."),
-    ldexp=(_ldexp, "``x * 2 ** y``: IElementWiseLayers POW and PROD; integers become float32 first."),
+    ldexp=(
+        lambda x, y: x * binary(2.0, y, "POW", y.dtype),
+        "``x * 2 ** y``: IElementWiseLayers POW and PROD; integers become float32 first.",
+    ),
 )
 
 
@@ -391,11 +377,10 @@ def hypot(input: Any, other: Any) -> Tensor:
     >>> F.hypot(net.input("x", (2, 3)), net.input("y", (2, 3))).shape
     (2, 3)
     """
-    a, b = (L.unary(x, "ABS") for x in promote(input, other))
+    a, b = map(abs, promote(input, other))
     greater, lesser = L.elementwise(a, b, "MAX"), L.elementwise(a, b, "MIN")
-    ratio = choose(binary(lesser, 0, "EQUAL", a.dtype), 0, L.elementwise(lesser, greater, "DIV"), a.dtype)
-    root = L.unary(binary(L.elementwise(ratio, ratio, "PROD"), 1, "SUM", a.dtype), "SQRT")
-    return L.elementwise(greater, root, "PROD")
+    ratio = choose(lesser == 0, 0, lesser / greater, a.dtype)
+    return greater * L.unary(ratio * ratio + 1, "SQRT")
 
 
 @operation
@@ -408,8 +393,7 @@ def heaviside(input: Any, values: Any) -> Tensor:
     x, v = promote(input, values)
     if x.dtype == torch.bool:
         return L.elementwise(x, v, "OR")
-    step = L.cast(binary(x, 0, "GREATER", x.dtype), x.dtype)
-    return choose(binary(x, 0, "EQUAL", x.dtype), v, step)
+    return choose(x == 0, v, L.cast(x > 0, x.dtype))
 
 
 # -- powers ------------------------------------------------------------------------------------------------------------
@@ -428,16 +412,14 @@ def pow(input: Any, exponent: Any) -> Tensor:
     """
     a, b = promote(input, exponent)
     if a.dtype == torch.bool:
-        # A power of bool is input or not exponent: 0 ** 0 is 1.
-        return L.elementwise(a, L.unary(b, "NOT"), "OR")
+        return a | ~b  # 0 ** 0 is 1
     if isinstance(exponent, (int, float)) and not isinstance(exponent, bool) and isinstance(input, Tensor):
         if exponent == 1:
             return a
         if not a.dtype.is_floating_point:
             return _whole_power(a, int(exponent))
         if exponent in (2, 3):
-            squared = L.elementwise(a, a, "PROD")
-            return squared if exponent == 2 else L.elementwise(squared, a, "PROD")
+            return a * a if exponent == 2 else a * a * a
         if exponent in (0.5, -0.5):
             root = L.unary(a, "SQRT")
             return root if exponent == 0.5 else L.unary(root, "RECIP")
@@ -453,22 +435,17 @@ def _whole_power(x: Tensor, exponent: int) -> Tensor:
     result = None
     while exponent:
         if exponent % 2:
-            result = x if result is None else L.elementwise(result, x, "PROD")
+            result = x if result is None else result * x
         exponent //= 2
-        x = L.elementwise(x, x, "PROD") if exponent else x
-    return choose(binary(x, x, "EQUAL"), 1, x, x.dtype) if result is None else result
+        x = x * x if exponent else x
+    return choose(x == x, 1, x, x.dtype) if result is None else result
 
 
 def _power_by_bits(x: Tensor, exponent: Tensor) -> Tensor:
-    one = x.network.constant(torch.ones((1,) * x.ndim, dtype=x.dtype))
-    result = None
+    result = x.network.constant(torch.ones((1,) * x.ndim, dtype=x.dtype))
     for bit in range(6):
         half = binary(exponent, 2, "DIV", exponent.dtype)
-        odd = L.elementwise(exponent, binary(half, 2, "PROD", half.dtype), "GREATER")
-        result = L.select(
-            odd, x if result is None else L.elementwise(result, x, "PROD"), one if result is None else result
-        )
+        result = L.select(exponent > half * 2, result * x if bit else x, result)
         if bit < 5:
-            x, exponent = L.elementwise(x, x, "PROD"), half
-    assert result is not None
+            x, exponent = x * x, half
     return result

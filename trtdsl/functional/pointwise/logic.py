@@ -8,17 +8,17 @@ from typing import Any
 
 from ..common import DefinitionError, L, Tensor, UnsupportedError, operation, require_network, torch
 from ..family import TRUTH, TRUTH_OF_TWO, family
-from ..operands import as_tensor, binary, choose, promote
+from ..operands import as_tensor, binary, choose, floating, promote
 
 # -- comparisons -------------------------------------------------------------------------------------------------------
 
 
 def _not_ordered(a: Tensor, b: Tensor, op: str) -> Tensor:
     """``not (a op b)``, but False where either is NaN, as IEEE has it for <= and >=."""
-    result = L.unary(L.elementwise(a, b, op), "NOT")
+    result = ~L.elementwise(a, b, op)
     for x in (a, b):
         if x.dtype.is_floating_point and not (x.is_constant and not bool(x.data.isnan().any())):
-            result = L.elementwise(result, L.unary(L.unary(x, "ISNAN"), "NOT"), "AND")
+            result = result & ~L.unary(x, "ISNAN")
     return result
 
 
@@ -37,7 +37,7 @@ eq, ne, lt, le, gt, ge = family(
     TRUTH_OF_TWO,
     eq=(lambda a, b: L.elementwise(a, b, "EQUAL"), "``input == other``, broadcast: IElementWiseLayer EQUAL."),
     ne=(
-        lambda a, b: L.unary(L.elementwise(a, b, "EQUAL"), "NOT"),
+        lambda a, b: ~L.elementwise(a, b, "EQUAL"),
         "``input != other``, broadcast: IElementWiseLayer EQUAL and IUnaryLayer NOT.",
     ),
     lt=(_ordered(lambda a, b: L.elementwise(a, b, "LESS")), "``input < other``, broadcast: IElementWiseLayer LESS."),
@@ -67,11 +67,11 @@ isnan, isinf, isposinf, isneginf = family(
     isnan=(lambda x: L.unary(x, "ISNAN"), "Whether an element is NaN: IUnaryLayer ISNAN; integers never are."),
     isinf=(lambda x: L.unary(x, "ISINF"), "Whether an element is infinite: IUnaryLayer ISINF; integers never are."),
     isposinf=(
-        lambda x: binary(x, math.inf, "EQUAL", x.dtype),
+        lambda x: x == math.inf,
         "Whether an element is positive infinity: IElementWiseLayer EQUAL.",
     ),
     isneginf=(
-        lambda x: binary(x, -math.inf, "EQUAL", x.dtype),
+        lambda x: x == -math.inf,
         "Whether an element is negative infinity: IElementWiseLayer EQUAL.",
     ),
 )
@@ -84,15 +84,14 @@ def isfinite(input: Tensor) -> Tensor:
     >>> F.isfinite(net.input("x", (2, 3))).dtype
     torch.bool
     """
-    if not input.dtype.is_floating_point:
-        return L.unary(_never(input), "NOT")
-    return L.unary(L.elementwise(L.unary(input, "ISINF"), L.unary(input, "ISNAN"), "OR"), "NOT")
+    infinite = L.unary(input, "ISINF") | L.unary(input, "ISNAN") if input.dtype.is_floating_point else _never(input)
+    return ~infinite
 
 
 def _never(x: Tensor) -> Tensor:
     """False for every element: of the shape of ``x``, which may be dynamic."""
     flags = L.cast(x, torch.bool)
-    return L.elementwise(flags, L.unary(flags, "NOT"), "AND")
+    return flags & ~flags
 
 
 @operation
@@ -107,18 +106,17 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
     if input.dtype != other.dtype:
         raise DefinitionError(f"isclose compares tensors of one dtype, not {input.dtype} and {other.dtype}")
     a, b = promote(input, other)
-    same = L.elementwise(a, b, "EQUAL")
+    same = a == b
     if a.dtype == torch.bool:
         return same
-    if a.dtype.is_floating_point and equal_nan:
-        same = L.elementwise(same, L.elementwise(L.unary(a, "ISNAN"), L.unary(b, "ISNAN"), "AND"), "OR")
-    wide, other_wide = (x if x.dtype.is_floating_point else L.cast(x, torch.float32) for x in (a, b))
-    allowed = binary(binary(L.unary(other_wide, "ABS"), rtol, "PROD", wide.dtype), atol, "SUM", wide.dtype)
-    difference = L.unary(L.elementwise(wide, other_wide, "SUB"), "ABS")
-    near = le(difference, allowed)
-    if a.dtype.is_floating_point:
-        near = L.elementwise(near, isfinite(difference), "AND")
-    return L.elementwise(same, near, "OR")
+    floats = a.dtype.is_floating_point
+    if floats and equal_nan:
+        same = same | (L.unary(a, "ISNAN") & L.unary(b, "ISNAN"))
+    wide, other_wide = floating(a), floating(b)
+    allowed = abs(other_wide) * rtol + atol
+    difference = abs(wide - other_wide)
+    near = difference <= allowed
+    return same | (near & isfinite(difference) if floats else near)
 
 
 # -- logic -------------------------------------------------------------------------------------------------------------
@@ -136,7 +134,7 @@ def logical_not(input: Tensor) -> Tensor:
     >>> F.logical_not(net.input("x", (2, 3), "bool")).dtype
     torch.bool
     """
-    return L.unary(_flags(input)[0], "NOT")
+    return ~_flags(input)[0]
 
 
 def _both(op: str, input: Any, other: Any) -> Tensor:
@@ -168,7 +166,7 @@ def bitwise_not(input: Tensor) -> Tensor:
     """
     (x,) = promote(input)
     _refuse_floats("bitwise_not", x)
-    return L.unary(x, "NOT") if x.dtype == torch.bool else binary(-1, x, "SUB", x.dtype)
+    return L.unary(x, "NOT") if x.dtype == torch.bool else -1 - x
 
 
 def _of_bits(kind: tuple[str, Callable[[Tensor, Tensor], Tensor]], input: Any, other: Any) -> Tensor:
@@ -185,10 +183,9 @@ def _bitwise(op: str) -> Callable[[Tensor, Tensor], Tensor]:
         bits = torch.iinfo(a.dtype).bits
         low = L.elementwise(_bits(a, bits), _bits(b, bits), op)
         places = torch.tensor([1 << k for k in range(bits - 1)], dtype=a.dtype)
-        value = L.reduce(binary(L.cast(low, a.dtype), places, "PROD", a.dtype), "SUM", [low.ndim - 1])
+        value = L.reduce(L.cast(low, a.dtype) * places, "SUM", [low.ndim - 1])
         # The sign of two's complement: -2 ** (bits - 1), which is the least value that the dtype has.
-        high = L.elementwise(binary(a, 0, "LESS", a.dtype), binary(b, 0, "LESS", b.dtype), op)
-        return L.elementwise(value, binary(L.cast(high, a.dtype), torch.iinfo(a.dtype).min, "PROD", a.dtype), "SUM")
+        return value + L.cast(L.elementwise(a < 0, b < 0, op), a.dtype) * torch.iinfo(a.dtype).min
 
     return compute
 
@@ -218,7 +215,7 @@ bitwise_and, bitwise_or, bitwise_xor, bitwise_left_shift, bitwise_right_shift = 
         "The bits that one of the two has: IElementWiseLayer XOR for bool; integers as in :func:`bitwise_and`.",
     ),
     bitwise_left_shift=(
-        ("bitwise_left_shift", lambda a, b: L.elementwise(a, _power_of_two(b), "PROD")),
+        ("bitwise_left_shift", lambda a, b: a * _power_of_two(b)),
         "``input * 2 ** other``: IGatherLayer in the powers of two, and IElementWiseLayer PROD.",
     ),
     bitwise_right_shift=(
@@ -244,8 +241,7 @@ def _bits(x: Tensor, bits: int) -> Tensor:
     """All bits but the sign, as bool, along a new last dimension; floor division leaves two's complement as it is."""
     places = torch.tensor([1 << k for k in range(bits - 1)], dtype=x.dtype)
     shifted = binary(L.unsqueeze(x, [x.ndim]), places, "FLOOR_DIV", x.dtype)
-    halved = binary(shifted, 2, "FLOOR_DIV", x.dtype)
-    return L.cast(L.elementwise(shifted, binary(halved, 2, "PROD", x.dtype), "SUB"), torch.bool)
+    return L.cast(shifted - binary(shifted, 2, "FLOOR_DIV", x.dtype) * 2, torch.bool)
 
 
 # -- choosing ----------------------------------------------------------------------------------------------------------

@@ -9,9 +9,20 @@ from typing import Any
 
 from ...layers.grid_sample import MISPLACED, lies_in_memory
 from ...sizes.size import SizeLike, is_static, product, size_max
-from ..common import L, Network, ShapeError, Tensor, UnsupportedError, folding, operation, shape_text, torch
+from ..common import (
+    L,
+    Network,
+    ShapeError,
+    Tensor,
+    UnsupportedError,
+    channels_last,
+    folding,
+    operation,
+    shape_text,
+    torch,
+)
 from ..lowerings import lowered, way
-from ..operands import as_tensor, binary, combined
+from ..operands import as_tensor, choose, combined, on_axis, require_floats, require_one_of
 from .separable import MODES, resized_by_layer, separable, transformation_of, why_not
 from .taps import Taps, make_taps, number
 
@@ -119,10 +130,8 @@ def _by_layer(x: Tensor, grid: Tensor, how: _Sampling) -> Tensor:
 
 
 def _check(x: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:
-    if mode not in MODES:
-        raise UnsupportedError(f"grid_sample: unknown mode {mode!r}: one of {', '.join(MODES)}")
-    if padding_mode not in PADDINGS:
-        raise UnsupportedError(f"grid_sample: unknown padding_mode {padding_mode!r}: one of {', '.join(PADDINGS)}")
+    require_one_of("grid_sample: mode", mode, MODES)
+    require_one_of("grid_sample: padding_mode", padding_mode, PADDINGS)
     shapes = f"{shape_text(x.shape)} and {shape_text(grid.shape)}"
     if x.ndim not in (4, 5) or grid.ndim != x.ndim:
         raise ShapeError(f"grid_sample takes an input and a grid of 4 dimensions, or of 5, not {shapes}")
@@ -131,18 +140,12 @@ def _check(x: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:
     _same_batch(x, grid, "grid_sample", "the grid")
     if mode == "bicubic" and x.ndim == 5:
         raise UnsupportedError("grid_sample: bicubic takes 4 dimensions: use bilinear or nearest")
-    _floating("grid_sample", x, grid)
+    require_floats("grid_sample takes", x, grid)
 
 
 def _same_batch(x: Tensor, other: Tensor, name: str, what: str) -> None:
     if isinstance(x.shape[0], int) and isinstance(other.shape[0], int) and x.shape[0] != other.shape[0]:
         raise ShapeError(f"{name}: the batch of the input is {x.shape[0]}, that of {what} {other.shape[0]}")
-
-
-def _floating(name: str, *tensors: Tensor) -> None:
-    for tensor in tensors:
-        if not tensor.dtype.is_floating_point:
-            raise UnsupportedError(f"{name} takes floating-point tensors, not {tensor.dtype}: cast it first")
 
 
 def _coordinate(points: Tensor, axis: int) -> Tensor:
@@ -158,7 +161,7 @@ def _pixels(grid: Tensor, axis: int, size: SizeLike, align: bool) -> Tensor:
     """Coordinates along a dimension in pixels, with torch's order of operations, so that halves stay halves."""
     point = _coordinate(grid, axis) + 1.0
     if align:
-        return binary(point * 0.5, number(size - 1, grid.network), "PROD")
+        return point * 0.5 * number(size - 1, grid.network)
     return (point * number(size, grid.network) - 1.0) * 0.5
 
 
@@ -170,7 +173,7 @@ def gather_taps(x: Tensor, taps: Sequence[Taps]) -> Tensor:
     """
     n, c = x.shape[:2]
     single, pixels = c == 1, product(x.shape[2:])  # one channel needs no transposing
-    table = L.shuffle(x, reshape=(n, pixels)) if single else _channels_last(x, n, pixels, c)
+    table = L.shuffle(x, None if single else channels_last(x.ndim), (n, pixels) if single else (n, pixels, c))
 
     def by_point(value: Tensor) -> Tensor:
         return L.squeeze(value, [value.ndim - 1]) if single else value
@@ -186,7 +189,7 @@ def gather_taps(x: Tensor, taps: Sequence[Taps]) -> Tensor:
     total, inside = combined(map(read, itertools.product(*(tap.parts for tap in taps)))), None
     for tap in taps:
         inside = _combined(inside, tap.inside, "AND")
-    total = L.cast(total if inside is None else _masked(by_point(inside), total), x.dtype)
+    total = L.cast(total if inside is None else choose(by_point(inside), total, 0.0, total.dtype), x.dtype)
     return L.unsqueeze(total, [1]) if single else L.shuffle(total, (0, total.ndim - 1, *range(1, total.ndim - 1)))
 
 
@@ -194,15 +197,6 @@ def _combined(a: Tensor | None, b: Tensor | None, op: str) -> Tensor | None:
     if a is None or b is None:
         return b if a is None else a
     return L.elementwise(a, b, op)
-
-
-def _channels_last(x: Tensor, n: SizeLike, pixels: SizeLike, c: SizeLike) -> Tensor:
-    return L.shuffle(x, (0, *range(2, x.ndim), 1), (n, pixels, c))
-
-
-def _masked(mask: Tensor, values: Tensor) -> Tensor:
-    zero = values.network.constant(torch.zeros((1,) * values.ndim, dtype=values.dtype))
-    return L.select(mask, values, zero)
 
 
 @operation
@@ -223,35 +217,29 @@ def bilinear_sample(
     >>> samples.shape, valid.shape
     ((N, 3, 5, 6), (N, 1, 5, 6))
     """
-    if padding_mode != "valid" and padding_mode not in PADDINGS:
-        paddings = ", ".join(("valid", *PADDINGS))
-        raise UnsupportedError(f"bilinear_sample: unknown padding_mode {padding_mode!r}: one of {paddings}")
+    require_one_of("bilinear_sample: padding_mode", padding_mode, ("valid", *PADDINGS))
     if image.ndim != 4 or coords.ndim != 4 or coords.shape[-1] != 2:
         raise ShapeError(
             f"bilinear_sample takes an image (N, C, H, W) and coordinates (N, Ho, Wo, 2), "
             f"not {shape_text(image.shape)} and {shape_text(coords.shape)}"
         )
     _same_batch(image, coords, "bilinear_sample", "the coordinates")
-    _floating("bilinear_sample", image, coords)
+    require_floats("bilinear_sample takes", image, coords)
     sizes = image.shape[2:]
     padding = "border" if padding_mode == "valid" else padding_mode  # samples that are not valid are replaced below
     with folding(image.network):
         points = [_coordinate(coords, axis) for axis in range(2)]
         valid = _valid(points, sizes)
-        taps = [
-            make_taps(point, size, "bilinear", padding, align_corners)
-            for point, size in zip(points, sizes, strict=True)
-        ]
+        taps = [make_taps(at, size, "bilinear", padding, align_corners) for at, size in zip(points, sizes, strict=True)]
         samples = gather_taps(image, taps)
-    return (_masked(valid, samples) if padding_mode == "valid" else samples), valid
+    return (choose(valid, samples, 0.0, samples.dtype) if padding_mode == "valid" else samples), valid
 
 
 def _valid(points: Sequence[Tensor], sizes: Sequence[SizeLike]) -> Tensor:
     """Where 0 <= point < size - 1 along each dimension, as (N, 1, Ho, Wo); False for NaN."""
 
     def inside(point: Tensor, size: SizeLike) -> Tensor:
-        below = L.unary(binary(point, 0.0, "LESS"), "NOT")
-        return L.elementwise(below, binary(point, number(size - 1, point.network), "LESS"), "AND")
+        return ~(point < 0.0) & (point < number(size - 1, point.network))
 
     result = combined(map(inside, points, sizes), "AND")
     n, height, width, _ = result.shape
@@ -284,19 +272,16 @@ def affine_grid(theta: Tensor, size: Sequence[SizeLike], align_corners: bool | N
         )
     if isinstance(size[0], int) and isinstance(theta.shape[0], int) and size[0] != theta.shape[0]:
         raise ShapeError(f"affine_grid: theta has a batch of {theta.shape[0]}, the size one of {size[0]}")
-    for length in size[2:]:
-        if isinstance(length, int) and length < 1:
-            raise ShapeError(f"affine_grid: sizes must be positive, not {shape_text(tuple(size))}")
-    if not theta.dtype.is_floating_point:
-        raise UnsupportedError(f"affine_grid takes a floating-point theta, not {theta.dtype}: cast it first")
+    if any(isinstance(length, int) and length < 1 for length in size[2:]):
+        raise ShapeError(f"affine_grid: sizes must be positive, not {shape_text(tuple(size))}")
+    require_floats("affine_grid takes", theta)
     with folding(theta.network):
         columns = L.shuffle(L.cast(theta, torch.float32), (0, 2, 1))  # (N, dims + 1, dims)
         total = _column(columns, dims, dims)
         for axis in range(dims):
             # Column 0 goes with x, which runs along the last dimension.
             steps = _steps(theta.network, size[2 + axis], bool(align_corners))
-            along = L.shuffle(steps, reshape=(1, *(size[2 + a] if a == axis else 1 for a in range(dims)), 1))
-            total = _column(columns, dims - 1 - axis, dims) * along + total
+            total = _column(columns, dims - 1 - axis, dims) * on_axis(steps, 1 + axis, dims + 2) + total
         return L.cast(total, theta.dtype)
 
 

@@ -14,7 +14,7 @@ from ...sizes.size import Size, SizeLike, bounds, divide_exactly, is_static, siz
 from ..common import L, Network, ShapeError, Tensor, UnsupportedError, channels_last, folding, np, operation, torch
 from ..family import family
 from ..lowerings import AUTO, lowered, way
-from ..operands import as_tensor, stretch
+from ..operands import as_tensor, require_floats, require_one_of, stretch
 from ..windows.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from .resize_matrix import antialias_matrix, resample_by_matrix
 from .taps import Number, Taps, make_taps, minimum, number, resample
@@ -116,8 +116,7 @@ def interpolate(
 
 
 def _check(x: Tensor, mode: str, align_corners: bool | None, antialias: bool) -> None:
-    if mode not in RANKS:
-        raise UnsupportedError(f"interpolate: unknown mode {mode!r}: one of {', '.join(RANKS)}")
+    require_one_of("interpolate: mode", mode, RANKS)
     if x.ndim not in RANKS[mode]:
         ranks = " or ".join(map(str, RANKS[mode]))
         raise ShapeError(f"interpolate: mode {mode!r} takes {ranks} dimensions (N, C, …), not {shape_text(x.shape)}")
@@ -125,31 +124,31 @@ def _check(x: Tensor, mode: str, align_corners: bool | None, antialias: bool) ->
         raise UnsupportedError(f"interpolate: align_corners has no meaning with mode {mode!r}: leave it out")
     if antialias and mode not in ("bilinear", "bicubic"):
         raise UnsupportedError(f"interpolate: antialias goes with bilinear and bicubic, not with mode {mode!r}")
-    if not x.dtype.is_floating_point:
-        raise UnsupportedError(f"interpolate takes floating-point tensors, not {x.dtype}: cast it first")
+    require_floats("interpolate takes", x)
 
 
 def _targets(
     spatial: Sequence[SizeLike], size: Any, scale_factor: Any, recompute: bool | None
 ) -> tuple[list[SizeLike], list[float | None]]:
     """The wanted size of each dimension, and the scale that gives its ratio."""
-    count = len(spatial)
+
+    def each(name: str, given: Any) -> list[Any]:
+        values = list(given) if isinstance(given, Sequence) else [given] * len(spatial)
+        if len(values) != len(spatial):
+            raise ShapeError(f"interpolate: {name} needs {len(spatial)} values, not {len(values)}: {tuple(values)}")
+        return values
+
     if (size is None) == (scale_factor is None):
         raise ShapeError("interpolate takes either size or scale_factor")
+    scales: list[float | None] = [None] * len(spatial)
     if size is not None:
         if recompute:
             raise UnsupportedError("interpolate: recompute_scale_factor goes with scale_factor, not with size")
-        targets = list(size) if isinstance(size, Sequence) else [size] * count
-        if len(targets) != count:
-            raise ShapeError(f"interpolate: size needs {count} values, not {len(targets)}: {shape_text(targets)}")
-        for target in targets:
-            if not isinstance(target, (int, Size)) or isinstance(target, bool):
-                raise ShapeError(f"interpolate: sizes are ints and Sizes, not {target!r}")
-        scales: list[float | None] = [None] * count
+        targets = each("size", size)
+        if wrong := [target for target in targets if not isinstance(target, (int, Size)) or isinstance(target, bool)]:
+            raise ShapeError(f"interpolate: sizes are ints and Sizes, not {wrong[0]!r}")
     else:
-        factors = list(scale_factor) if isinstance(scale_factor, Sequence) else [scale_factor] * count
-        if len(factors) != count:
-            raise ShapeError(f"interpolate: scale_factor needs {count} values, not {len(factors)}: {tuple(factors)}")
+        factors = each("scale_factor", scale_factor)
         if any(isinstance(factor, Tensor) for factor in factors):
             raise UnsupportedError("interpolate: a scale_factor that is computed at run time: give size instead")
         targets = [scaled(length, float(factor)) for length, factor in zip(spatial, factors, strict=True)]
@@ -230,17 +229,13 @@ def _resize(x: Tensor, changes: list[Change]) -> Tensor:
 )
 def _repeated(x: Tensor, changes: list[Change]) -> Tensor:
     """Every element of some dimensions repeated."""
-    split, wide, sizes = list(x.shape[:2]), list(x.shape[:2]), list(x.shape)
-    factors = {change.axis: change for change in changes}
-    for axis in range(2, x.ndim):
-        split.append(x.shape[axis])
-        wide.append(x.shape[axis])
-        if axis in factors:
-            ratio = factors[axis].ratio()
-            assert ratio is not None
-            split.append(1)
-            wide.append(ratio.denominator)
-            sizes[axis] = factors[axis].target
+    split, wide, sizes, factors = [*x.shape[:2]], [*x.shape[:2]], [*x.shape], {each.axis: each for each in changes}
+    for axis, length in enumerate(x.shape[2:], 2):
+        change = factors.get(axis)
+        ratio = None if change is None else change.ratio()
+        split += [length] if ratio is None else [length, 1]
+        wide += [length] if ratio is None else [length, ratio.denominator]
+        sizes[axis] = length if change is None else change.target
     return L.shuffle(stretch(L.shuffle(x, reshape=split), tuple(wide)), reshape=sizes)
 
 

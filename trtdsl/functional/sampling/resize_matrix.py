@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..common import L, Network, SizeLike, Tensor, torch
-from ..operands import as_tensor, binary, with_last
+from ..operands import as_tensor, with_last
 from .taps import Taps, resample
 
 Values = Any  # a Tensor of the network, or a torch tensor: the formulas are the same
@@ -29,8 +29,8 @@ def area_matrix(network: Network, length: SizeLike, target: SizeLike) -> Weights
 
     def weights(i: Values, j: Values, m: Values, n: Values) -> Values:
         start, end = adaptive_window(i, m, n)
-        inside = _clamp(_least(j - start + 1, end - j), 0, 1)
-        return _float(inside) / _float(end - start)
+        inside = (j - start + 1).minimum(end - j).clamp(0, 1)
+        return inside.float() / (end - start).float()
 
     if isinstance(length, int) and isinstance(target, int):
         i, j = torch.arange(target).unsqueeze(1), torch.arange(length)
@@ -47,8 +47,9 @@ def antialias_matrix(network: Network, length: SizeLike, target: SizeLike, mode:
     kernel = _triangle if mode == "bilinear" else _keys
 
     def weights(i: Values, j: Values, ratio: Values) -> Values:
-        raw = kernel((j - (i + 0.5) * ratio + 0.5) / _most(ratio, 1.0))
-        return raw / _total(raw)
+        wide = max(ratio, 1.0) if isinstance(ratio, float) else ratio.clamp(min=1.0)
+        raw = kernel((j - (i + 0.5) * ratio + 0.5) / wide)
+        return raw / raw.sum(1, keepdim=True)
 
     if isinstance(length, int) and isinstance(target, int):
         i, j = torch.arange(target, dtype=torch.float64).unsqueeze(1), torch.arange(length, dtype=torch.float64)
@@ -67,12 +68,12 @@ def resample_by_matrix(x: Tensor, axis: int, weights: Weights) -> Tensor:
 
 
 def _triangle(x: Values) -> Values:
-    return _most(1.0 - abs(x), 0.0)
+    return (1.0 - abs(x)).clamp(min=0.0)
 
 
 def _keys(x: Values, a: float = -0.5) -> Values:
     """Both pieces of the kernel are 0 where they meet, so each is taken at the point nearest to it."""
-    near, far = _clamp(abs(x), 0.0, 1.0), _clamp(abs(x), 1.0, 2.0)
+    near, far = abs(x).clamp(0.0, 1.0), abs(x).clamp(1.0, 2.0)
     return ((a + 2) * near - (a + 3)) * near * near + 1.0 + ((a * far - 5 * a) * far + 8 * a) * far - 4 * a
 
 
@@ -91,30 +92,3 @@ def _banded(network: Network, matrix: torch.Tensor) -> Taps:
 def _indices(network: Network, length: SizeLike, target: SizeLike, dtype: Any) -> tuple[Tensor, Tensor]:
     """0, 1, … as (target, 1) and as (1, length)."""
     return L.linspace(network, (target, 1), 0, (1, 0), dtype), L.linspace(network, (1, length), 0, (0, 1), dtype)
-
-
-# -- on Tensors, torch tensors and numbers alike -----------------------------------------------------------------------
-
-
-def _most(x: Values, low: float) -> Values:
-    if isinstance(x, Tensor):
-        return binary(low, x, "MAX", x.dtype)
-    return max(x, low) if isinstance(x, float) else x.clamp(min=low)
-
-
-def _clamp(x: Values, low: float, high: float) -> Values:
-    if isinstance(x, Tensor):
-        return binary(high, _most(x, low), "MIN", x.dtype)
-    return x.clamp(low, high)
-
-
-def _least(x: Values, y: Values) -> Values:
-    return binary(x, y, "MIN") if isinstance(x, Tensor) else torch.minimum(x, y)
-
-
-def _float(x: Values) -> Values:
-    return L.cast(x, torch.float32) if isinstance(x, Tensor) else x.double()
-
-
-def _total(x: Values) -> Values:
-    return L.reduce(x, "SUM", [1], keep_dims=True) if isinstance(x, Tensor) else x.sum(1, keepdim=True)

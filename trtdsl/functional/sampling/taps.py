@@ -6,12 +6,13 @@ NaN it comes second, since TensorRT's MAX and MIN give NaN only when the first o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...sizes.size import SizeLike, bounds, size_max
 from ..common import L, Network, Tensor, torch
 from ..operands import as_tensor, binary
+from ..shaping.join import cat
 
 Number = float | Tensor
 
@@ -30,17 +31,13 @@ class Taps:
     @property
     def positions(self) -> Tensor:
         """All positions, (…, T)."""
-        return _joined([position for position, _ in self.parts])
+        return cat([position for position, _ in self.parts], -1)
 
     @property
     def weights(self) -> Tensor | None:
         """All weights, (…, T); None where each is 1."""
         weights = [weight for _, weight in self.parts if weight is not None]
-        return _joined(weights) if weights else None
-
-
-def _joined(parts: Sequence[Tensor]) -> Tensor:
-    return parts[0] if len(parts) == 1 else L.concatenation(parts, parts[0].ndim - 1)
+        return cat(weights, -1) if weights else None
 
 
 def number(size: SizeLike, network: Network) -> Number:
@@ -93,7 +90,7 @@ def _linear(point: Tensor, size: SizeLike, padding: str) -> Taps:
     if bounds(size)[0] < 2:  # where the size may turn out to be 1, there is no second neighbour
         last = as_tensor(number(size - 1, network), network)
         second = minimum(last, second)
-        weights[1] = binary(weights[1], minimum(1.0, last), "PROD")
+        weights[1] = weights[1] * minimum(1.0, last)
     return Taps(((L.cast(first, torch.int32), weights[0]), (L.cast(second, torch.int32), weights[1])))
 
 
@@ -151,6 +148,5 @@ def resample(x: Tensor, taps: Mapping[int, Taps]) -> Tensor:
             x = L.gather(x, L.squeeze(each.positions, [1]), axis)
             continue
         picked = L.cast(L.gather(x, each.positions, axis), torch.float32)
-        weights = L.unsqueeze(each.weights, range(2, picked.ndim - axis))
-        x = L.reduce(binary(picked, weights, "PROD"), "SUM", [axis + 1])
+        x = L.reduce(picked * L.unsqueeze(each.weights, range(2, picked.ndim - axis)), "SUM", [axis + 1])
     return L.cast(x, dtype)

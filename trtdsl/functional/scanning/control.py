@@ -125,7 +125,7 @@ def scan(
     length = lengths.pop()
     loop = L.Loop(network)
     loop.count(length)
-    carry = _map(_tensors(init, network), loop.recurrence)
+    carry = _map(init, lambda x: loop.recurrence(as_tensor(x, network)))
     slices = _map(xs, lambda x: loop.iterator(x, normalize_axis(dim, x.ndim), reverse))
     with network.authors_code():
         result = combine_fn(carry, slices)
@@ -157,10 +157,6 @@ def _own(x: Any, network: Network, given: set[int]) -> Tensor:
 
 
 # -- tuples and dicts of Tensors ---------------------------------------------------------------------------------------
-
-
-def _tensors(tree: Any, network: Network) -> Any:
-    return _map(tree, lambda x: as_tensor(x, network))
 
 
 def _map(tree: Any, change: Callable[[Any], Any]) -> Any:

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
 from ..family import family
-from ..operands import binary, require_rank
+from ..operands import along, require_rank
 from ..pointwise.activation import relu, sigmoid, tanh
-from ..pointwise.arithmetic import add, mul, sub
 from ..products.matmul import linear
 from ..shaping.arrange import flip
 from ..shaping.create import counted, filled
@@ -26,25 +25,25 @@ class Weights(NamedTuple):
 
     w_ih: Tensor
     w_hh: Tensor
-    b_ih: Tensor | None
-    b_hh: Tensor | None
-    w_hr: Tensor | None
+    b_ih: Tensor | None = None
+    b_hh: Tensor | None = None
+    w_hr: Tensor | None = None
 
 
 def _lstm_step(inner: Tensor, hidden: Tensor, state: State) -> State:
     """The next h and c from the gates' part of the input (…, N, 4 * hidden), that of h, and h and c."""
-    write, forget, new, out = chunk(add(inner, hidden), 4, -1)
-    cell = add(mul(sigmoid(forget), state[1]), mul(sigmoid(write), tanh(new)))
-    return mul(sigmoid(out), tanh(cell)), cell
+    write, forget, new, out = chunk(inner + hidden, 4, -1)
+    cell = sigmoid(forget) * state[1] + sigmoid(write) * tanh(new)
+    return sigmoid(out) * tanh(cell), cell
 
 
 def _gru_step(inner: Tensor, hidden: Tensor, state: State) -> State:
     """The next h from the gates' part of the input (…, N, 3 * hidden), that of h, and h."""
     reset, update, new = chunk(inner, 3, -1)
     reset_h, update_h, new_h = chunk(hidden, 3, -1)
-    reset, update = sigmoid(add(reset, reset_h)), sigmoid(add(update, update_h))
-    new = tanh(add(new, mul(reset, new_h)))
-    return (add(new, mul(update, sub(state[0], new))),)
+    reset, update = sigmoid(reset + reset_h), sigmoid(update + update_h)
+    new = tanh(new + reset * new_h)
+    return (new + update * (state[0] - new),)
 
 
 @operation
@@ -69,9 +68,7 @@ def lstm_cell(
     b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The next state and cell (N, hidden) of a long short-term memory, as torch.nn.LSTMCell has it.
-
-    Two products and the gates.
+    """The next state and cell (N, hidden) of a torch.nn.LSTMCell: two products and the gates.
 
     >>> x, h, c = net.input("x", ("N", 4)), net.input("h", ("N", 2)), net.input("c", ("N", 2))
     >>> [y.shape for y in F.lstm_cell(x, (h, c), net.constant(torch.ones(8, 4)), net.constant(torch.ones(8, 2)))]
@@ -90,7 +87,7 @@ def _rnn_cell(
     b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
 ) -> Tensor:
-    return activation(add(linear(input, w_ih, b_ih), linear(hx, w_hh, b_hh)))
+    return activation(linear(input, w_ih, b_ih) + linear(hx, w_hh, b_hh))
 
 
 rnn_tanh_cell, rnn_relu_cell = family(
@@ -110,7 +107,7 @@ rnn_tanh_cell, rnn_relu_cell = family(
 
 
 def _rnn_step(activation: Callable[[Tensor], Tensor]) -> Step:
-    return lambda inner, hidden, state: (activation(add(inner, hidden)),)
+    return lambda inner, hidden, state: (activation(inner + hidden),)
 
 
 @operation
@@ -145,10 +142,10 @@ def lstm(
     >>> [y.shape for y in F.lstm(x, (h, c), weights, False, 1, 0.0, False, False, False)]
     [(T, N, 2), (1, N, 2), (1, N, 2)]
     """
-    projected = hx[0].shape[-1] != hx[1].shape[-1]
-    plan = _Plan("lstm", params, has_biases, num_layers, bidirectional, projected)
     _inference(dropout, train)
-    output, (h, c) = _run(input, tuple(hx), plan, _lstm_step, batch_first, lengths)
+    projected = hx[0].shape[-1] != hx[1].shape[-1]
+    weights = _by_layer("lstm", params, has_biases, num_layers, 1 + bidirectional, projected)
+    output, (h, c) = _run(input, tuple(hx), weights, _lstm_step, batch_first, lengths)
     return output, h, c
 
 
@@ -169,8 +166,8 @@ def _one_state(
     """A recurrent network whose state is one tensor: its name in messages, and its step."""
     name, step = kind
     _inference(dropout, train)
-    plan = _Plan(name, params, has_biases, num_layers, bidirectional)
-    output, (h,) = _run(input, (hx,), plan, step, batch_first, lengths)
+    weights = _by_layer(name, params, has_biases, num_layers, 1 + bidirectional)
+    output, (h,) = _run(input, (hx,), weights, step, batch_first, lengths)
     return output, h
 
 
@@ -195,53 +192,36 @@ def _inference(dropout: float, train: bool) -> None:
         raise UnsupportedError(f"dropout={dropout} in training is random: an engine is for inference")
 
 
-class _Plan:
+def _by_layer(
+    name: str, params: Sequence[Tensor], has_biases: bool, layers: int, directions: int, projected: bool = False
+) -> list[list[Weights]]:
     """The flat weights by layer and direction."""
-
-    def __init__(
-        self,
-        name: str,
-        params: Sequence[Tensor],
-        has_biases: bool,
-        num_layers: int,
-        bidirectional: bool,
-        projected: bool = False,
-    ):
-        self.layers, self.directions = num_layers, 2 if bidirectional else 1
-        each = 2 + 2 * has_biases + projected
-        wanted = each * num_layers * self.directions
-        if len(params) != wanted:
-            raise ShapeError(
-                f"{name} of {num_layers} layers in {self.directions} direction(s) takes {wanted} weights, "
-                f"not {len(params)}"
-            )
-        self.weights: list[Weights] = []
-        for start in range(0, wanted, each):
-            part = list(params[start : start + each])
-            w_ih, w_hh = part[:2]
-            b_ih, b_hh = part[2:4] if has_biases else (None, None)
-            self.weights.append(Weights(w_ih, w_hh, b_ih, b_hh, part[-1] if projected else None))
+    each = 2 + 2 * has_biases + projected
+    wanted = each * layers * directions
+    if len(params) != wanted:
+        what = f"{name} of {layers} layers in {directions} direction(s)"
+        raise ShapeError(f"{what} takes {wanted} weights, not {len(params)}")
+    parts = [[*params[start : start + each]] for start in range(0, wanted, each)]
+    made = [Weights(*part[: each - projected], w_hr=part[-1] if projected else None) for part in parts]
+    return [made[start : start + directions] for start in range(0, len(made), directions)]
 
 
 def _run(
-    input: Tensor, first: State, plan: _Plan, step: Step, batch_first: bool, lengths: Tensor | None
+    input: Tensor, first: State, weights: list[list[Weights]], step: Step, batch_first: bool, lengths: Tensor | None
 ) -> tuple[Tensor, State]:
     """All layers and directions, and the last state of each."""
     require_rank(input, "a recurrent network takes (T, N, features)", 3)
+    directions = len(weights[0])
     for state in first:
-        if state.ndim != 3 or state.shape[0] != plan.layers * plan.directions:
-            raise ShapeError(
-                f"the first state has {plan.layers * plan.directions} entries for layers and directions, "
-                f"not {shape_text(state.shape)}"
-            )
+        if state.ndim != 3 or state.shape[0] != len(weights) * directions:
+            entries = f"{len(weights) * directions} entries for layers and directions"
+            raise ShapeError(f"the first state has {entries}, not {shape_text(state.shape)}")
     x = L.shuffle(input, [1, 0, 2]) if batch_first else input
     inside = None if lengths is None else _inside(x, lengths)
     last: list[State] = []
-    for layer in range(plan.layers):
-        start, stop = layer * plan.directions, (layer + 1) * plan.directions
-        begin = tuple(L.slice(state, (start, 0, 0), (stop - start, *state.shape[1:])) for state in first)
-        name = f"layer {layer}{' forward and backward' * (plan.directions > 1)}"
-        x, ended = _layer(x, begin, plan.weights[start:stop], step, inside, name)
+    for layer, own in enumerate(weights):
+        begin = tuple(along(state, 0, layer * directions, directions) for state in first)
+        x, ended = _layer(x, begin, own, step, inside, f"layer {layer}{' forward and backward' * (directions > 1)}")
         last.append(ended)
     ends = tuple(cat(states) for states in zip(*last, strict=True))
     return (L.shuffle(x, [1, 0, 2]) if batch_first else x), ends
@@ -252,7 +232,7 @@ def _inside(x: Tensor, lengths: Tensor) -> Tensor:
     if lengths.ndim != 1 or lengths.dtype not in (torch.int32, torch.int64):
         raise DefinitionError(f"lengths are a vector of integers, not {shape_text(lengths.shape)} of {lengths.dtype}")
     steps = counted(x.network, x.shape[0])
-    return L.unsqueeze(binary(L.unsqueeze(steps, [1]), L.unsqueeze(lengths, [0]), "LESS"), [2])
+    return L.unsqueeze(L.unsqueeze(steps, [1]) < L.unsqueeze(lengths, [0]), [2])
 
 
 def _layer(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
-from ...sizes.size import SizeLike
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, broadcast, operation, torch
 from ..lowerings import lowered, way
 from ..operands import align, along, axis_of, binary, doubled, on_axis, promote, stretch
-from ..pointwise.arithmetic import add, mul
 from ..pointwise.elementary import exp
 from ..shaping.create import counted, filled
 
@@ -59,55 +58,45 @@ def linear_recurrence(
     return L.cast(result, dtype)
 
 
-class _Factors:
+@dataclass(frozen=True)
+class Factors:
     """The factors of the steps: a Tensor."""
 
-    one = 1.0
-    short = SHORT
-
-    def __init__(self, value: Tensor):
-        self.value = value
+    value: Tensor
+    one: ClassVar = 1.0
+    short: ClassVar = SHORT
 
     def tensor(self) -> Tensor:
         """The factors, to multiply by."""
         return self.value
 
-    def times(self, other: _Factors) -> _Factors:
+    def times(self, other: Factors) -> Factors:
         """Those of two steps as one."""
-        return self.made(mul(self.value, other.value))
-
-    def made(self, value: Tensor) -> _Factors:
-        """The same of another value: part of this one, or this one shifted."""
-        return _Factors(value)
+        return replace(self, value=self.value * other.value)
 
 
 def decay(since: Tensor, A: Tensor) -> Tensor:
     """``exp(since * A)`` with the states at the end. One A for all of them is read once."""
-    return exp(mul(L.unsqueeze(since, [since.ndim]), A))
+    return exp(L.unsqueeze(since, [since.ndim]) * A)
 
 
-class Decays(_Factors):
+@dataclass(frozen=True)
+class Decays(Factors):
     """``exp(value * A)`` for A of (1, dim, 1, state), with a dimension more than ``value``.
 
     Two steps are one of the sum of their values. So the factors of each pass are computed where they are used, from
     what is as many times smaller as A has states.
     """
 
-    one = 0.0
-    short = SHORT_DECAYS
-
-    def __init__(self, value: Tensor, A: Tensor):
-        super().__init__(value)
-        self.A = A
+    A: Tensor
+    one: ClassVar = 0.0
+    short: ClassVar = SHORT_DECAYS
 
     def tensor(self) -> Tensor:
         return decay(self.value, self.A)
 
-    def times(self, other: _Factors) -> _Factors:
-        return self.made(add(self.value, other.value))
-
-    def made(self, value: Tensor) -> _Factors:
-        return Decays(value, self.A)
+    def times(self, other: Factors) -> Factors:
+        return replace(self, value=self.value + other.value)
 
 
 PASSES = "log2(length) passes over the whole of the operands"
@@ -115,7 +104,7 @@ PASSES = "log2(length) passes over the whole of the operands"
 
 @way("linear_recurrence", "parallel", PASSES)
 def _in_passes(a: Tensor, b: Tensor, axis: int, initial: Tensor | None, reverse: bool) -> Tensor:
-    return passes(_Factors(a), b, axis, initial, reverse)
+    return passes(Factors(a), b, axis, initial, reverse)
 
 
 @way("linear_recurrence", "loop", "ILoop over the elements")
@@ -126,33 +115,26 @@ def _in_a_loop(a: Tensor, b: Tensor, axis: int, initial: Tensor | None, reverse:
     loop.count(b.shape[axis])
     factor, addend = loop.iterator(a, axis, reverse), loop.iterator(b, axis, reverse)
     before = loop.recurrence(initial)
-    after = add(mul(factor, before), addend)
+    after = factor * before + addend
     loop.next(before, after)
     return loop.concatenate(after, b.shape[axis], axis, reverse)
 
 
-def passes(a: _Factors, b: Tensor, axis: int, initial: Tensor | None = None, reverse: bool = False) -> Tensor:
+def passes(a: Factors, b: Tensor, axis: int, initial: Tensor | None = None, reverse: bool = False) -> Tensor:
     """The recurrence along ``axis`` in about log2(length) passes."""
     if initial is not None:  # the first step's addend includes the state before it
-        b = _with_initial(a.tensor(), b, axis, initial, reverse)
+        length = b.shape[axis]
+        spread = along(L.unsqueeze(initial, [axis]), axis, 1 - length if reverse else 0, length, 1, *filled_by(b, 0.0))
+        b = a.tensor() * spread + b
     return _halving(a, b, axis, reverse)
 
 
-def _with_initial(a: Tensor, b: Tensor, axis: int, initial: Tensor, reverse: bool) -> Tensor:
-    before = L.unsqueeze(initial, [axis])
-    start: list[SizeLike] = [0] * b.ndim
-    if reverse:
-        start[axis] = 1 - b.shape[axis]
-    spread = L.slice(before, start, b.shape, mode="FILL", fill=scalar(b, 0.0))
-    return add(mul(a, spread), b)
+def filled_by(x: Tensor, value: float) -> tuple[str, Tensor]:
+    """How ISliceLayer puts a number outside of ``x``."""
+    return "FILL", x.network.constant(torch.tensor(value, dtype=x.dtype))
 
 
-def scalar(x: Tensor, value: float) -> Tensor:
-    """A number in the dtype of ``x``."""
-    return x.network.constant(torch.tensor(value, dtype=x.dtype))
-
-
-def _halving(a: _Factors, b: Tensor, axis: int, reverse: bool) -> Tensor:
+def _halving(a: Factors, b: Tensor, axis: int, reverse: bool) -> Tensor:
     """Combines steps two by two, which halves the length, and fills in the results between."""
     length = b.shape[axis]
     if 2 ** len(doubled(length, LOOP)) <= a.short:
@@ -160,37 +142,29 @@ def _halving(a: _Factors, b: Tensor, axis: int, reverse: bool) -> Tensor:
     half = (length + 1) // 2
     # Pairs end at the last step, or at the first one in reverse; a missing half has no effect.
     first, second = ((length - 1, length - 2), -2) if reverse else ((0, 1), 2)
-    one, zero = scalar(b, a.one), scalar(b, 0.0)
-    a1, a2 = (a.made(_every_other(a.value, axis, start, half, second, one)) for start in first)
-    b1, b2 = (_every_other(b, axis, start, half, second, zero) for start in first)
-    h2 = _halving(a2.times(a1), add(mul(a2.tensor(), b1), b2), axis, False)
-    h1 = add(mul(a1.tensor(), shifted(h2, axis, 1, False, mode="FILL", fill=zero)), b1)
+    one, zero = filled_by(b, a.one), filled_by(b, 0.0)
+    a1, a2 = (replace(a, value=along(a.value, axis, start, half, second, *one)) for start in first)
+    b1, b2 = (along(b, axis, start, half, second, *zero) for start in first)
+    h2 = _halving(a2.times(a1), a2.tensor() * b1 + b2, axis, False)
+    h1 = a1.tensor() * shifted(h2, axis, 1, False, *zero) + b1
     woven = L.concatenation([L.unsqueeze(h, [axis + 1]) for h in (h1, h2)], axis + 1)
     woven = L.shuffle(woven, reshape=(*b.shape[:axis], 2 * half, *b.shape[axis + 1 :]))
-    return _every_other(woven, axis, length - 1 if reverse else 0, length, -1 if reverse else 1)
+    return along(woven, axis, length - 1 if reverse else 0, length, -1 if reverse else 1)
 
 
-def _every_other(
-    x: Tensor, axis: int, start: SizeLike, size: SizeLike, stride: int, fill: Tensor | None = None
-) -> Tensor:
-    return along(x, axis, start, size, stride, "STRICT_BOUNDS" if fill is None else "FILL", fill)
-
-
-def _doubling(a: _Factors, b: Tensor, axis: int, reverse: bool) -> Tensor:
+def _doubling(a: Factors, b: Tensor, axis: int, reverse: bool) -> Tensor:
     """After the pass with step s, (a, b) at t are those of the 2*s steps that end there, as one step."""
     steps = doubled(b.shape[axis], LOOP)
     for step in steps:
-        earlier = shifted(b, axis, step, reverse, mode="FILL", fill=scalar(b, 0.0))
-        b = add(mul(a.tensor(), earlier), b)
+        b = a.tensor() * shifted(b, axis, step, reverse, *filled_by(b, 0.0)) + b
         if step != steps[-1]:
-            before = shifted(a.value, axis, step, reverse, mode="FILL", fill=scalar(b, a.one))
-            a = a.times(a.made(before))
+            a = a.times(replace(a, value=shifted(a.value, axis, step, reverse, *filled_by(b, a.one))))
     return b
 
 
-def shifted(x: Tensor, axis: int, step: int, reverse: bool, **mode: Any) -> Tensor:
+def shifted(x: Tensor, axis: int, step: int, reverse: bool, mode: str, fill: Tensor | None = None) -> Tensor:
     """What stands ``step`` places before each element, after it in ``reverse``; ``mode`` says what is outside."""
-    return along(x, axis, step if reverse else -step, x.shape[axis], **mode)
+    return along(x, axis, step if reverse else -step, x.shape[axis], 1, mode, fill)
 
 
 @operation
@@ -256,7 +230,7 @@ def _scan_by_doubling(*operands: Tensor, combine: Combine, axes: list[int], reve
         place = L.slice(place, (length - 1,), (length,), (-1,))
     for step in steps:
         # Elements before the first one are not combined; the edge stands in for them until then.
-        earlier = [shifted(x, axis, step, reverse, mode="CLAMP") for x, axis in zip(xs, axes, strict=True)]
+        earlier = [shifted(x, axis, step, reverse, "CLAMP") for x, axis in zip(xs, axes, strict=True)]
         inside = binary(place, step, "LESS", torch.int32)
         combined = combine(earlier, xs)
         xs = [
@@ -274,10 +248,8 @@ def _scan_in_a_loop(*xs: Tensor, combine: Combine, axes: list[int], reverse: boo
     first = loop.recurrence(network.constant(True))
     loop.next(first, L.identity(network.constant(False)))
     before = [loop.recurrence(filled(network, x.shape, 0, x.dtype)) for x in later]
-    after = [
-        L.select(*align([first, x, other])) if x.ndim else L.select(first, x, other)
-        for x, other in zip(later, combine(before, later), strict=True)
-    ]
+    pairs = zip(later, combine(before, later), strict=True)
+    after = [L.select(*align([first, x, other])) for x, other in pairs]
     for earlier, value in zip(before, after, strict=True):
         loop.next(earlier, value)
     return [loop.concatenate(value, length, axis, reverse) for value, axis in zip(after, axes, strict=True)]

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..common import L, ShapeError, Tensor, bounds, operation, product, shape_text, torch
 from ..einsum import einsum
 from ..einsum.equation import label_sizes, parse
 from ..lowerings import lowered, way
-from ..operands import require_rank
+from ..operands import along, combined, doubled, require_rank
 from ..pointwise.activation import silu, softplus
-from ..pointwise.arithmetic import add, mul, sub
 from ..pointwise.elementary import exp
 from ..shaping.create import counted, filled
 from ..shaping.reshape import reshape
-from .scan import Decays, decay, passes, scalar, shifted
+from .scan import Decays, decay, filled_by, passes, shifted
 
 BLOCK = 4  # steps of which F.selective_scan keeps the last state
 CHUNK = 64  # steps that are combined at once, where a loop runs over chunks of them
@@ -74,49 +75,51 @@ def selective_scan(
     dtype = u.dtype
     u, delta, A, B, C = (L.cast(x, torch.float32) for x in (u, delta, A, B, C))
     if delta_bias is not None:
-        delta = add(delta, L.unsqueeze(L.cast(delta_bias, torch.float32), [1]))
+        delta = delta + L.unsqueeze(L.cast(delta_bias, torch.float32), [1])
     if delta_softplus:
         delta = softplus(delta)
-    projections = {"B": _Projection("B", B), "C": _Projection("C", C)}
-    how = {**projections, "return_last_state": return_last_state}
+    for name, value in (("B", B), ("C", C)):
+        require_rank(value, f"{name} has 2, 3 or 4 dimensions", 2, 4)
+    how = {"B": _Projection.of(B), "C": _Projection.of(C), "return_last_state": return_last_state}
     y, last = lowered("selective_scan", lowering, u, delta, A, default=best, **how)
     if D is not None:
-        y = add(y, mul(u, L.unsqueeze(L.cast(D, torch.float32), [1])))
+        y = y + u * L.unsqueeze(L.cast(D, torch.float32), [1])
     if z is not None:
-        y = mul(y, silu(L.cast(z, torch.float32)))
+        y = y * silu(L.cast(z, torch.float32))
     y = L.cast(y, dtype)
     return (y, last) if return_last_state else y
 
 
+@dataclass(frozen=True)
 class _Projection:
     """B or C: fixed (d n), by time (b n l), or by time and group of channels (b g n l)."""
 
-    def __init__(self, name: str, value: Tensor):
-        require_rank(value, f"{name} has 2, 3 or 4 dimensions", 2, 4)
-        self.value = value
-        self.varies = value.ndim > 2
-        self.groups = value.shape[1] if value.ndim == 4 else None
+    value: Tensor
+    varies: bool = True
+    groups: Any = None
+
+    @classmethod
+    def of(cls, value: Tensor) -> _Projection:
+        """The projection by its dimensions."""
+        return cls(value, value.ndim > 2, value.shape[1] if value.ndim == 4 else None)
+
+    def over_time(self, change: Callable[[Tensor], Tensor]) -> _Projection:
+        """The same of another stretch of time; itself where it is fixed."""
+        return replace(self, value=change(self.value)) if self.varies else self
 
     def at(self, loop: L.Loop) -> _Projection:
         """The same at the loop's iteration."""
-        return self.made(loop.iterator(self.value, self.value.ndim - 1)) if self.varies else self
+        return self.over_time(lambda value: loop.iterator(value, value.ndim - 1))
 
     def chunk(self, loop: L.Loop) -> _Projection:
         """The same for the loop's chunk of time."""
-        return self.made(_chunk(loop, self.value)) if self.varies else self
-
-    def made(self, value: Tensor) -> _Projection:
-        """The same of another value."""
-        other = object.__new__(_Projection)
-        other.__dict__.update(self.__dict__, value=value)
-        return other
+        return self.over_time(lambda value: _chunk(loop, value))
 
     def back(self, steps: int) -> _Projection:
         """The same of that many steps before, within a block."""
-        if not (self.varies and steps):
+        if not steps:
             return self
-        value = self.value
-        return self.made(shifted(value, value.ndim - 1, steps, False, mode="FILL", fill=scalar(value, 0.0)))
+        return self.over_time(lambda x: shifted(x, x.ndim - 1, steps, False, *filled_by(x, 0.0)))
 
     def spread(self, x: Tensor, time: str) -> Tensor:
         """``x`` (b d, and l) times the projection: with n at the end."""
@@ -166,18 +169,16 @@ def _selective_pairs(
     """``y[t]`` is the sum over s up to t of ``C[t] exp(A * d) B[s] delta[s] u[s]``, d the sum of delta between them."""
     length = u.shape[2]
     steps = counted(u.network, length)
-    past = L.unary(L.elementwise(L.unsqueeze(steps, [0]), L.unsqueeze(steps, [1]), "GREATER"), "NOT")  # (t, s)
-    past, zero = L.unsqueeze(past, [0, 1]), scalar(delta, 0.0)
-    zero = L.unsqueeze(zero, range(4))
+    past = L.unsqueeze(~(L.unsqueeze(steps, [0]) > L.unsqueeze(steps, [1])), [0, 1])  # (t, s)
+    zero = L.unsqueeze(filled_by(delta, 0.0)[1], range(4))
     between = L.select(past, _between(delta, past, zero), zero)
-    driven = L.select(past, L.unsqueeze(mul(delta, u), [2]), zero)
-    decays = exp(mul(L.unsqueeze(between, [4]), _by_channel(A, 5)))
-    states = mul(decays, mul(L.unsqueeze(driven, [4]), B.beside(u, 3)))
-    y = L.reduce(mul(states, C.beside(u, 2)), "SUM", [3, 4])
+    driven = L.select(past, L.unsqueeze(delta * u, [2]), zero)
+    decays = exp(L.unsqueeze(between, [4]) * _by_channel(A, 5))
+    states = decays * (L.unsqueeze(driven, [4]) * B.beside(u, 3))
+    y = L.reduce(states * C.beside(u, 2), "SUM", [3, 4])
     if not return_last_state:
         return y, None
-    end = L.slice(states, (0, 0, length - 1, 0, 0), (*states.shape[:2], 1, *states.shape[3:]))
-    return y, L.reduce(end, "SUM", [2, 3])
+    return y, L.reduce(along(states, 2, length - 1, 1), "SUM", [2, 3])
 
 
 def _between(delta: Tensor, past: Tensor, zero: Tensor) -> Tensor:
@@ -187,13 +188,10 @@ def _between(delta: Tensor, past: Tensor, zero: Tensor) -> Tensor:
     multiples of one number so coarse that their sums are exact, and what is left of it.
     """
     coarse = L.reduce(L.unary(delta, "ABS"), "SUM", [2], True)
-    coarse = add(coarse, coarse)
-    high = sub(add(delta, coarse), coarse)
-    sums = []
-    for part in (high, sub(delta, high)):
-        upto = L.reduce(L.select(past, L.unsqueeze(part, [2]), zero), "SUM", [3])
-        sums.append(sub(L.unsqueeze(upto, [3]), L.unsqueeze(upto, [2])))
-    return add(*sums)
+    coarse = coarse + coarse
+    high = (delta + coarse) - coarse
+    uptos = [L.reduce(L.select(past, L.unsqueeze(x, [2]), zero), "SUM", [3]) for x in (high, delta - high)]
+    return combined(L.unsqueeze(upto, [3]) - L.unsqueeze(upto, [2]) for upto in uptos)
 
 
 @way(
@@ -209,52 +207,48 @@ def _selective_blocks(
     What a step adds to a later state is ``exp(A * d)`` times what it adds to its own, d the sum of delta between them:
     so no state but those of the ends is kept. Steps that are added at the end have delta 0 and change nothing.
     """
-    driven, step = _blocks(mul(delta, u)), _blocks(delta)
-    B, C = B.made(_blocks(B.value)) if B.varies else B, C.made(_blocks(C.value)) if C.varies else C
+    driven, step = _blocks(delta * u), _blocks(delta)
+    B, C = B.over_time(_blocks), C.over_time(_blocks)
     after, whole = _sums_after(step)
     inside, between = _by_channel(A, 5), _by_channel(A, 4)
     # In another order of factors than below: what both would share would be kept.
-    ends = L.reduce(B.times(mul(decay(after, inside), L.unsqueeze(driven, [4])), "cl"), "SUM", [3])
+    ends = L.reduce(B.times(decay(after, inside) * L.unsqueeze(driven, [4]), "cl"), "SUM", [3])
     states = passes(Decays(whole, between), ends, 2)
-    before = shifted(states, 2, 1, False, mode="FILL", fill=scalar(states, 0.0))
+    before = shifted(states, 2, 1, False, *filled_by(states, 0.0))
     total, here, since = None, driven, None
     for back in range(BLOCK):
         part = B.back(back).spread(here, "cl")
-        part = part if since is None else mul(decay(since, inside), part)
-        total = part if total is None else add(total, part)
-        earlier = shifted(step, 3, back, False, mode="FILL", fill=scalar(step, 0.0)) if back else step
-        since = earlier if since is None else add(since, earlier)
-        here = shifted(driven, 3, back + 1, False, mode="FILL", fill=scalar(step, 0.0))
+        part = part if since is None else decay(since, inside) * part
+        total = part if total is None else total + part
+        earlier = shifted(step, 3, back, False, *filled_by(step, 0.0)) if back else step
+        since = earlier if since is None else since + earlier
+        here = shifted(driven, 3, back + 1, False, *filled_by(step, 0.0))
     assert total is not None and since is not None
-    h = add(total, mul(decay(since, inside), L.unsqueeze(before, [3])))
+    h = total + decay(since, inside) * L.unsqueeze(before, [3])
     y = L.shuffle(C.gathered(h, "cl"), reshape=(*u.shape[:2], step.shape[2] * BLOCK))
     y = L.slice(y, (0, 0, 0), u.shape)
     if not return_last_state:
         return y, None
-    end = L.slice(states, (0, 0, step.shape[2] - 1, 0), (*states.shape[:2], 1, states.shape[3]))
-    return y, L.squeeze(end, [2])
+    return y, L.squeeze(along(states, 2, step.shape[2] - 1, 1), [2])
 
 
-def _blocks(x: Tensor) -> Tensor:
+def _blocks(x: Tensor, size: int = BLOCK) -> Tensor:
     """The last dimension, which zeros make a multiple of their size, as blocks."""
     length, lead = x.shape[-1], x.shape[:-1]
-    count = (length + (BLOCK - 1)) // BLOCK
-    if count * BLOCK != length:
-        x = L.slice(x, (0,) * x.ndim, (*lead, count * BLOCK), mode="FILL", fill=scalar(x, 0.0))
-    return L.shuffle(x, reshape=(*lead, count, BLOCK))
+    count = (length + (size - 1)) // size
+    if count * size != length:
+        x = along(x, x.ndim - 1, 0, count * size, 1, *filled_by(x, 0.0))
+    return L.shuffle(x, reshape=(*lead, count, size))
 
 
 def _sums_after(step: Tensor) -> tuple[Tensor, Tensor]:
     """For each step of a block the sum of those after it, and the sum of the whole block."""
-    after, by = None, 1
-    zero, axis = scalar(step, 0.0), step.ndim - 1
-    run = step  # of `by` steps, that begin here
-    while by < BLOCK:
-        run = add(run, shifted(run, axis, -by, False, mode="FILL", fill=zero))
-        by *= 2
-    after = shifted(run, axis, -1, False, mode="FILL", fill=zero)  # not run - step, where a great step hides small ones
-    whole = L.slice(run, (0,) * step.ndim, (*step.shape[:-1], 1))
-    return after, L.squeeze(whole, [axis])
+    zero, axis = filled_by(step, 0.0), step.ndim - 1
+    run = step  # of steps that begin here: one, two, …, the whole block
+    for by in doubled(BLOCK):
+        run = run + shifted(run, axis, -by, False, *zero)
+    after = shifted(run, axis, -1, False, *zero)  # not run - step, where a great step hides small ones
+    return after, L.squeeze(along(run, axis, 0, 1), [axis])
 
 
 def _by_channel(A: Tensor, ndim: int) -> Tensor:
@@ -270,11 +264,10 @@ def _selective_chunks(
     loop = L.Loop(u.network)
     count = (length + (CHUNK - 1)) // CHUNK
     loop.count(count)
-    step, driven = _chunk(loop, delta), _chunk(loop, mul(delta, u))
+    step, driven = _chunk(loop, delta), _chunk(loop, delta * u)
     state = loop.recurrence(filled(u.network, (*u.shape[:2], A.shape[1]), 0, u.dtype))
     h = passes(Decays(step, _by_channel(A, 4)), B.chunk(loop).spread(driven, "l"), 2, state)
-    end = L.slice(h, (0, 0, CHUNK - 1, 0), (*h.shape[:2], 1, h.shape[3]))
-    loop.next(state, L.squeeze(end, [2]))
+    loop.next(state, L.squeeze(along(h, 2, CHUNK - 1, 1), [2]))
     y = loop.concatenate(C.chunk(loop).gathered(h, "l"), count, 2)
     y = L.shuffle(y, reshape=(*u.shape[:2], count * CHUNK))
     return L.slice(y, (0, 0, 0), u.shape), loop.last_value(state) if return_last_state else None
@@ -282,11 +275,7 @@ def _selective_chunks(
 
 def _chunk(loop: L.Loop, x: Tensor) -> Tensor:
     """The loop's chunk of the last dimension, which zeros make a multiple of its size."""
-    length, lead = x.shape[-1], x.shape[:-1]
-    count = (length + (CHUNK - 1)) // CHUNK
-    padded = L.slice(x, (0,) * x.ndim, (*lead, count * CHUNK), mode="FILL", fill=scalar(x, 0.0))
-    chunks = L.shuffle(padded, reshape=(*lead, count, CHUNK))
-    return loop.iterator(chunks, x.ndim - 1)
+    return loop.iterator(_blocks(x, CHUNK), x.ndim - 1)
 
 
 @way("selective_scan", "loop", "ILoop over the steps")
@@ -296,9 +285,9 @@ def _selective_loop(
     length = u.shape[2]
     loop = L.Loop(u.network)
     loop.count(length)
-    step, driven = loop.iterator(delta, 2), loop.iterator(mul(delta, u), 2)
+    step, driven = loop.iterator(delta, 2), loop.iterator(delta * u, 2)
     before = loop.recurrence(filled(u.network, (*u.shape[:2], A.shape[1]), 0, u.dtype))
-    after = add(mul(exp(einsum("bd,dn->bdn", step, A)), before), B.at(loop).spread(driven, ""))
+    after = exp(einsum("bd,dn->bdn", step, A)) * before + B.at(loop).spread(driven, "")
     loop.next(before, after)
     y = loop.concatenate(C.at(loop).gathered(after, ""), length, 2)
     return y, loop.last_value(before) if return_last_state else None

@@ -5,12 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...layers.convolution import Geometry
 from ...layers.windows import count_windows
 from ...sizes.size import SizeLike, bounds, divide_exactly, product, size_max, size_min
 from ..common import MAX_DIMS, DefinitionError, L, ShapeError, Tensor, operation, shape_text, torch
 from ..family import family
-from ..operands import as_tensor, axes_of, axis_of, binary, choose, normalize_axis, per_axis, require_rank, windowed
+from ..operands import (
+    as_tensor,
+    as_vector,
+    axes_of,
+    axis_of,
+    binary,
+    choose,
+    normalize_axis,
+    per_axis,
+    require_one_of,
+    require_rank,
+    windowed,
+)
 from .create import indices_of
+from .reshape import ravel
 
 
 @operation
@@ -20,10 +34,9 @@ def flip(input: Tensor, dims: int | Sequence[int]) -> Tensor:
     >>> F.flip(net.input("x", ("N", 3)), (1,)).shape
     (N, 3)
     """
-    given = (dims,) if isinstance(dims, int) else tuple(dims)
-    axes = axes_of(given, input.ndim) if given else []
-    axes = [axis for axis in axes if input.shape[axis] not in (0, 1)]
-    if not axes or input.numel() == 0:
+    none = not isinstance(dims, int) and not len(dims)
+    axes = [axis for axis in axes_of(dims, input.ndim) if input.shape[axis] not in (0, 1)]
+    if none or not axes or input.numel() == 0:
         return input
     start = [input.shape[axis] - 1 if axis in axes else 0 for axis in range(input.ndim)]
     stride = [-1 if axis in axes else 1 for axis in range(input.ndim)]
@@ -53,11 +66,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     >>> F.rot90(net.input("x", (2, 3))).shape
     (3, 2)
     """
-    if len(dims) != 2:
-        raise ShapeError(f"rot90 turns two dimensions, not {tuple(dims)}")
-    a, b = (normalize_axis(dim, input.ndim) for dim in dims)
-    if a == b:
-        raise ShapeError(f"rot90 needs two different dimensions, not {tuple(dims)}")
+    a, b = _two("rot90", input.ndim, *dims)
     if k % 4 == 0:
         return input
     if k % 4 == 2:
@@ -76,13 +85,12 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     >>> F.roll(net.input("x", ("N", 3)), 1, 1).shape
     (N, 3)
     """
-    steps = (shifts,) if isinstance(shifts, (int,)) or not isinstance(shifts, (list, tuple)) else tuple(shifts)
+    steps = tuple(shifts) if isinstance(shifts, (list, tuple)) else (shifts,)
     places = () if dims is None else (dims,) if isinstance(dims, int) else tuple(dims)
     if not places:
         if len(steps) != 1:
             raise ShapeError(f"roll: several shifts {steps} need dims")
-        flat = L.shuffle(input, reshape=(input.numel(),))
-        return L.shuffle(roll(flat, steps[0], 0), reshape=input.shape)
+        return L.shuffle(roll(ravel(input), steps[0], 0), reshape=input.shape)
     if len(steps) != len(places):
         raise ShapeError(f"roll needs one shift for each dimension: {steps} and {places}")
     if input.ndim == 0 or input.numel() == 0:
@@ -108,8 +116,7 @@ def pad(input: Tensor, pad: Sequence[SizeLike], mode: str = "constant", value: f
     (N, 3, 11)
     """
     modes = {"constant": "FILL", "reflect": "REFLECT", "replicate": "CLAMP", "circular": "WRAP"}
-    if mode not in modes:
-        raise DefinitionError(f"pad: mode is one of {', '.join(modes)}, not {mode!r}")
+    require_one_of("pad: mode", mode, modes)
     if value and mode != "constant":  # torch takes a value of 0
         raise DefinitionError(f"pad: a value goes with mode='constant', not {mode!r}")
     if len(pad) % 2 or len(pad) > 2 * input.ndim:
@@ -121,13 +128,17 @@ def pad(input: Tensor, pad: Sequence[SizeLike], mode: str = "constant", value: f
         length = input.shape[axis]
         start[axis], sizes[axis] = -before, length + before + after
         if bounds(sizes[axis])[1] < 0:
-            raise ShapeError(
-                f"pad: {tuple(pad)} leaves dimension {axis} of {shape_text(input.shape)} less than nothing"
-            )
+            raise ShapeError(f"pad: {tuple(pad)} leaves less than nothing of {shape_text(input.shape)}[{axis}]")
+        needed = []
         if mode in ("reflect", "circular"):
-            _check_room(input, mode, length, before, after)
+            needed = [length - (mode == "reflect") - side for side in (before, after)]
         if mode in ("reflect", "replicate"):
-            _check_rest(input, mode, sizes[axis], axis)
+            needed.append(sizes[axis] - 1)
+        for rest in needed:
+            if bounds(rest)[1] < 0:
+                what = f"dimension {axis} of {shape_text(input.shape)}"
+                raise ShapeError(f"pad: {mode} padding of {before}, {after} is more than {what} has elements for")
+            input.network.constraints.not_negative(rest, input.network.current_operation)
     if tuple(sizes) == input.shape and all(first == 0 for first in start):
         return input
     if mode == "circular" and any(bounds(side)[0] < 0 for side in pad):
@@ -138,22 +149,6 @@ def pad(input: Tensor, pad: Sequence[SizeLike], mode: str = "constant", value: f
         mode = "constant"
     fill = as_tensor(value, input.network, input.dtype) if value else None
     return L.slice(input, start, sizes, mode=modes[mode], fill=fill)
-
-
-def _check_room(x: Tensor, mode: str, length: SizeLike, before: SizeLike, after: SizeLike) -> None:
-    """ShapeError where the padding exceeds the elements; a constraint where it does so for some sizes."""
-    room = length - 1 if mode == "reflect" else length
-    for side in (before, after):
-        if bounds(room - side)[1] < 0:
-            raise ShapeError(f"pad: {mode} padding of {before}, {after} needs more than {length} elements")
-        x.network.constraints.not_negative(room - side, x.network.current_operation)
-
-
-def _check_rest(x: Tensor, mode: str, size: SizeLike, axis: int) -> None:
-    """ShapeError where negative padding leaves nothing, as in torch; a constraint where it does so for some sizes."""
-    if bounds(size)[1] < 1:
-        raise ShapeError(f"pad: {mode} padding leaves nothing of dimension {axis} of {shape_text(x.shape)}")
-    x.network.constraints.not_negative(size - 1, x.network.current_operation)
 
 
 @operation
@@ -186,18 +181,22 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
 # -- diagonals ---------------------------------------------------------------------------------------------------------
 
 
+def _two(name: str, ndim: int, *dims: int) -> list[int]:
+    """Two different dimensions."""
+    axes = [normalize_axis(dim, ndim) for dim in dims]
+    if len(set(axes)) != 2 or len(axes) != 2:
+        raise ShapeError(f"{name} needs two different dimensions, not {dims}")
+    return axes
+
+
 @operation
 def diagonal(input: Tensor, offset: SizeLike = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """The diagonal of ``dim1`` and ``dim2`` as the last dimension.
-
-    IShuffleLayer, ISliceLayer with the stride of a row and one.
+    """The diagonal of two dimensions as the last one: IShuffleLayer, ISliceLayer with the stride of a row and one.
 
     >>> F.diagonal(net.input("x", ("N", 3, 4)), 1, 1, 2).shape
     (N, 3)
     """
-    a, b = normalize_axis(dim1, input.ndim), normalize_axis(dim2, input.ndim)
-    if a == b:
-        raise ShapeError(f"diagonal needs two different dimensions, not {dim1} and {dim2}")
+    a, b = _two("diagonal", input.ndim, dim1, dim2)
     rest = [axis for axis in range(input.ndim) if axis not in (a, b)]
     rows, columns = input.shape[a], input.shape[b]
     right, down = size_max(offset, 0), size_max(-offset, 0)
@@ -218,32 +217,25 @@ def trace(input: Tensor) -> Tensor:
     """
     require_rank(input, "trace takes a matrix", 2)
     values = diagonal(input)
-    if not values.dtype.is_floating_point:
-        values = L.cast(values, torch.int64)
-    return L.reduce(values, "SUM", [0])
+    return L.reduce(values if values.dtype.is_floating_point else L.cast(values, torch.int64), "SUM", [0])
 
 
 @operation
 def diag_embed(input: Tensor, offset: SizeLike = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """The last dimension on the diagonal of two new ones, zeros elsewhere.
-
-    ISliceLayer (FILL), ISelectLayer, IShuffleLayer.
+    """The last dimension on the diagonal of two new ones of zeros: ISliceLayer (FILL), ISelectLayer, IShuffleLayer.
 
     >>> F.diag_embed(net.input("x", ("N", 3))).shape
     (N, 3, 3)
     """
-    if input.ndim == 0:
-        raise ShapeError("diag_embed takes one dimension at least")
+    require_rank(input, "diag_embed takes one dimension at least", 1, MAX_DIMS)
     ndim = input.ndim + 1
-    a, b = normalize_axis(dim1, ndim), normalize_axis(dim2, ndim)
-    if a == b:
-        raise ShapeError(f"diag_embed needs two different dimensions, not {dim1} and {dim2}")
+    a, b = _two("diag_embed", ndim, dim1, dim2)
     side = input.shape[-1] + abs(offset)
     # Each element in its row; the mask leaves it in its column alone.
     start = (*(0,) * (input.ndim - 1), size_min(offset, 0))
     x = input if offset == 0 else L.slice(input, start, (*input.shape[:-1], side), mode="FILL")
     rows, columns = indices_of(input.network, side, side)
-    kept = L.elementwise(binary(rows, offset, "SUM", torch.int64), columns, "EQUAL")
+    kept = binary(rows, offset, "SUM", torch.int64) == columns
     square = choose(kept, L.unsqueeze(x, [x.ndim]), False if x.dtype == torch.bool else 0, x.dtype)
     rest = iter(range(ndim - 2))
     return L.shuffle(square, [ndim - 2 if axis == a else ndim - 1 if axis == b else next(rest) for axis in range(ndim)])
@@ -270,7 +262,7 @@ def diagflat(input: Tensor, offset: SizeLike = 0) -> Tensor:
     >>> F.diagflat(net.input("x", (2, 3))).shape
     (6, 6)
     """
-    return diag_embed(L.shuffle(input, reshape=(input.numel(),)), offset)
+    return diag_embed(ravel(input), offset)
 
 
 # -- sliding windows ---------------------------------------------------------------------------------------------------
@@ -278,23 +270,19 @@ def diagflat(input: Tensor, offset: SizeLike = 0) -> Tensor:
 
 @operation
 def unfold_dimension(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """torch.Tensor.unfold: windows of ``size`` every ``step`` elements, their elements along a new last dimension.
-
-    IGatherLayer.
+    """torch.Tensor.unfold: windows of ``size`` every ``step``, their elements along a new last dimension: IGatherLayer.
 
     >>> F.unfold_dimension(net.input("x", ("N", 8)), 1, 3, 2).shape
     (N, 3, 3)
     """
+    axis = axis_of(dimension, input.ndim)
     if input.ndim == 0:
-        axis_of(dimension, 0)
-        return L.unsqueeze(input, [0]) if size else L.slice(L.unsqueeze(input, [0]), (0,), (0,))
-    axis = normalize_axis(dimension, input.ndim)
+        return as_vector(input) if size else L.slice(as_vector(input), (0,), (0,))
     number = (input.shape[axis] - size) // step + 1
     if isinstance(number, int) and (number < 1 or size < 0):
         raise ShapeError(f"unfold: a window of {size} does not fit dimension {axis} of {shape_text(input.shape)}")
     windows = windowed(input, axis, number, size, step)
-    order = [other for other in range(windows.ndim) if other != axis + 1]
-    return L.shuffle(windows, [*order, axis + 1])
+    return L.shuffle(windows, [*(other for other in range(windows.ndim) if other != axis + 1), axis + 1])
 
 
 def _pairs(**given: Any) -> list[tuple[Any, ...]]:
@@ -304,9 +292,7 @@ def _pairs(**given: Any) -> list[tuple[Any, ...]]:
 
 @operation
 def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
-    """Windows of (N, C, H, W) as columns (N, C * kH * kW, windows).
-
-    ISliceLayer for padding, two IGatherLayers, IShuffleLayer.
+    """Windows of (N, C, H, W) as columns (N, C * kH * kW, windows): ISliceLayer, two IGatherLayers, IShuffleLayer.
 
     >>> F.unfold(net.input("x", ("N", 3, 8, 8)), 2, stride=2).shape
     (N, 12, 16)
@@ -350,15 +336,9 @@ def fold(
         raise ShapeError(f"fold: {windows} columns do not make {counts[0]} times {counts[1]} windows")
     channels = rows // elements
     places = torch.eye(elements, dtype=input.dtype).reshape(elements, 1, *size).repeat(channels, 1, 1, 1)
-    full = L.deconvolution(
-        L.shuffle(input, reshape=(n, rows, *counts)),
-        input.network.constant(places),
-        stride=step,
-        pre_padding=(0, 0),
-        post_padding=(0, 0),
-        dilation=gap,
-        groups=channels,
-    )
+    x, kernel, none = L.shuffle(input, reshape=(n, rows, *counts)), input.network.constant(places), (0, 0)
+    how = Geometry(step, none, none, gap, channels)
+    full = L.deconvolution(x, kernel, **how._asdict())
     # Elements that no window reaches are zero; those in the padding are left out.
     return L.slice(full, (0, 0, *pads), (n, channels, *out), mode="FILL")
 

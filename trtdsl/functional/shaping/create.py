@@ -13,10 +13,10 @@ from typing import Any
 from ...definition.operation import operation, require_network
 from ...layers.shape import size_tensor
 from ...sizes.size import Size, SizeLike, product, size_max
-from ..common import DefinitionError, L, Network, ShapeError, Tensor, UnsupportedError, as_dtype, np, torch
+from ..common import MAX_DIMS, DefinitionError, L, Network, ShapeError, Tensor, UnsupportedError, as_dtype, np, torch
 from ..family import family, finished
-from ..operands import align, binary, choose, result_type, stretch, varargs
 from ..operands import as_tensor as _tensor_of
+from ..operands import as_vector, binary, choose, on_axis, require_one_of, require_rank, result_type, stretch, varargs
 
 
 def _stored(made: Tensor, *, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -41,9 +41,8 @@ def filled(network: Network, size: Sequence[SizeLike], value: Any, dtype: Any = 
     scalar = _tensor_of(value, network, None if dtype is None else as_dtype(dtype))
     if scalar.numel() != 1:
         raise ShapeError("a tensor is filled with one value")
-    for length in size:
-        if isinstance(length, int) and length < 0:
-            raise ShapeError(f"a size must not be negative: {tuple(size)}")
+    if any(isinstance(length, int) and length < 0 for length in size):
+        raise ShapeError(f"a size must not be negative: {tuple(size)}")
     return stretch(L.shuffle(scalar, reshape=(1,) * len(size)), size)
 
 
@@ -192,9 +191,7 @@ def _steps(network: Network, low: Any, high: Any, step: int | float) -> SizeLike
     """``ceil((high - low) / step)`` for ints, Sizes and floats; a step that is no exact fraction is refused."""
     ratio = Fraction(step)
     if ratio.denominator > 1 << 10:
-        raise UnsupportedError(
-            f"arange: {step} is no exact fraction, the number of such steps is open: scale the result"
-        )
+        raise UnsupportedError(f"arange: {step} is no exact fraction, and how many of it fit is open: scale the result")
     whole, rest = [], Fraction(0)
     for value, sign in ((high, 1), (low, -1)):
         rest += sign * Fraction(value) if isinstance(value, float) else 0
@@ -213,8 +210,7 @@ def linspace(start: Any, end: Any, steps: SizeLike, *, dtype: Any = None) -> Ten
     ...     F.linspace(0, 1, 5).data
     tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
-    network = require_network(start, end, steps)
-    wanted = torch.float32 if dtype is None else as_dtype(dtype)
+    network, wanted = require_network(start, end, steps), as_dtype(dtype or torch.float32)
     numbers: list[Any] = [
         value.data if isinstance(value, Tensor) and value.is_constant else value for value in (start, end)
     ]
@@ -224,10 +220,8 @@ def linspace(start: Any, end: Any, steps: SizeLike, *, dtype: Any = None) -> Ten
         return _whole_steps(network, start, end, steps, wanted)
     first, last = (_tensor_of(value, network, torch.float32) for value in (start, end))
     index = arange(0, steps) if isinstance(steps, Size) else _tensor_of(torch.arange(steps), network)
-    between = binary(_tensor_of(steps, network, torch.float32), 1.0, "SUB")
-    between = binary(between, 1.0, "MAX")
-    fraction = binary(L.cast(index, torch.float32), between, "DIV")
-    return L.cast(binary(first, binary(fraction, binary(last, first, "SUB"), "PROD"), "SUM"), wanted)
+    fraction = L.cast(index, torch.float32) / binary(_tensor_of(steps, network, torch.float32) - 1.0, 1.0, "MAX")
+    return L.cast(first + fraction * (last - first), wanted)
 
 
 def _whole_steps(network: Network, start: Any, end: Any, steps: SizeLike, dtype: torch.dtype) -> Tensor:
@@ -235,8 +229,7 @@ def _whole_steps(network: Network, start: Any, end: Any, steps: SizeLike, dtype:
     first, last = (_tensor_of(value, network, torch.int64) for value in (start, end))
     gaps = size_max(steps - 1, 1)
     index = L.linspace(network, (steps,), dtype=torch.int64)
-    scaled = binary(binary(first, gaps, "PROD"), binary(index, binary(last, first, "SUB"), "PROD"), "SUM")
-    return L.cast(binary(scaled, gaps, "DIV"), dtype)
+    return L.cast(binary(first * gaps + index * (last - first), gaps, "DIV"), dtype)
 
 
 @operation
@@ -250,7 +243,7 @@ def eye(n: SizeLike, m: SizeLike | None = None, *, dtype: Any = None) -> Tensor:
     """
     network = require_network(n, m)
     rows, columns = indices_of(network, n, n if m is None else m)
-    return L.cast(L.elementwise(rows, columns, "EQUAL"), torch.float32 if dtype is None else as_dtype(dtype))
+    return L.cast(rows == columns, as_dtype(dtype or torch.float32))
 
 
 def counted(network: Network, length: SizeLike, dtype: torch.dtype | None = None) -> Tensor:
@@ -274,22 +267,15 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     >>> [x.shape for x in F.meshgrid(net.input("a", (2,)), net.input("b", ("N",)), indexing="ij")]
     [(2, N), (2, N)]
     """
-    if indexing not in ("ij", "xy"):
-        raise DefinitionError(f"meshgrid: indexing is 'ij' or 'xy', not {indexing!r}")
-    given = [tensor if tensor.ndim else L.unsqueeze(tensor, [0]) for tensor in varargs(tensors)]
+    require_one_of("meshgrid: indexing", indexing, ("ij", "xy"))
+    given = list(map(as_vector, varargs(tensors)))
     axes = list(range(len(given)))
-    if indexing == "xy" and len(given) >= 2:
-        axes[0], axes[1] = 1, 0
-    shape: list[SizeLike] = [1] * len(given)
-    for tensor, axis in zip(given, axes, strict=True):
-        if tensor.ndim != 1:
-            raise ShapeError("meshgrid takes vectors and scalars")
-        shape[axis] = tensor.shape[0]
-    results = []
-    for tensor, axis in zip(given, axes, strict=True):
-        own = [tensor.shape[0] if other == axis else 1 for other in range(len(given))]
-        results.append(stretch(L.shuffle(tensor, reshape=own), shape))
-    return tuple(results)
+    if indexing == "xy":
+        axes[:2] = axes[:2][::-1]
+    for vector in given:
+        require_rank(vector, "meshgrid takes vectors and scalars", 1)
+    shape = [given[axis].shape[0] for axis in axes]
+    return tuple(stretch(on_axis(vector, axis, len(given)), shape) for vector, axis in zip(given, axes, strict=True))
 
 
 @operation
@@ -304,8 +290,7 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
     """
     if len(tensors) == 1:
         return tensors[0]
-    grids = meshgrid(*tensors, indexing="ij")
-    columns = [L.shuffle(grid, reshape=(product(grid.shape), 1)) for grid in grids]
+    columns = [L.shuffle(grid, reshape=(product(grid.shape), 1)) for grid in meshgrid(*tensors)]
     dtype = result_type(*columns)
     return L.concatenation([L.cast(column, dtype) for column in columns], 1)
 
@@ -354,31 +339,17 @@ def tensor(data: Any, *, dtype: Any = None) -> Tensor:
     if isinstance(data, Tensor):  # an array is one here
         return _tensor_of(data, data.network, wanted)
     shape, numbers = _nested(data)
-    if any(isinstance(number, Tensor) for number in numbers):
-        row = _row(numbers, wanted)
-        return L.shuffle(row, reshape=shape)
-    sizes = [number for number in numbers if isinstance(number, Size)]
-    if not sizes:
-        return require_network().constant(torch.tensor(data, dtype=wanted))
-    network = require_network()
-    if all(isinstance(number, int) for number in numbers if not isinstance(number, Size)):
+    network, kinds = require_network(*numbers), set(map(type, numbers))
+    if not any(isinstance(number, (Tensor, Size)) for number in numbers):
+        return network.constant(torch.tensor(data, dtype=wanted))
+    if all(issubclass(kind, (int, Size)) for kind in kinds):
         row = size_tensor(network, numbers)
-    else:
-        row = L.concatenation([L.shuffle(_tensor_of(x, network, torch.float32), reshape=(1,)) for x in numbers], 0)
-    return L.shuffle(row if wanted is None else L.cast(row, wanted), reshape=shape)
-
-
-def _row(numbers: list[Any], dtype: torch.dtype | None) -> Tensor:
-    """Numbers, sizes and Tensors of one element as a vector."""
-    network = require_network(*numbers)
-    kinds = [x.dtype if isinstance(x, Tensor) else result_type(x) for x in numbers]
-    wanted = dtype or functools.reduce(torch.promote_types, kinds)
-    tensors = [_tensor_of(x, network, wanted) for x in numbers]
+        return L.shuffle(row if wanted is None else L.cast(row, wanted), reshape=shape)
+    dtypes = [x.dtype if isinstance(x, Tensor) else result_type(x) for x in numbers]
+    tensors = [_tensor_of(x, network, wanted or functools.reduce(torch.promote_types, dtypes)) for x in numbers]
     if any(x.numel() != 1 for x in tensors):
-        raise ShapeError(
-            "tensor takes arrays of one shape or Tensors of one element in a list: F.stack takes greater Tensors"
-        )
-    return L.concatenation([L.shuffle(x, reshape=(1,)) for x in tensors], 0)
+        raise ShapeError("tensor takes arrays of one shape or Tensors of one element: F.stack takes greater Tensors")
+    return L.shuffle(L.concatenation([L.shuffle(x, reshape=(1,)) for x in tensors], 0), reshape=shape)
 
 
 def _nested(data: Any) -> tuple[tuple[int, ...], list[Any]]:
@@ -395,14 +366,10 @@ def _nested(data: Any) -> tuple[tuple[int, ...], list[Any]]:
 
 
 def _triangle(upper: bool, input: Tensor, diagonal: SizeLike = 0) -> Tensor:
-    if input.ndim < 2:
-        raise ShapeError("a triangle is taken of two dimensions at least")
+    require_rank(input, "a triangle is taken of two dimensions at least", 2, MAX_DIMS)
     rows, columns = indices_of(input.network, *input.shape[-2:])
-    distance = L.elementwise(columns, rows, "SUB")
-    kept = binary(distance, diagonal - 1 if upper else diagonal + 1, "GREATER" if upper else "LESS", torch.int64)
-    if input.dtype == torch.bool:
-        return L.elementwise(*align([input, kept]), op="AND")
-    return choose(kept, input, 0, input.dtype)
+    kept = columns - rows > diagonal - 1 if upper else columns - rows < diagonal + 1
+    return input & kept if input.dtype == torch.bool else choose(kept, input, 0, input.dtype)
 
 
 tril, triu = family(

@@ -8,11 +8,11 @@ from typing import Any
 
 from ...sizes.condition import Condition, verdict
 from ...sizes.size import SizeLike, bounds, fixed, from_front, size_max, size_min
-from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
+from ..common import MAX_DIMS, DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
 from ..family import family
 from ..indexing.assign import write_along
 from ..indexing.index import from_start, index_in, slice_bounds
-from ..operands import along, axis_of, normalize_axis, result_type
+from ..operands import along, axis_of, normalize_axis, require_rank, result_type
 from .reshape import atleast_1d, atleast_2d, atleast_3d
 
 
@@ -40,18 +40,13 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """
     if not tensors:
         raise DefinitionError("stack needs at least one tensor")
-    for tensor in tensors:
-        if tensor.ndim != tensors[0].ndim:
-            shapes = ", ".join(shape_text(tensor.shape) for tensor in tensors)
-            raise ShapeError(f"stack needs tensors of one shape, not {shapes}")
+    if len({tensor.ndim for tensor in tensors}) > 1:
+        shapes = ", ".join(shape_text(tensor.shape) for tensor in tensors)
+        raise ShapeError(f"stack needs tensors of one shape, not {shapes}")
     axis = normalize_axis(dim, tensors[0].ndim + 1)
     dtype = result_type(*tensors)
     parts = [L.unsqueeze(L.cast(tensor, dtype), [axis]) for tensor in tensors]
     return L.concatenation(parts, axis) if len(parts) > 1 else parts[0]
-
-
-def _columns(x: Tensor) -> Tensor:
-    return x if x.ndim > 1 else L.shuffle(x, reshape=(x.numel(), 1))
 
 
 def _stacked(how: tuple[Callable[[Tensor], Tensor], int], tensors: Sequence[Tensor]) -> Tensor:
@@ -70,7 +65,7 @@ hstack, vstack, dstack, column_stack = family(
     hstack=((atleast_1d, 1), "1 (0 for vectors)"),
     vstack=((atleast_2d, 0), "0, vectors as rows"),
     dstack=((atleast_3d, 2), "2"),
-    column_stack=((_columns, 1), "1, vectors as columns"),
+    column_stack=((lambda x: x if x.ndim > 1 else L.shuffle(x, reshape=(x.numel(), 1)), 1), "1, vectors as columns"),
 )
 
 
@@ -96,32 +91,16 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     axis = normalize_axis(dim, tensor.ndim)
     length = tensor.shape[axis]
     if isinstance(split_size_or_sections, (list, tuple)):
-        sizes = list(split_size_or_sections)
-        total: SizeLike = 0
-        for size in sizes:
-            total = total + size
-        if total != length:
-            raise ShapeError(f"split: the sizes {sizes} add up to {total}, not to {length}")
-    else:
-        size = split_size_or_sections
-        if isinstance(size, int) and size < 0:
-            raise ShapeError(f"split: the size of the parts must not be negative: {size}")
-        number = fixed(size_max(-(-length // size), 1)) if size != 0 else 1
-        if number is None:
-            raise UnsupportedError(
-                f"split: {length} elements give a number of parts that depends on a dynamic size: give a list of sizes"
-            )
-        sizes = [size] * number
-        sizes[-1] = length - size * (len(sizes) - 1)
-    return _parts(tensor, axis, sizes)
-
-
-def _parts(x: Tensor, axis: int, sizes: Sequence[SizeLike]) -> tuple[Tensor, ...]:
-    results, start = [], 0
-    for size in sizes:
-        results.append(part(x, axis, start, size))
-        start = start + size
-    return tuple(results)
+        return split_with_sizes(tensor, split_size_or_sections, axis)
+    size = split_size_or_sections
+    if isinstance(size, int) and size < 0:
+        raise ShapeError(f"split: the size of the parts must not be negative: {size}")
+    number = fixed(size_max(-(-length // size), 1)) if size != 0 else 1
+    if number is None:
+        raise UnsupportedError(
+            f"split: {length} elements give a number of parts that depends on a dynamic size: give a list of sizes"
+        )
+    return split_with_sizes(tensor, [*[size] * (number - 1), length - size * (number - 1)], axis)
 
 
 @operation
@@ -131,7 +110,10 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[SizeLike], dim: int = 
     >>> [x.shape for x in F.split_with_sizes(net.input("x", (8,)), [3, 5])]
     [(3,), (5,)]
     """
-    return split(input, list(split_sizes), dim)
+    axis, starts = normalize_axis(dim, input.ndim), [0, *itertools.accumulate(split_sizes)]
+    if starts[-1] != input.shape[axis]:
+        raise ShapeError(f"split: the sizes {[*split_sizes]} add up to {starts[-1]}, not to {input.shape[axis]}")
+    return tuple(part(input, axis, start, size) for start, size in zip(starts, split_sizes))
 
 
 @operation
@@ -176,10 +158,9 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     """
     axis = normalize_axis(dim, input.ndim)
     given = indices_or_sections
-    if isinstance(given, Tensor):
-        if not given.is_constant:
-            raise UnsupportedError("tensor_split with indices that are computed has sizes that depend on data")
-        given = given.data.tolist()
+    if isinstance(given, Tensor) and not given.is_constant:
+        raise UnsupportedError("tensor_split with indices that are computed has sizes that depend on data")
+    given = given.data.tolist() if isinstance(given, Tensor) else given
     length = input.shape[axis]
     if isinstance(given, int):
         if given < 1:
@@ -194,10 +175,9 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
 def _even_split(dim: int, input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     axis, sections = (0 if input.ndim == 1 and dim == 1 else dim), indices_or_sections
     if isinstance(sections, int):
-        rest = input.shape[axis] % sections
+        what, rest = f"dimension {axis} does not divide into {sections} sections", input.shape[axis] % sections
         if isinstance(rest, int) and rest:
-            raise ShapeError(f"dimension {axis} of {shape_text(input.shape)} does not divide into {sections} sections")
-        what = f"dimension {axis} does not divide into {sections} sections"
+            raise ShapeError(f"{what}: {shape_text(input.shape)}")
         input.network.constraints.equal(rest, 0, what, input.network.current_operation)
     return tensor_split(input, sections, axis)
 
@@ -224,8 +204,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     >>> len(F.unbind(net.input("x", ("N", 3)), dim=1))
     3
     """
-    if input.ndim == 0:
-        raise ShapeError("unbind takes no scalar")
+    require_rank(input, "unbind takes one dimension at least", 1, MAX_DIMS)
     axis = normalize_axis(dim, input.ndim)
     length = input.shape[axis]
     if not isinstance(length, int):
@@ -290,13 +269,10 @@ def slice_scatter(
     axis = axis_of(dim, input.ndim)
     size = input.shape[axis]
     begin, count, _ = slice_bounds(slice(start, end, step), size)
-    src = L.cast(src, input.dtype)
+    network, src = input.network, L.cast(src, input.dtype)
     wanted = (*input.shape[:axis], count, *input.shape[axis + 1 :])
-    if src.ndim != input.ndim or any(
-        isinstance(have, int) and isinstance(want, int) and have != want for have, want in zip(src.shape, wanted)
-    ):
+    if src.ndim != input.ndim or any(isinstance(d := have - want, int) and d for have, want in zip(src.shape, wanted)):
         raise ShapeError(f"src has shape {shape_text(src.shape)}, the slice {shape_text(wanted)}")
-    network = input.network
     for have, want in zip(src.shape, wanted, strict=True):
         network.constraints.equal(have, want, "the sizes of src and of the slice", network.current_operation)
     return write_along(input, axis, begin, count, step, src)

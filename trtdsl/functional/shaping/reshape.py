@@ -9,7 +9,7 @@ from ...sizes.shape import Shape, shape_text
 from ...sizes.size import Size, SizeLike, divide_exactly, floor_divide, product
 from ..common import L, Network, ShapeError, Tensor, UnsupportedError, broadcast, normalize_axis, operation, torch
 from ..family import family
-from ..operands import align, axis_of, stretch, varargs
+from ..operands import align, as_vector, axis_of, stretch, varargs
 
 
 @operation
@@ -180,13 +180,8 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
         raise ShapeError(f"movedim needs as many sources as destinations: {sources} and {places}")
     if input.ndim == 0:
         return input
-    moved = dict(
-        zip(
-            (normalize_axis(place, input.ndim) for place in places),
-            (normalize_axis(axis, input.ndim) for axis in sources),
-            strict=True,
-        )
-    )
+    pairs = zip(places, sources, strict=True)
+    moved = {normalize_axis(place, input.ndim): normalize_axis(axis, input.ndim) for place, axis in pairs}
     if len(moved) != len(sources) or len(set(moved.values())) != len(sources):
         raise ShapeError(f"movedim names a dimension twice: {sources} to {places}")
     rest = iter(axis for axis in range(input.ndim) if axis not in moved.values())
@@ -282,8 +277,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     [(2, 3), (2, 3)]
     """
     given = align(varargs(tensors))
-    shape = broadcast(*(tensor.shape for tensor in given))
-    return tuple(stretch(tensor, shape) for tensor in given)
+    return tuple(stretch(tensor, broadcast(*(each.shape for each in given))) for tensor in given)
 
 
 @operation
@@ -296,9 +290,8 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
     times = varargs(repeats)
     if len(times) < input.ndim:
         raise ShapeError(f"repeat needs a number for each of the {input.ndim} dimensions, not {times}")
-    for number in times:
-        if isinstance(number, int) and number < 0:
-            raise ShapeError(f"repeat: a number of repeats must not be negative: {times}")
+    if any(isinstance(number, int) and number < 0 for number in times):
+        raise ShapeError(f"repeat: a number of repeats must not be negative: {times}")
     x = L.unsqueeze(input, range(len(times) - input.ndim))
     sizes = tuple(size * number for size, number in zip(x.shape, times, strict=True))
     if sizes == x.shape:
@@ -324,40 +317,30 @@ def repeat_interleave(
 ) -> Tensor:
     """Each element repeated ``repeats`` times along ``dim`` (of the flattened tensor when None).
 
-    ISliceLayer, IShuffleLayers.
-
-    Repeats that are a tensor are refused: sizes that depend on data.
+    ISliceLayer, IShuffleLayers; IGatherLayer where each has a number of its own, a constant. Repeats that are computed
+    are refused: sizes that depend on data.
 
     >>> F.repeat_interleave(net.input("x", ("N", 3)), 2, dim=1).shape
     (N, 6)
     """
-    if isinstance(repeats, Tensor) and repeats.is_constant:
-        return _repeat_each(input, repeats.data.tolist(), dim, output_size)
+    x = input if dim is not None else ravel(input)
+    x, axis = as_vector(x), axis_of(dim or 0, x.ndim)
+    number: Any = repeats
     if isinstance(repeats, Tensor):
-        raise UnsupportedError("repeat_interleave with a tensor of repeats has a size that depends on data")
-    x = input if dim is not None else L.shuffle(input, reshape=(input.numel(),))
-    if x.ndim == 0:
-        x = L.unsqueeze(x, [0])
-    axis = normalize_axis(dim or 0, x.ndim)
-    total = x.shape[axis] * repeats
+        if not repeats.is_constant:
+            raise UnsupportedError("repeat_interleave with a tensor of repeats has a size that depends on data")
+        number = repeats.data.flatten()
+        if len(number) not in (1, x.shape[axis]):
+            raise ShapeError(
+                f"repeat_interleave takes {x.shape[axis]} numbers, one for each element, not {len(number)}"
+            )
+        number = int(number) if len(number) == 1 else number
+    several = isinstance(number, torch.Tensor)
+    total: SizeLike = int(number.sum()) if several else x.shape[axis] * number
     if output_size is not None and output_size != total:
         raise ShapeError(f"repeat_interleave: output_size is {output_size}, but there are {total} elements")
+    if several:
+        return L.gather(x, x.network.constant(torch.arange(len(number)).repeat_interleave(number)), axis)
     wide = L.unsqueeze(x, [axis + 1])
-    shape = (*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :])
+    shape = (*x.shape[: axis + 1], number, *x.shape[axis + 1 :])
     return L.shuffle(stretch(wide, shape), reshape=(*x.shape[:axis], total, *x.shape[axis + 1 :]))
-
-
-def _repeat_each(x: Tensor, repeats: Any, dim: int | None, output_size: SizeLike | None) -> Tensor:
-    if dim is None:
-        x = L.shuffle(x, reshape=(x.numel(),))
-    axis = normalize_axis(dim or 0, x.ndim)
-    if isinstance(repeats, int) or len(repeats) == 1:
-        return repeat_interleave(x, repeats if isinstance(repeats, int) else repeats[0], axis, output_size=output_size)
-    if len(repeats) != x.shape[axis]:
-        raise ShapeError(
-            f"repeat_interleave needs a number for each of the {x.shape[axis]} elements, not {len(repeats)}"
-        )
-    positions = [position for position, number in enumerate(repeats) for _ in range(number)]
-    if output_size is not None and output_size != len(positions):
-        raise ShapeError(f"repeat_interleave: output_size is {output_size}, but there are {len(positions)} elements")
-    return L.gather(x, x.network.constant(torch.tensor(positions, dtype=torch.int64)), axis)

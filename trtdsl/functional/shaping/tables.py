@@ -10,9 +10,10 @@ from typing import Any
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ..common import L, SizeLike, Tensor, as_dtype, is_static, operation, require_network, torch
 from ..family import family
-from ..operands import as_tensor, promote, require_rank, result_type, varargs
+from ..operands import as_tensor, require_rank, result_type, varargs
 from .arrange import pad
 from .join import cat
+from .reshape import atleast_2d
 
 
 def _triangle_indices(
@@ -44,12 +45,10 @@ def unravel_index(indices: Tensor, shape: Sequence[SizeLike]) -> tuple[Tensor, .
     """
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     parts = []
-    rest = indices
     for size in reversed(sizes):
-        (places, length) = promote(rest, size)
-        whole = L.elementwise(places, length, "FLOOR_DIV")
-        parts.append(L.elementwise(places, L.elementwise(whole, length, "PROD"), "SUB"))
-        rest = whole
+        whole = indices // size
+        parts.append(indices - whole * size)
+        indices = whole
     return tuple(reversed(parts))
 
 
@@ -78,30 +77,15 @@ def block_diag(*tensors: Any) -> Tensor:
     >>> F.block_diag(net.input("a", (2, 3)), net.input("b", (4, 1))).shape
     (6, 4)
     """
-    blocks = _blocks(varargs(tensors))
-    width: SizeLike = 0
-    for block in blocks:
-        width = width + block.shape[1]
-    before: SizeLike = 0
-    rows = []
-    for block in blocks:
-        rows.append(pad(block, (before, width - before - block.shape[1])))
-        before = before + block.shape[1]
-    return cat(rows, 0)
-
-
-def _blocks(tensors: Sequence[Any]) -> list[Tensor]:
-    """The tensors as matrices of one dtype."""
-    if not tensors:
+    if not (given := varargs(tensors)):
         raise DefinitionError("block_diag needs one tensor at least")
-    network = require_network(*tensors)
-    dtype = result_type(*tensors)
-    blocks = []
-    for tensor in tensors:
-        block = as_tensor(tensor, network, dtype)
+    network, dtype = require_network(*given), result_type(*given)
+    blocks = [as_tensor(each, network, dtype) for each in given]
+    for block in blocks:
         require_rank(block, "block_diag takes matrices, vectors and scalars", 0, 2)
-        blocks.append(L.unsqueeze(block, list(range(2 - block.ndim))) if block.ndim < 2 else block)
-    return blocks
+    blocks = atleast_2d(blocks)
+    edges = [0, *itertools.accumulate(block.shape[1] for block in blocks)]
+    return cat([pad(block, (before, edges[-1] - end)) for block, before, end in zip(blocks, edges, edges[1:])], 0)
 
 
 @operation
@@ -122,10 +106,7 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
     elements = input.numel()
     if math.prod(sizes) and isinstance(elements, int) and last >= elements:
         raise ShapeError(f"as_strided: element {last} is read of {elements}")
-    places = torch.full((1,) * len(sizes), storage_offset or 0, dtype=torch.int64)
-    for axis, (n, step) in enumerate(zip(sizes, steps, strict=True)):
-        along = torch.arange(n) * step
-        places = places + along.reshape([-1 if other == axis else 1 for other in range(len(sizes))])
+    places = torch.arange(last + 1).as_strided(sizes, steps, storage_offset or 0)
     if places.numel() == 0:
         return input.network.constant(torch.empty(sizes, dtype=input.dtype))
     return L.gather(L.shuffle(input, reshape=(elements,)), input.network.constant(places.contiguous()), 0)

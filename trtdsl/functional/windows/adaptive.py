@@ -7,7 +7,7 @@ from typing import Any
 
 from ..common import L, SizeLike, Tensor, folding, is_static, torch
 from ..family import family
-from ..operands import as_tensor, binary, per_axis
+from ..operands import as_tensor, per_axis
 from ..sampling.resize_matrix import adaptive_window, area_matrix, resample_by_matrix
 from ..shaping.create import counted
 from .extent import check_rank
@@ -37,8 +37,7 @@ def _uniform(x: Tensor, outputs: Sequence[SizeLike]) -> list[Any] | None:
 
 
 def _average(ndim: int, input: Tensor, output_size: Any) -> Tensor:
-    x = input
-    outputs = _outputs(ndim, x, output_size)
+    x, outputs = input, _outputs(ndim, input, output_size)
     uniform = _uniform(x, outputs)
     if uniform is not None:
         return (avg_pool1d, avg_pool2d, avg_pool3d)[ndim - 1](x, uniform)
@@ -74,8 +73,7 @@ adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = family(
 
 
 def _maximum(ndim: int, input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    x = input
-    outputs = _outputs(ndim, x, output_size)
+    x, outputs = input, _outputs(ndim, input, output_size)
     uniform = _uniform(x, outputs)
     if uniform is not None and (not return_indices or is_static(uniform)):
         return (max_pool1d, max_pool2d, max_pool3d)[ndim - 1](x, uniform, return_indices=return_indices)
@@ -115,6 +113,5 @@ def _elements(x: Tensor, axis: int, number: SizeLike) -> Tensor:
     sizes = (as_tensor(size, network, torch.int64) for size in (length, number))
     ends = adaptive_window(counted(network, number), *sizes)
     longest = (length + (number - 1)) // number + (0 if length % number == 0 else 1)
-    offsets = L.shuffle(counted(network, longest), reshape=(1, longest))
-    rows = [L.shuffle(bound, reshape=(number, 1)) for bound in ends]
-    return L.elementwise(L.elementwise(rows[0], offsets, "SUM"), binary(rows[1], 1, "SUB"), "MIN")
+    first, end = (L.unsqueeze(bound, [1]) for bound in ends)
+    return L.elementwise(first + counted(network, longest), end - 1, "MIN")

@@ -10,15 +10,17 @@ from ...layers.convolution import Geometry, check_channels, convolution_of_shape
 from ...layers.windows import count_windows
 from ..common import L, ShapeError, Tensor, UnsupportedError, channels_last, is_static, product, shape_text, torch
 from ..family import family
-from ..operands import binary, combined, per_axis, windowed
+from ..operands import along, combined, on_axis, per_axis, require_rank, windowed
 from ..products.folding import deferred
 from ..shaping.arrange import flip
 from .blocks import with_even_channels
+from .extent import batched
 
 TAPS = 16  # the widest kernel of a depthwise conv1d that is multiplied out
 Sizes = int | Sequence[int]  # one value, or one per spatial dimension
 
 
+@batched
 def _convolution(
     ndim: int,
     input: Tensor,
@@ -30,51 +32,35 @@ def _convolution(
     groups: int = 1,
 ) -> Tensor:
     x = input
-    if weight.ndim != ndim + 2 or x.ndim not in (ndim + 1, ndim + 2):
-        raise ShapeError(
-            f"conv{ndim}d takes an input of {ndim + 2} dimensions (or {ndim + 1}, without batch) "
-            f"and a weight of {ndim + 2}, not {shape_text(x.shape)} and {shape_text(weight.shape)}"
-        )
-    if x.ndim == ndim + 1:
-        batched = L.unsqueeze(x, [0])
-        return L.squeeze(_convolution(ndim, batched, weight, bias, stride, padding, dilation, groups), [0])
-    depthwise = weight.shape[0] == groups == x.shape[1] and is_static(weight.shape[1:])
-    if not depthwise:
+    require_rank(weight, f"conv{ndim}d takes a weight of {ndim + 2} dimensions", ndim + 2)
+    if not (weight.shape[0] == groups == x.shape[1] and is_static(weight.shape[1:])):
         _check_static(weight, groups)
-    strides, dilations = per_axis(stride, ndim, "stride"), per_axis(dilation, ndim, "dilation")
-    pre, post = _paddings(padding, ndim, weight.shape[2:], strides, dilations)
+    steps, gaps = per_axis(stride, ndim, "stride"), per_axis(dilation, ndim, "dilation")
+    how = Geometry(steps, *_paddings(padding, ndim, weight.shape[2:], steps, gaps), gaps, groups)
     if not x.dtype.is_floating_point or not is_static((groups, *weight.shape)):
-        result = _by_products(x, weight, strides, pre, post, dilations, groups)
-        return result if bias is None else _add_bias(result, bias)
-    late_bias = bias is not None and not bias.is_constant
-    depthwise = weight.shape[:2] == (groups, 1) and weight.is_constant and not (x.is_constant or late_bias)
+        return _biased(_by_products(x, weight, how), bias)
+    bias, late = (None, bias) if bias is not None and not bias.is_constant else (bias, None)
+    depthwise = weight.shape[:2] == (groups, 1) and weight.is_constant and not x.is_constant and late is None
     if ndim == 1 and depthwise and int(weight.shape[2]) <= TAPS and x.dtype == weight.dtype:
-        return _by_taps(x, weight, bias, strides[0], pre[0], post[0], dilations[0])
+        return _by_taps(x, weight, bias, how)
     if ndim == 1:
-        x, weight = L.unsqueeze(x, [2]), L.unsqueeze(weight, [2])
-        strides, dilations, pre, post = (1, *strides), (1, *dilations), (0, *pre), (0, *post)
-    how = Geometry(strides, pre, post, dilations, groups)
+        x, weight, how = L.unsqueeze(x, [2]), L.unsqueeze(weight, [2]), _on_a_row(how)
     shape = convolution_shape(x, weight, how)
     if groups == 1:
         x, weight, how = with_even_channels(x, weight, how)
-    result = deferred(
-        lambda kernel, bias: convolution_of_shape(shape, x, kernel, bias, how),
-        x,
-        weight,
-        None if late_bias else bias,
-        shape,
-        channels_last(x.ndim),
-        axis=0,
-        channel=1,
-        pointwise=groups == 1
-        and shape[2:] == x.shape[2:]
-        and set(weight.shape[2:]) == {1}
-        and not any((*how[1], *how[2])),
-    )
-    if late_bias:
-        assert bias is not None
-        result = _add_bias(result, bias)
+
+    def add(kernel: Tensor, bias: Tensor | None) -> Tensor:
+        return convolution_of_shape(shape, x, kernel, bias, how)
+
+    pointwise = groups == 1 and shape[2:] == x.shape[2:] and set(weight.shape[2:]) == {1} and not any(how.padding)
+    order = channels_last(x.ndim)
+    result = _biased(deferred(add, x, weight, bias, shape, order, axis=0, channel=1, pointwise=pointwise), late)
     return L.squeeze(result, [2]) if ndim == 1 else result
+
+
+def _on_a_row(how: Geometry) -> Geometry:
+    """Windows over a sequence as windows over an image of height 1."""
+    return Geometry((1, *how.stride), (0, *how.pre_padding), (0, *how.post_padding), (1, *how.dilation), how.groups)
 
 
 conv1d, conv2d, conv3d = family(
@@ -117,13 +103,13 @@ conv1d, conv2d, conv3d = family(
 )
 
 
-def _by_taps(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, pre: int, post: int, dilation: int) -> Tensor:
+def _by_taps(x: Tensor, weight: Tensor, bias: Tensor | None, how: Geometry) -> Tensor:
     """A convolution of each channel by itself, summed in float32: one kernel, which what is around it may join.
 
     IConvolutionLayer would have its input and its result rearranged.
     """
     check_channels(x.network, x.shape[1], 1, int(weight.shape[0]), weight.shape)
-    taps = int(weight.shape[2])
+    taps, ((stride,), (pre,), (post,), (dilation,), _) = int(weight.shape[2]), how
     length = count_windows(x.network, x.shape[2], dilation * (taps - 1) + 1, stride, pre + post)
     shape = (*x.shape[:2], length)
 
@@ -139,11 +125,9 @@ def _by_taps(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, pre: i
             part = wide if whole else L.slice(wide, (0, 0, start), shape, (1, 1, stride), mode, fill)
             factor = kernel.data[:, 0, tap].float().reshape(1, -1, 1)
             own = Tensor(x.network, tuple(factor.shape), factor.dtype, data=factor, weight_names=kernel.weight_names)
-            return L.elementwise(part, own, "PROD")
+            return part * own
 
-        total = combined(map(product, range(taps)))
-        if bias is not None:
-            total = _add_bias(total, L.cast(bias, torch.float32))
+        total = _biased(combined(map(product, range(taps))), None if bias is None else L.cast(bias, torch.float32))
         return L.cast(total, x.dtype)
 
     return deferred(add, x, weight, bias, shape, None, axis=0, channel=1, by_value=True)
@@ -157,61 +141,45 @@ def _check_static(weight: Tensor, groups: Any) -> None:
         )
 
 
-def _by_products(
-    x: Tensor,
-    weight: Tensor,
-    stride: Sequence[int],
-    pre: Sequence[int],
-    post: Sequence[int],
-    dilation: Sequence[int],
-    groups: Any,
-) -> Tensor:
+def _by_products(x: Tensor, weight: Tensor, how: Geometry) -> Tensor:
     """IConvolutionLayer takes no integers, and no number of channels that is open.
 
     ISliceLayer, IGatherLayers of the windows, IElementWiseLayer PROD, IReduceLayer SUM.
     """
-    ndim, size = len(stride), [int(length) for length in weight.shape[2:]]
-    spatial = [length + pre[k] + post[k] for k, length in enumerate(x.shape[2:])]
+    size = [int(length) for length in weight.shape[2:]]
+    axes, (stride, pre, _, dilation, groups) = range(len(size)), how
+    spatial = [length + padding for length, padding in zip(x.shape[2:], how.padding, strict=True)]
     x = L.slice(x, (0, 0, *(-side for side in pre)), (*x.shape[:2], *spatial), mode="FILL")
-    extents = [dilation[k] * (size[k] - 1) + 1 for k in range(ndim)]
-    counts = [count_windows(x.network, spatial[k], extents[k], stride[k]) for k in range(ndim)]
-    for k in reversed(range(ndim)):  # the elements of a window stand behind the window
+    extents = how.extents(size)
+    counts = [count_windows(x.network, spatial[k], extents[k], stride[k]) for k in axes]
+    for k in reversed(axes):  # the elements of a window stand behind the window
         x = windowed(x, 2 + k, counts[k], size[k], stride[k], dilation[k])
-    windows, elements = ([2 + 2 * k + part for k in range(ndim)] for part in (0, 1))
+    windows, elements = ([2 + 2 * k + part for k in axes] for part in (0, 1))
     batch, maps = x.shape[0], weight.shape[0]
     taps, places = int(weight.shape[1]) * math.prod(size), product(counts)
     columns = L.shuffle(x, (0, 1, *elements, *windows), (batch, groups, 1, taps, places))
     kernel = L.shuffle(weight, reshape=(1, groups, maps // groups, taps, 1))
-    return L.shuffle(L.reduce(binary(columns, kernel, "PROD"), "SUM", [3]), reshape=(batch, maps, *counts))
+    return L.shuffle(L.reduce(columns * kernel, "SUM", [3]), reshape=(batch, maps, *counts))
 
 
-def _transposed_by_products(
-    x: Tensor,
-    weight: Tensor,
-    stride: Sequence[int],
-    pads: Sequence[int],
-    further: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
-) -> Tensor:
+def _transposed_by_products(x: Tensor, weight: Tensor, how: Geometry, further: Sequence[int]) -> Tensor:
     """IDeconvolutionLayer takes no integers: the convolution of the input, with zeros between its elements.
 
     ISliceLayers (FILL, and of stride -1 for the kernel) and IShuffleLayers before the layers of an integer convolution.
     """
-    for k, step in enumerate(stride):
-        axis, length = 2 + k, x.shape[2 + k]
+    for axis, step in enumerate(how.stride, 2):
         if step > 1:
-            apart = L.unsqueeze(x, [axis + 1])
-            wide = L.slice(apart, (0,) * apart.ndim, (*x.shape[: axis + 1], step, *x.shape[axis + 1 :]), mode="FILL")
-            flat = L.shuffle(wide, reshape=(*x.shape[:axis], length * step, *x.shape[axis + 1 :]))
-            x = L.slice(flat, (0,) * x.ndim, (*x.shape[:axis], (length - 1) * step + 1, *x.shape[axis + 1 :]))
-    channels, maps, *size = (int(length) for length in weight.shape)
+            before, (length, *after) = x.shape[:axis], x.shape[axis:]
+            wide = along(L.unsqueeze(x, [axis + 1]), axis + 1, 0, step, mode="FILL")
+            flat = L.shuffle(wide, reshape=(*before, length * step, *after))
+            x = along(flat, axis, 0, (length - 1) * step + 1)
+    groups, (channels, maps, *size) = how.groups, (int(length) for length in weight.shape)
     kernel = flip(weight, tuple(range(2, weight.ndim)))
     kernel = L.shuffle(kernel, reshape=(groups, channels // groups, maps, *size))
     kernel = L.shuffle(kernel, (0, 2, 1, *range(3, kernel.ndim)), (groups * maps, channels // groups, *size))
-    pre = [d * (length - 1) - pad for d, length, pad in zip(dilation, size, pads, strict=True)]
+    pre = [extent - 1 - pad for extent, pad in zip(how.extents(size), how.pre_padding, strict=True)]
     post = [side + extra for side, extra in zip(pre, further, strict=True)]
-    return _by_products(x, kernel, (1,) * len(size), pre, post, dilation, groups)
+    return _by_products(x, kernel, Geometry((1,) * len(size), pre, post, how.dilation, groups))
 
 
 def _paddings(
@@ -230,6 +198,7 @@ def _paddings(
     return sides, sides
 
 
+@batched
 def _transposed(
     ndim: int,
     input: Tensor,
@@ -242,53 +211,39 @@ def _transposed(
     dilation: Sizes = 1,
 ) -> Tensor:
     x = input
-    if weight.ndim != ndim + 2 or x.ndim not in (ndim + 1, ndim + 2):
-        raise ShapeError(
-            f"conv_transpose{ndim}d takes an input of {ndim + 2} dimensions (or {ndim + 1}, without batch) "
-            f"and a weight of {ndim + 2}, not {shape_text(x.shape)} and {shape_text(weight.shape)}"
-        )
+    require_rank(weight, f"conv_transpose{ndim}d takes a weight of {ndim + 2} dimensions", ndim + 2)
     if x.dtype == torch.bfloat16:  # which builders have no kernel for: https://github.com/NVIDIA/TensorRT/issues/4829
-        x, weight = L.cast(x, torch.float32), L.cast(weight, torch.float32)
-        bias = None if bias is None else L.cast(bias, torch.float32)
-        result = _transposed(ndim, x, weight, bias, stride, padding, output_padding, groups, dilation)
-        return L.cast(result, torch.bfloat16)
-    if x.ndim == ndim + 1:
-        batched = L.unsqueeze(x, [0])
-        result = _transposed(ndim, batched, weight, bias, stride, padding, output_padding, groups, dilation)
-        return L.squeeze(result, [0])
+        wide = [None if each is None else L.cast(each, torch.float32) for each in (x, weight, bias)]
+        return L.cast(_transposed(ndim, *wide, stride, padding, output_padding, groups, dilation), torch.bfloat16)
     _check_static(weight, groups)
-    strides, dilations = per_axis(stride, ndim, "stride"), per_axis(dilation, ndim, "dilation")
+    steps, gaps = per_axis(stride, ndim, "stride"), per_axis(dilation, ndim, "dilation")
     pads, further = per_axis(padding, ndim, "padding"), per_axis(output_padding, ndim, "output_padding")
-    for axis in range(ndim):
-        if further[axis] >= max(strides[axis], dilations[axis]):
-            raise ShapeError(f"output_padding {further[axis]} must be less than the stride or the dilation")
-    if not x.dtype.is_floating_point:
-        result = _transposed_by_products(x, weight, strides, pads, further, dilations, groups)
-        return result if bias is None else _add_bias(result, bias)
+    for extra, step, gap in zip(further, steps, gaps, strict=True):
+        if extra >= max(step, gap):
+            raise ShapeError(f"output_padding {extra} must be less than the stride or the dilation")
     post = tuple(max(pad - extra, 0) for pad, extra in zip(pads, further, strict=True))
     beyond = tuple(max(extra - pad, 0) for pad, extra in zip(pads, further, strict=True))
+    how = Geometry(steps, pads, post, gaps, groups)
+    if not x.dtype.is_floating_point:
+        return _biased(_transposed_by_products(x, weight, how, further), bias)
     if ndim == 1:
-        x, weight = L.unsqueeze(x, [2]), L.unsqueeze(weight, [2])
-        strides, dilations, pads, post, beyond = (1, *strides), (1, *dilations), (0, *pads), (0, *post), (0, *beyond)
-    late_bias = bias is not None and (not bias.is_constant or any(beyond))
-    how = Geometry(strides, pads, post, dilations, groups)
+        x, weight, how, beyond = L.unsqueeze(x, [2]), L.unsqueeze(weight, [2]), _on_a_row(how), (0, *beyond)
+    bias, late = (None, bias) if bias is not None and (not bias.is_constant or any(beyond)) else (bias, None)
 
     def add(kernel: Tensor, bias: Tensor | None) -> Tensor:
         return L.deconvolution(x, kernel, bias, **how._asdict())
 
-    if groups == 1 and not late_bias and not any(beyond):
+    if groups == 1 and late is None and not any(beyond):
         shape = deconvolution_shape(x, weight, how)
         result = deferred(add, x, weight, bias, shape, channels_last(x.ndim), axis=1, channel=1)
     else:
-        result = add(weight, None if late_bias else bias)
+        result = add(weight, bias)
     if any(beyond):  # outputs that no input reaches
         sizes = [size + extra for size, extra in zip(result.shape, (0, 0, *beyond), strict=True)]
         result = L.slice(result, (0,) * result.ndim, sizes, mode="FILL")
     if 0 in result.shape[2:]:
         raise ShapeError(f"the output {shape_text(result.shape)} would be empty, which torch refuses, too")
-    if late_bias:
-        assert bias is not None
-        result = _add_bias(result, bias)
+    result = _biased(result, late)
     return L.squeeze(result, [2]) if ndim == 1 else result
 
 
@@ -328,5 +283,5 @@ conv_transpose1d, conv_transpose2d, conv_transpose3d = family(
 )
 
 
-def _add_bias(x: Tensor, bias: Tensor) -> Tensor:
-    return L.elementwise(x, L.shuffle(bias, reshape=(1, bias.shape[0], *(1,) * (x.ndim - 2))), "SUM")
+def _biased(x: Tensor, bias: Tensor | None) -> Tensor:
+    return x if bias is None else x + on_axis(bias, 1, x.ndim)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ...layers.windows import check_positive, require_windows
 from ...sizes.size import SizeLike, floor_divide, size_min
-from ..common import L, ShapeError, Tensor
+from ..common import L, Shape, ShapeError, Tensor
 from ..operands import per_axis, require_rank
 
 Window = SizeLike | Sequence[SizeLike]  # one size, or one per spatial dimension
@@ -43,6 +44,11 @@ class Windows:
             return floor_divide(room, stride) + 1
         starting = floor_divide(self.length(axis) + (self.padding[axis] - 1), stride) + 1
         return size_min(floor_divide(room + (stride - 1), stride) + 1, starting)
+
+    @property
+    def counts(self) -> Shape:
+        """How many there are along each dimension."""
+        return tuple(map(self.count, self.axes))
 
     def after(self, axis: int) -> int:
         """Padding at the end: enough for the last window. Rounding up needs at most stride - 1 more."""
@@ -79,4 +85,19 @@ def windows_over(
 
 
 def check_rank(ndim: int, x: Tensor) -> None:
-    require_rank(x, f"pooling over {ndim} dimensions takes {ndim + 2} dimensions (or {ndim + 1})", ndim + 1, ndim + 2)
+    """ShapeError unless there are so many dimensions after (N, C), or after (C,)."""
+    require_rank(x, f"windows over {ndim} dimensions take {ndim + 2} dimensions (or {ndim + 1})", ndim + 1, ndim + 2)
+
+
+def batched(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Has a function of a number of dimensions and (N, C, …) take (C, …), too: as a batch of one."""
+
+    @functools.wraps(function)
+    def call(ndim: int, input: Tensor, *args: Any, **kwargs: Any) -> Any:
+        check_rank(ndim, input)
+        if input.ndim == ndim + 2:
+            return function(ndim, input, *args, **kwargs)
+        result = function(ndim, L.unsqueeze(input, [0]), *args, **kwargs)
+        return tuple(L.squeeze(x, [0]) for x in result) if isinstance(result, tuple) else L.squeeze(result, [0])
+
+    return call

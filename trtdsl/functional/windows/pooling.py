@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from ..pointwise.activation import relu
 from ..pointwise.arithmetic import pow
 from ..pointwise.elementary import abs, sign
 from ..reducing.reduction import reduced
-from .extent import Window, Windows, check_rank, windows_over
+from .extent import Window, Windows, batched, windows_over
 from .maxima import Maximum
 from .slices import by_slices, counts_of, integer_average, lowest_of, with_indices
 
@@ -54,7 +55,7 @@ def _power(
     mean = _average(ndim, pow(input, norm_type), kernel_size, stride, 0, ceil_mode, True, None)
     # torch takes the mean over the whole window, so that windows cut off by ceil_mode count as full ones.
     number = math.prod(per_axis(kernel_size, ndim, "kernel_size"))
-    total = scaled(L.elementwise(sign(mean), relu(abs(mean)), "PROD"), number)
+    total = scaled(sign(mean) * relu(abs(mean)), number)
     return pow(total, 1.0 / norm_type)
 
 
@@ -95,19 +96,11 @@ def _pool(windows: Windows, op: str, *, exclude_padding: bool) -> Tensor:
     x, pads = windows.x, [windows.after(axis) for axis in windows.axes]
     if all(size == 1 for size in (*windows.size, *windows.stride)) and not any((*pads, *windows.padding)):
         return x
-    result = L.pooling(
-        x,
-        op,
-        windows.size,
-        stride=windows.stride,
-        pre_padding=windows.padding,
-        post_padding=pads,
-        exclude_padding=exclude_padding,
-    )
+    how = {"stride": windows.stride, "pre_padding": windows.padding, "post_padding": pads}
+    result = L.pooling(x, op, windows.size, **how, exclude_padding=exclude_padding)
     # Padding for the worst case of a dynamic size gives a window too many for some sizes.
-    counts = tuple(windows.count(axis) for axis in windows.axes)
-    if result.shape[2:] != counts:
-        result = L.slice(result, (0,) * result.ndim, (*result.shape[:2], *counts))
+    if result.shape[2:] != windows.counts:
+        result = L.slice(result, (0,) * result.ndim, (*result.shape[:2], *windows.counts))
     return result
 
 
@@ -117,13 +110,11 @@ def _maxima(windows: Windows) -> Tensor:
     if not isinstance(x.node, Call) or x.ndim < 4:
         return _pool(windows, "MAX", exclude_padding=True)
     assert operation is not None
-    counts = tuple(windows.count(axis) for axis in windows.axes)
 
     def pool(x: Tensor) -> Tensor:
-        windows.x = x
-        return _pool(windows, "MAX", exclude_padding=True)
+        return _pool(dataclasses.replace(windows, x=x), "MAX", exclude_padding=True)
 
-    return Maximum(operation, x, pool).tensor((*x.shape[:2], *counts), x.dtype, "a maximum", x.scope)
+    return Maximum(operation, x, pool).tensor((*x.shape[:2], *windows.counts), x.dtype, "a maximum", x.scope)
 
 
 # -- average -----------------------------------------------------------------------------------------------------------
@@ -141,6 +132,7 @@ def _within(ndim: int, x: Tensor, kernel_size: Window, stride: Window | None) ->
     return tuple(cut), steps
 
 
+@batched
 def _average(
     ndim: int,
     input: Tensor,
@@ -153,16 +145,11 @@ def _average(
     *,
     lowering: str = "auto",
 ) -> Tensor:
-    x = input
-    check_rank(ndim, x)
     if divisor_override == 0:
         raise ShapeError("divisor_override must not be 0")
-    if x.ndim == ndim + 1:
-        arguments = (kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-        return L.squeeze(_average(ndim, L.unsqueeze(x, [0]), *arguments, lowering=lowering), [0])
     if ceil_mode and divisor_override is None and not any(per_axis(padding, ndim, "padding")):
-        kernel_size, stride = _within(ndim, x, kernel_size, stride)
-    windows = windows_over(ndim, x, kernel_size, stride, padding, 1, ceil_mode)
+        kernel_size, stride = _within(ndim, input, kernel_size, stride)
+    windows = windows_over(ndim, input, kernel_size, stride, padding, 1, ceil_mode)
     how = _Pooling(windows, divisor_override is None, not _in_last(windows.x), (count_include_pad, divisor_override))
     result = _pooled("avg_pool", how, lowering)
     return L.squeeze(result, [2]) if ndim == 1 else result
@@ -212,9 +199,7 @@ def _why_not_whole(x: Tensor, how: _Pooling) -> str | None:
 
 def _why_not_sliced(x: Tensor, how: _Pooling) -> str | None:
     few = how.static and 1 < math.prod(how.windows.size) <= MOST_SLICES
-    return (
-        None if few else f"slices are of static sizes, without ceil_mode, for windows of up to {MOST_SLICES} elements"
-    )
+    return None if few else f"slices are of static sizes, without ceil_mode, of windows of up to {MOST_SLICES} elements"
 
 
 def _why_not_sliced_average(x: Tensor, how: _Pooling) -> str | None:
@@ -243,7 +228,7 @@ def _pooled_average(x: Tensor, how: _Pooling) -> Tensor:
     if beyond and ((padded and count_include_pad) or _too_wide(windows)):
         average = _pool(windows, "AVERAGE", exclude_padding=False)
         counts = counts_of(windows, length, padding=count_include_pad)
-        return L.elementwise(average, binary(math.prod(windows.size), counts, "DIV", x.dtype), "PROD")
+        return average * binary(math.prod(windows.size), counts, "DIV", x.dtype)
     return _pool(windows, "AVERAGE", exclude_padding=beyond or not count_include_pad)
 
 
@@ -259,7 +244,7 @@ def _sliced_average(x: Tensor, how: _Pooling) -> Tensor:
         return integer_average(windows, *how.divided)
     windows.x = L.cast(x, torch.float32)
     total = by_slices(windows, "SUM", as_tensor(0.0, x.network, torch.float32))
-    return L.cast(binary(total, math.prod(windows.size), "DIV", torch.float32), x.dtype)
+    return L.cast(total / math.prod(windows.size), x.dtype)
 
 
 avg_pool2d, avg_pool3d = family(
@@ -301,6 +286,7 @@ def _too_wide(windows: Windows) -> bool:
 # -- maximum -----------------------------------------------------------------------------------------------------------
 
 
+@batched
 def _maximum(
     ndim: int,
     input: Tensor,
@@ -313,13 +299,7 @@ def _maximum(
     *,
     lowering: str = "auto",
 ) -> Any:
-    x = input
-    check_rank(ndim, x)
-    if x.ndim == ndim + 1:
-        arguments = (kernel_size, stride, padding, dilation, ceil_mode, return_indices)
-        results = _maximum(ndim, L.unsqueeze(x, [0]), *arguments, lowering=lowering)
-        return tuple(L.squeeze(r, [0]) for r in results) if return_indices else L.squeeze(results, [0])
-    windows = windows_over(ndim, x, kernel_size, stride, padding, dilation, ceil_mode)
+    windows = windows_over(ndim, input, kernel_size, stride, padding, dilation, ceil_mode)
     plain = all(gap == 1 for gap in windows.dilation) and not return_indices
     how = _Pooling(windows, plain, _maxima_by_slices(windows), indices=return_indices)
     result = _pooled("max_pool", how, lowering)

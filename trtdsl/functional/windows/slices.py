@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ..common import L, SizeLike, Tensor, UnsupportedError, product, torch
-from ..operands import along, as_tensor, binary, combined, stretch
+from ..operands import along, as_tensor, binary, combined, on_axis, stretch
 from .extent import Windows
 
 
@@ -26,11 +26,10 @@ def counts_of(windows: Windows, length: list[SizeLike], *, padding: bool) -> Ten
     def along(axis: int) -> Tensor:
         number, pad, step = windows.count(axis), windows.padding[axis], windows.stride[axis]
         start = L.linspace(network, (number,), -pad, [step])
-        end = binary(start, float(windows.size[axis]), "SUM")
-        end = binary(end, as_tensor(length[axis] + (pad if padding else 0), network, torch.float32), "MIN")
+        last = as_tensor(length[axis] + (pad if padding else 0), network, torch.float32)
+        end = binary(start + float(windows.size[axis]), last, "MIN")
         start = start if padding else binary(start, 0.0, "MAX")
-        shape = [number if other == axis + 2 else 1 for other in range(windows.x.ndim)]
-        return L.shuffle(L.cast(L.elementwise(end, start, "SUB"), dtype), reshape=shape)
+        return on_axis(L.cast(end - start, dtype), axis + 2, windows.x.ndim)
 
     return combined(map(along, windows.axes), "PROD")
 
@@ -95,7 +94,7 @@ def greatest(
         picked = L.gather(picked, elements[k], lead + k)
         step = as_tensor(product(lengths[k + 1 :]), x.network, torch.int64)
         others = [axis for axis in range(2 * ndim) if axis not in (k, ndim + k)]
-        places.append(L.unsqueeze(binary(positions[k], step, "PROD"), others))
+        places.append(L.unsqueeze(positions[k] * step, others))
     outputs, size = [each.shape[0] for each in elements], product(each.shape[1] for each in elements)
     order = [*range(lead), *range(lead, picked.ndim, 2), *range(lead + 1, picked.ndim, 2)]
     kept = (*x.shape[:lead], *outputs)
