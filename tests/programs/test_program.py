@@ -8,6 +8,7 @@ import torch
 import trtdsl as td
 import trtdsl.functional as F
 import trtdsl.layers as L
+from trtdsl.core.errors import ProgramFaultError
 from trtdsl.engine.compiling.compiler import compile_engine
 from trtdsl.engine.program import At, program_of_plan
 from trtdsl.programs.plan import plain
@@ -341,3 +342,38 @@ def test_quantized_products(program_of, constant):
         (product,) = [launch for launch in program.launches if launch.kind == "product"]
         assert product.dtype == dtype
         assert product.bytes == 64 * 128 + 128 * 64 + 64 * 64 * FLOAT
+
+
+class TestLostResult:
+    """docs/traps/builder-outputs.md"""
+
+    WEIGHT = torch.randn(16, 16, generator=torch.Generator().manual_seed(0))
+
+    def network(self, used):
+        @td.network(inputs={"x": td.Input((2, 6, 16))})
+        def lost(x):
+            y = F.tanh(x)
+            z = F.sin(y)
+            return F.cos(z), abs(z), F.linear(used(y), self.WEIGHT) + z
+
+        return lost
+
+    def test_it_is_named_and_no_engine_is_written(self, tmp_path):
+        spec = self.network(lambda y: y)
+        said = (
+            r"linear_U1 .*test_program.py:\d+.* reads tanh, which launch 0, TanhSinAbsCos .* computes and never writes"
+        )
+        with pytest.raises(ProgramFaultError, match=said):
+            td.program(spec)
+        with pytest.raises(ProgramFaultError, match=said):
+            td.build(spec, tmp_path / "lost.engine", check=False)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_the_advice_helps_at_no_cost(self, tmp_path):
+        spec = self.network(lambda y: F.maximum(y, y))
+        assert len(td.program(spec).launches) == 3
+        x = torch.randn(2, 6, 16, generator=torch.Generator().manual_seed(1))
+        z = x.tanh().sin()
+        got = td.evaluate_engine(spec, {"x": x})
+        for have, want in zip(got.values(), (z.cos(), z.abs(), x.tanh() @ self.WEIGHT.T + z), strict=True):
+            torch.testing.assert_close(have, want)

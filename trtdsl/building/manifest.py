@@ -12,7 +12,7 @@ from typing import Any
 from ..checking.coverage import nodes_of
 from ..checking.report import CheckReport
 from ..core.dtypes import dtype_name
-from ..core.errors import ManifestDamagedError, TrtdslError
+from ..core.errors import ManifestDamagedError, ProgramFaultError, TrtdslError
 from ..core.files.reading import LARGEST, parse_json, read_file
 from ..core.files.writing import JSON_TEXT, Kind
 from ..core.lazy import torch
@@ -164,6 +164,8 @@ def _program(plan: Plan, network: Network, device: str) -> dict[str, Any]:
     try:
         texts = texts_of_plan(plan, network)
         program = program_of_plan(plan, network, texts=texts)
+    except ProgramFaultError:  # its results would be wrong
+        raise
     except TrtdslError as error:
         return {"unreadable": error.message}
     floor = floor_of(program, device)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ..core.caller import to_write
-from ..core.errors import ProgramDamagedError, UsageError
+from ..core.errors import ProgramDamagedError, ProgramFaultError, UsageError
 from ..sizes.dim import Dim
 from ..sizes.shape import linear
 from ..sizes.size import SizeLike
@@ -197,19 +197,31 @@ class _Reader:
         return made
 
     def _check_order(self, launches: Sequence[Launch], passed: Iterable[str]) -> None:
-        """Raises ProgramDamagedError where a launch reads memory that is never written, or an output is not written.
+        """Raises ProgramDamagedError where a launch reads memory that is never written, or an output is not written;
+        ProgramFaultError where a launch is to write it, and its kernel's source does not.
 
         What ``passed`` over branches write may be read behind them.
         """
         given = {name for name, tensor in self.tensors.items() if tensor.constant or tensor.view_of is not None}
         there = given | set(self.text.names("inputs")) | {self._root(name) for name in passed}
+        lost: dict[str, Launch] = {}
         for launch in launches:
             for operand in launch.reads:
                 root = self._root(operand.tensor)
+                if root in lost:
+                    raise ProgramFaultError(f"{_told(launch)} reads {plain(root)}, {_lost(lost[root])}")
                 if root not in there:
                     raise ProgramDamagedError(f"the plan's program reads {root[:40]!r}, which nothing has written")
-            there |= {self._root(operand.tensor) for operand in launch.writes}
+            for operand in launch.writes:
+                root = self._root(operand.tensor)
+                if operand.bytes or root in there or not self.tensors[operand.tensor].bytes:
+                    there.add(root)
+                    lost.pop(root, None)
+                else:
+                    lost[root] = launch
         for name in self.text.names("outputs"):
+            if name in lost:
+                raise ProgramFaultError(f"the output {plain(name)} is not written: it is what {_lost(lost[name])}")
             if name not in there and self._on_device(name):
                 raise ProgramDamagedError(f"the plan's program never writes its output {name[:40]!r}")
 
@@ -414,6 +426,19 @@ def _missing(text: ProgramText, scalars: Scalars, tensor: Descriptor) -> str:
         return f"the shapes of the inputs {', '.join(dict.fromkeys(unknown))} are needed: they have dynamic dimensions"
     return _not_handed(text, scalars, tensor) or (
         f"the size of {plain(tensor.name)!r} depends on values that only the GPU knows"
+    )
+
+
+def _told(launch: Launch) -> str:
+    return f"launch {launch.index}, {launch.name} ({', '.join(launch.lines) or 'no line'}),"
+
+
+def _lost(launch: Launch) -> str:
+    """Why nothing wrote what a launch is to write, and what helps."""
+    return (
+        f"which {_told(launch)} computes and never writes: TensorRT loses one of the results of its kernel. Where a "
+        "value y of these lines is used by a product or a convolution, give it F.maximum(y, y) "
+        "(docs/traps/builder-outputs.md)"
     )
 
 
