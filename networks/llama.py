@@ -1,21 +1,24 @@
 """Llama, Qwen2, Qwen3 and Mistral checkpoints of Hugging Face's layout, with a cache of slots: prefill and decode.
 
+Mixtral's, Qwen2-MoE's and Qwen3-MoE's too: each token gathers the experts that it chooses, for few tokens a step.
+
     trtdsl check networks/llama.py --set folder=Llama-3.2-1B
 
 ``tokens`` (N, S) continue the N sequences, of which ``starts`` tokens each are in the cache; ``lengths`` of the S
 count, the others pad. The logits are those of each sequence's last token that counts. The caches are states, which an
 engine writes in place. Two profiles, S = 1 and S up to ``prompt``, are decode and prefill of one engine. Of several
 ``ranks``, each on a GPU, ``rank`` has a part of the heads and their caches, the feed-forward layers and the words.
-``int4`` rounds the weights of products to 4 bits, for which decode reads a quarter: for prompts of few tokens a step.
+``bits`` rounds the weights of products to 8 or 4, of which decode reads a half or a quarter: for prompts of few tokens
+a step.
 """
 
 import importlib
 import importlib.util
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import torch
 from msgspec import Meta, Struct
@@ -23,10 +26,20 @@ from msgspec import Meta, Struct
 import trtdsl as td
 import trtdsl.functional as F
 import trtdsl.layers as L
+from trtdsl.core.errors import nearest
 from trtdsl.core.files.reading import as_struct, read_json
 
-GROUP = 128  # numbers of a row of weights that share a scale in int4
-FAMILIES = ("llama", "qwen2", "qwen3", "mistral")
+GROUP = 128  # numbers of a row of weights that share a scale
+LEVELS = {4: 7, 8: 119}
+"""By bits the greatest rounded weight. One of 8 bits is 16 times a half of 4 bits and another half, from -8 to 7: the
+builder would widen weights of int8 while it builds."""
+FAMILIES = ("llama", "qwen2", "qwen3", "mistral", "mixtral", "qwen2_moe", "qwen3_moe")
+MIXTURES = {
+    "mixtral": ("block_sparse_moe", "w1", "w3", "w2"),
+    "qwen2_moe": ("mlp", "gate_proj", "up_proj", "down_proj"),
+    "qwen3_moe": ("mlp", "gate_proj", "up_proj", "down_proj"),
+}
+"""The families with experts: how files call the layer of them, and the products of each."""
 ACTIVATIONS = {
     "silu": F.silu,
     "gelu": F.gelu,
@@ -64,13 +77,19 @@ class Config(Struct):
     rope_theta: Number = 10000.0
     rope_parameters: Rope | None = None
     rope_scaling: Rope | None = None
-    sliding_window: Positive | None = None
+    sliding_window: Annotated[int, Meta(ge=0)] | None = None
     use_sliding_window: bool | None = None
     max_window_layers: int = 28
     layer_types: list[str] | None = None
     attention_bias: bool | None = None
     mlp_bias: bool | None = None
     tie_word_embeddings: bool | None = None
+    num_experts: Positive | None = None
+    num_local_experts: Positive | None = None
+    num_experts_per_tok: Positive = 2
+    norm_topk_prob: bool = False
+    decoder_sparse_step: Positive = 1
+    mlp_only_layers: list[int] | None = None
 
     @property
     def width(self) -> int:
@@ -79,6 +98,20 @@ class Config(Struct):
     @property
     def groups(self) -> int:
         return self.num_key_value_heads or self.num_attention_heads
+
+    @property
+    def has_head_norms(self) -> bool:
+        return self.model_type in ("qwen3", "qwen3_moe")
+
+    @property
+    def experts(self) -> int:
+        """How many a layer has; 0 for a family without any."""
+        return (self.num_local_experts or self.num_experts or 0) if self.model_type in MIXTURES else 0
+
+    def is_mixture(self, layer: int) -> bool:
+        """Whether a layer has experts."""
+        dense = layer in (self.mlp_only_layers or ()) or (layer + 1) % self.decoder_sparse_step
+        return bool(self.experts) and not dense
 
 
 def read_config(folder: Path) -> Config:
@@ -137,20 +170,60 @@ def check_sizes(config: Config, weights: td.Weights, path: Path) -> None:
 
 def biased(config: Config) -> set[str]:
     """The products that add a bias."""
-    if config.model_type == "qwen2":
+    if config.model_type in ("qwen2", "qwen2_moe"):
         return {"q_proj", "k_proj", "v_proj"}
     of_attention = ("q_proj", "k_proj", "v_proj", "o_proj") if config.attention_bias else ()
     return {*of_attention, *(("gate_proj", "up_proj", "down_proj") if config.mlp_bias else ())}
 
 
+def names_of(config: Config) -> Iterator[str]:
+    """Every tensor that a checkpoint must have."""
+    of_products = biased(config)
+
+    def products(scope: str, *names: str) -> Iterator[str]:
+        for name in names:
+            yield f"{scope}.{name}.weight"
+            if name in of_products:
+                yield f"{scope}.{name}.bias"
+
+    yield from products("model", "embed_tokens", "norm")
+    yield from () if config.tie_word_embeddings else ("lm_head.weight",)
+    for layer in range(config.num_hidden_layers):
+        block = f"model.layers.{layer}"
+        yield from products(block, "input_layernorm", "post_attention_layernorm")
+        yield from products(f"{block}.self_attn", "q_proj", "k_proj", "v_proj", "o_proj")
+        yield from products(f"{block}.self_attn", "q_norm", "k_norm") if config.has_head_norms else ()
+        if not config.is_mixture(layer):
+            yield from products(f"{block}.mlp", "gate_proj", "up_proj", "down_proj")
+            continue
+        scope, *own = MIXTURES[config.model_type]
+        yield f"{block}.{scope}.gate.weight"
+        for expert in range(config.experts):
+            yield from products(f"{block}.{scope}.experts.{expert}", *own)
+        if config.model_type == "qwen2_moe":
+            yield from products(f"{block}.mlp.shared_expert", "gate_proj", "up_proj", "down_proj")
+            yield f"{block}.mlp.shared_expert_gate.weight"
+
+
+def check_names(config: Config, weights: td.Weights) -> None:
+    """WeightsError with all tensors that are missing: without transformers no reference names them."""
+    missing = [name for name in names_of(config) if name not in weights.shapes]
+    if missing:
+        lines = "".join(f"\n  {name}: missing{nearest(name, weights.shapes)}" for name in missing)
+        raise td.WeightsError(
+            f"{len(missing)} weights that a {config.model_type} has are not in {weights.label}:{lines}"
+        )
+
+
 def windows(config: Config) -> list[int | None]:
     """For each layer how many tokens back it looks, or None for all."""
-    window, count = config.sliding_window, config.num_hidden_layers
-    if config.model_type == "llama" or (config.model_type != "mistral" and not config.use_sliding_window):
+    window, count = config.sliding_window or None, config.num_hidden_layers
+    always = config.model_type in ("mistral", "mixtral")
+    if config.model_type == "llama" or (not always and not config.use_sliding_window):
         return [None] * count
     if config.layer_types:
         return [window if kind == "sliding_attention" else None for kind in config.layer_types]
-    first = 0 if config.model_type == "mistral" else config.max_window_layers
+    first = 0 if always else config.max_window_layers
     return [window if layer >= first else None for layer in range(count)]
 
 
@@ -189,23 +262,34 @@ def ones(shape: tuple[int, ...], _: torch.Generator) -> torch.Tensor:
 class Part:
     """What one of several ranks computes: some heads, a part of each feed-forward layer and of the vocabulary."""
 
-    def __init__(self, rank: int, ranks: int, int4: bool, biased: set[str]):
-        self.rank, self.ranks, self.int4, self.biased = rank, ranks, int4, biased
+    def __init__(self, rank: int, ranks: int, bits: int, biased: set[str]):
+        self.rank, self.ranks, self.bits, self.biased = rank, ranks, bits, biased
 
     def of(self, w: td.Tensor, dim: int) -> td.Tensor:
         return w if self.ranks == 1 else td.shard(w, dim, self.rank, self.ranks)
 
     def product(self, x: td.Tensor, w: td.Tensor, bias: td.Tensor | None = None) -> td.Tensor:
-        """``x @ w.T + bias``, in int4 where GROUP numbers can share a scale: multiplied and summed in one launch."""
-        rows, inner = w.shape
-        if not self.int4 or inner % GROUP:
+        """``x @ w.T + bias``; of few bits, where GROUP numbers can share a scale, in a launch that widens and sums."""
+        if self.bits not in LEVELS or w.shape[1] % GROUP:
             return F.linear(x, w, bias)
-        groups = w.reshape(-1, GROUP).to(torch.float32)
-        scale = groups.abs().amax(1) / 7
-        scale = F.where(scale == 0, 1.0, scale)
-        narrow = td.dequantize(td.quantize(groups, scale, "int4", axis=0), scale, axis=0).reshape(rows, inner)
-        y = (x.to(torch.float32).unsqueeze(-2) * narrow).sum(-1).to(x.dtype)
+        y = (x.to(torch.float32).unsqueeze(-2) * self.narrow(w)).sum(-1).to(x.dtype)
         return y if bias is None else y + bias
+
+    def narrow(self, w: td.Tensor) -> td.Tensor:
+        """A weight rounded to few bits, in float32."""
+        groups = w.reshape(-1, GROUP).to(torch.float32)
+        scale = groups.abs().amax(1) / LEVELS[self.bits]
+        scale = F.where(scale == 0, 1.0, scale)
+
+        def half(x: td.Tensor) -> td.Tensor:
+            return td.dequantize(td.quantize(x, scale, "int4", axis=0), scale, axis=0).reshape(w.shape)
+
+        if self.bits == 4:
+            return half(groups)
+        step = scale.unsqueeze(1)
+        whole = (groups / step).round()
+        high = ((whole + 8) / 16).floor()
+        return half(high * step) * 16 + half((whole - 16 * high) * step)
 
     def columns(self, x: td.Tensor, w: td.Scope, name: str) -> td.Tensor:
         """The rank's part of the features, of all of ``x``."""
@@ -215,8 +299,11 @@ class Part:
         """All features, of the ranks' parts of ``x``."""
         if self.ranks == 1:
             return self.columns(x, w, name)
-        y = L.all_reduce(self.product(x, self.of(w[name].weight, 1)), self.ranks)
+        y = self.sum(self.product(x, self.of(w[name].weight, 1)))
         return y + w[name].bias if name in self.biased else y
+
+    def sum(self, x: td.Tensor) -> td.Tensor:
+        return L.all_reduce(x, self.ranks)  # of one rank it is x
 
     def embedding(self, tokens: td.Tensor, w: td.Tensor) -> td.Tensor:
         if self.ranks == 1:
@@ -225,7 +312,7 @@ class Part:
         place = tokens - self.rank * own.shape[0]
         here = (place >= 0) & (place < own.shape[0])
         found = F.embedding(F.where(here, place, 0), own)
-        return L.all_reduce(F.where(here.unsqueeze(-1), found, 0), self.ranks)
+        return self.sum(F.where(here.unsqueeze(-1), found, 0))
 
     def logits(self, x: td.Tensor, w: td.Scope) -> td.Tensor:
         y = self.columns(x, w, "lm_head")
@@ -248,7 +335,7 @@ def llama(
     batch: int = 4,
     rank: int = 0,
     ranks: int = 1,
-    int4: bool = False,
+    bits: Literal[16, 8, 4] = 16,
 ) -> td.NetworkSpec:
     config = read_config(folder)
     layers, width, eps = config.num_hidden_layers, config.width, config.rms_norm_eps
@@ -258,7 +345,9 @@ def llama(
     if ranks < 1 or groups % ranks or heads % ranks:
         raise td.UsageError(f"{ranks} ranks do not share out {heads} heads and {groups} of keys and values")
     heads, groups = heads // ranks, groups // ranks
-    reference = importlib.import_module("reference.llama")
+    if bits in LEVELS and config.experts:
+        raise td.UnsupportedError(f"weights of {bits} bits are those of checkpoints without experts, unlike {folder}")
+    reference, activation = importlib.import_module("reference.llama"), ACTIVATIONS[config.hidden_act]
     if not 1 < prompt <= capacity:
         raise td.UsageError(f"prompt is 2 or more tokens, and no more than the capacity of {capacity}, not {prompt}")
 
@@ -268,8 +357,9 @@ def llama(
     dtype = dtype_of(weights)
     check_sizes(config, weights, folder / "config.json")
     computed = [name for name in weights.shapes if name.endswith(COMPUTED)]
-    views, scale, part = windows(config), width**-0.5, Part(rank, ranks, int4, biased(config))
+    views, scale, part = windows(config), width**-0.5, Part(rank, ranks, bits, biased(config))
     cache = td.State((N, groups, capacity, width), dtype, sharded=1)
+    mixed = MIXTURES.get(config.model_type, ())
     names = [f"{kind}_{layer}" for layer in range(layers) for kind in ("keys", "values")]
     tied = {"lm_head.weight": EMBEDDING} if config.tie_word_embeddings else None
 
@@ -289,7 +379,7 @@ def llama(
             part.columns(normed, w, name).view(n, s, count, width)
             for name, count in (("q_proj", heads), ("k_proj", groups), ("v_proj", groups))
         )
-        if config.model_type == "qwen3":
+        if config.has_head_norms:
             squares = F.cat([q, k], 2).to(torch.float32).square().mean(-1, keepdim=True)  # of both in one launch
             scales = (squares + eps).rsqrt().split([heads, groups], 2)
             q, k = (
@@ -307,12 +397,35 @@ def llama(
         y = L.attention(q * scale, keys, values, mask)  # no row of the mask is hidden wholly: F's would look for one
         return x + part.rows(y.transpose(1, 2).reshape(n, s, heads * width), w, "o_proj"), keys, values
 
-    def mlp(x: td.Tensor, block: td.Scope) -> td.Tensor:
-        normed, w = norm(x, block.post_attention_layernorm, eps).reshape(-1, x.shape[-1]), block.mlp
+    def dense(x: td.Tensor, w: td.Scope) -> td.Tensor:
         bias = part.of(w.gate_proj.bias, 0) if "gate_proj" in part.biased else 0
         # Of one operand builders make both products at once, and a launch behind them that multiplies.
-        gate = ACTIVATIONS[config.hidden_act](bias - part.product(-normed, part.of(w.gate_proj.weight, 0)))
-        return part.rows(gate * part.columns(normed, w, "up_proj"), w, "down_proj").view(x.shape)
+        gate = activation(bias - part.product(-x, part.of(w.gate_proj.weight, 0)))
+        return part.rows(gate * part.columns(x, w, "up_proj"), w, "down_proj")
+
+    def mixture(x: td.Tensor, w: td.Scope, products: list[str]) -> td.Tensor:
+        """Each token (T, C) by the experts that it chooses: no other is read."""
+        shares, chosen = F.topk(F.softmax(F.linear(x, w.gate.weight).to(torch.float32), -1), config.num_experts_per_tok)
+        if config.norm_topk_prob or config.model_type == "mixtral":
+            shares = shares / shares.sum(-1, keepdim=True)
+
+        def each(x: td.Tensor, name: str, dim: int) -> td.Tensor:  # (T, K, out)
+            weights = F.stack([part.of(w.experts[index][name].weight, dim) for index in range(config.experts)])
+            return (x.unsqueeze(-2) * L.gather(weights, chosen, 0).to(torch.float32)).sum(-1)
+
+        wide, (gate, up, down) = x.to(torch.float32).unsqueeze(1), products
+        inner = activation(each(wide, gate, 0)) * each(wide, up, 0)
+        y = part.sum((each(inner, down, 1) * shares.unsqueeze(-1)).sum(1).to(x.dtype))
+        if config.model_type == "qwen2_moe":  # an expert that all tokens take
+            y = y + F.sigmoid(F.linear(x, w.shared_expert_gate.weight)) * dense(x, w.shared_expert)
+        return y
+
+    def feed_forward(x: td.Tensor, block: td.Scope, layer: int) -> td.Tensor:
+        normed = norm(x, block.post_attention_layernorm, eps).reshape(-1, x.shape[-1])
+        if not config.is_mixture(layer):
+            return dense(normed, block.mlp).view(x.shape)
+        name, *products = mixed
+        return mixture(normed, block[name], products).view(x.shape)
 
     @td.network(
         inputs={
@@ -323,7 +436,7 @@ def llama(
         },
         weights=folder,
         # Without transformers there is nothing to check against, and an engine is built all the same.
-        reference=(lambda: reference.Model(folder, views, dtype, GROUP if int4 else 0))
+        reference=(lambda: reference.Model(folder, views, dtype, (LEVELS.get(bits), GROUP), mixed))
         if importlib.util.find_spec("transformers")
         else None,
         tied=tied,
@@ -332,6 +445,7 @@ def llama(
         profiles=[td.Profile(S=1), td.Profile(S=(1, prompt, prompt))],
     )
     def decoder(tokens: td.Tensor, starts: td.Tensor, lengths: td.Tensor, *arguments: Any) -> dict[str, td.Tensor]:
+        check_names(config, weights)
         *caches, w = arguments
         positions = starts.to(torch.int64).unsqueeze(1) + F.arange(tokens.shape[1])
         angles = torch.arange(capacity).unsqueeze(1) * frequencies(config)
@@ -354,7 +468,7 @@ def llama(
             x, keys, values = attention(
                 x, block, rotate, masks[view], starts, of_last, *caches[2 * layer : 2 * layer + 2]
             )
-            x = x + mlp(x, block)
+            x = x + feed_forward(x, block, layer)
             outputs |= {f"next_keys_{layer}": keys, f"next_values_{layer}": values}
         return {"logits": part.logits(norm(x.squeeze(1), w.model.norm, eps), w), **outputs}
 

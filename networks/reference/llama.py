@@ -1,4 +1,4 @@
-"""Llama, Qwen2, Qwen3 and Mistral of Hugging Face with a cache of slots, whose sequences begin where they like."""
+"""Decoders of Hugging Face with a cache of slots, whose sequences begin where they like."""
 
 from functools import partial
 from pathlib import Path
@@ -7,13 +7,47 @@ import torch
 from torch import nn
 
 
-def narrow(module, group, x):
-    """A linear layer whose weight has 4 bits: numbers from -8 to 7, and a scale for each group of them."""
+def narrow(module, level, group, x):
+    """A linear layer whose weights are rounded: whole numbers up to a level, and a scale for each group of them."""
     groups = module.weight.float().reshape(-1, group)
-    scale = groups.abs().amax(1, keepdim=True) / 7
+    scale = groups.abs().amax(1, keepdim=True) / level
     scale = torch.where(scale == 0, 1.0, scale)
-    weight = ((groups / scale).round().clamp(-8, 7) * scale).reshape(module.weight.shape).to(x.dtype)
+    weight = ((groups / scale).round() * scale).reshape(module.weight.shape).to(x.dtype)
     return nn.functional.linear(x, weight, module.bias)
+
+
+class Experts(nn.Module):
+    """Experts by the names and shapes that files have, each computed for the tokens that chose it."""
+
+    def __init__(self, count: int, width: int, inner: int, names, activation):
+        super().__init__()
+        (self.gate, self.up, self.down), self.count, self.activation = names, count, activation
+        for index in range(count):
+            each = {self.gate: (width, inner), self.up: (width, inner), self.down: (inner, width)}
+            self.add_module(
+                str(index), nn.ModuleDict({name: nn.Linear(*sizes, bias=False) for name, sizes in each.items()})
+            )
+
+    def forward(self, x, chosen, shares):
+        y = torch.zeros_like(x)
+        for index in range(self.count):
+            expert = self.get_submodule(str(index))
+            token, place = (chosen == index).nonzero(as_tuple=True)
+            own = x[token]
+            found = expert[self.down](self.activation(expert[self.gate](own)) * expert[self.up](own))
+            y = y.index_add(0, token, (found * shares[token, place, None]).to(y.dtype))
+        return y
+
+
+def as_published(layer, name: str, names) -> None:
+    """Gives a layer's experts, which transformers 5 keeps in one tensor, the names that files have."""
+    block = layer.mlp
+    count, width, inner = block.experts.down_proj.shape
+    block.experts = Experts(count, width, inner, names, block.experts.act_fn).to(block.experts.down_proj.dtype)
+    if name != "mlp":
+        del layer.mlp
+        layer.add_module(name, block)
+        vars(layer)["mlp"] = block  # which the layer calls
 
 
 class Slots:
@@ -31,15 +65,18 @@ class Slots:
 
 
 class Model(nn.Module):
-    def __init__(self, folder: Path, views, dtype: str, group: int = 0):
+    def __init__(self, folder: Path, views, dtype: str, rounded=(None, 1), mixture=()):
         super().__init__()
         from transformers import AutoConfig, AutoModelForCausalLM
 
         config = AutoConfig.from_pretrained(folder, dtype=dtype)  # the files', whatever the config says
         whole = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
-        for module in whole.modules() if group else ():
-            if isinstance(module, nn.Linear) and module.in_features % group == 0:
-                module.forward = partial(narrow, module, group)
+        for layer in whole.model.layers:
+            if hasattr(getattr(layer.mlp, "experts", None), "down_proj"):
+                as_published(layer, mixture[0], mixture[1:])
+        for module in whole.modules() if rounded[0] else ():
+            if isinstance(module, nn.Linear) and module.in_features % rounded[1] == 0:
+                module.forward = partial(narrow, module, *rounded)
         self.model, self.lm_head, self.views = whole.model, whole.lm_head, views
 
     def whole(self, tokens):

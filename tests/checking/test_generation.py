@@ -37,7 +37,7 @@ def test_tokens_in_half_precision_are_near_ties_at_most(precision, dtype, tmp_pa
 
 def test_weights_of_four_bits_generate_what_the_rounded_model_does(tmp_path):
     save_checkpoint("qwen2", tmp_path, hidden_size=128, intermediate_size=256)
-    spec = td.load_spec(str(FILE), {"folder": tmp_path, "capacity": 32, "prompt": 8, "batch": 2, "int4": True})
+    spec = td.load_spec(str(FILE), {"folder": tmp_path, "capacity": 32, "prompt": 8, "batch": 2, "bits": 4})
     assert td.check_generation(spec, n=12).passed
     whole = transformers().AutoModelForCausalLM.from_pretrained(tmp_path)
     assert not td.check_generation(spec, whole, n=12).passed

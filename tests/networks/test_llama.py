@@ -1,4 +1,4 @@
-"""Checkpoints of four families in small: equal to transformers, one step and a whole generated text."""
+"""Checkpoints of seven families in small: equal to transformers, one step and a whole generated text."""
 
 import json
 import math
@@ -115,6 +115,8 @@ def test_buffers_that_old_files_hold_are_left_aside(tmp_path):
     ("family", "ranks"),
     [
         ("qwen2", 2),
+        ("qwen2_moe", 2),
+        pytest.param("mixtral", 4, marks=pytest.mark.heavy),
         pytest.param("llama", 4, marks=pytest.mark.heavy),
         pytest.param("qwen3", 8, marks=pytest.mark.heavy),
     ],
@@ -147,22 +149,34 @@ def test_ranks_share_out_whole_heads_and_read_their_part_alone(tmp_path, command
     assert held[0] < 0.6 * held[1]
 
 
-def test_weights_of_four_bits(tmp_path):
-    """Against the module with weights that are rounded alike; a token moves less than 0.3 of fp16's bytes."""
+@pytest.mark.parametrize(("bits", "part"), [(4, 0.3), (8, 0.55)])
+def test_weights_of_few_bits(bits, part, tmp_path):
+    """Against the module with weights that are rounded alike; a token moves less than this part of fp16's bytes."""
     small = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 1}
     save_checkpoint("qwen2", tmp_path / "small", **small)
-    settings = {"folder": tmp_path / "small", "capacity": CAPACITY, "prompt": PROMPT, "batch": 2, "int4": True}
+    settings = {"folder": tmp_path / "small", "capacity": CAPACITY, "prompt": PROMPT, "batch": 2, "bits": bits}
     report = td.check(td.load_spec(str(FILE), settings), sizes="quick")
     assert report.passed, report
     wide = {"hidden_size": 1024, "intermediate_size": 2048, "num_hidden_layers": 1, "num_attention_heads": 16}
     save_checkpoint("llama", tmp_path / "wide", torch.float16, **wide, head_dim=64, num_key_value_heads=4)
     moved = [
         td.program(
-            td.load_spec(str(FILE), {**settings, "folder": tmp_path / "wide", "int4": int4}), dims={"N": 1}
+            td.load_spec(str(FILE), {**settings, "folder": tmp_path / "wide", "bits": each}), dims={"N": 1}
         ).bytes
-        for int4 in (False, True)
+        for each in (16, bits)
     ]
-    assert moved[1] < 0.3 * moved[0]
+    assert moved[1] < part * moved[0]
+
+
+def test_a_token_reads_the_experts_that_it_chooses(tmp_path):
+    """2 of 16: their weights, those of attention and the words once, and a tenth for all else."""
+    sizes = {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 1, "num_local_experts": 16}
+    module = save_checkpoint("mixtral", tmp_path, torch.bfloat16, **sizes)
+    one = 3 * 256 * 512
+    others = sum(each.numel() for each in module.parameters()) - 16 * one
+    assert td.program(spec_of(tmp_path), dims={"N": 1}).bytes < 1.1 * 2 * (others + 2 * one)
+    with pytest.raises(td.UnsupportedError, match="weights of 4 bits are those of checkpoints without experts, unlike"):
+        td.load_spec(str(FILE), {"folder": tmp_path, "bits": 4})
 
 
 def test_eight_billion_parameters_are_defined_at_once(tmp_path):
@@ -231,7 +245,9 @@ def test_what_is_no_checkpoint_is_refused(tmp_path):
     with pytest.raises(td.UsageError, match=r"has no config.json: name the folder of a checkpoint"):
         spec_of(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
-    with pytest.raises(td.UnsupportedError, match="model_type 'bert', not of llama, qwen2, qwen3, mistral"):
+    with pytest.raises(
+        td.UnsupportedError, match="model_type 'bert', not of llama, qwen2, qwen3, mistral, mixtral, qwen2_moe"
+    ):
         spec_of(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", "rms_norm_eps": 1e-6, **SIZES}))
     with pytest.raises(td.WeightsError, match="has no weights"):
@@ -287,7 +303,7 @@ def checkpoint(tmp_path_factory):
         ({"rope_theta": math.inf}, "rope_theta: expected float < 1e+30"),
         ({"rope_theta": 0}, "rope_theta: expected float > 0"),
         ({"rope_parameters": {"rope_theta": math.nan}}, "rope_parameters.rope_theta: expected float > 0"),
-        ({"sliding_window": -1}, "sliding_window: expected int >= 1"),
+        ({"sliding_window": -1}, "sliding_window: expected int >= 0"),
         ({"rms_norm_eps": -1}, "rms_norm_eps: expected float > 0"),
         ({"hidden_act": "quick_gelu"}, "hidden_act: 'quick_gelu': silu, gelu, gelu_pytorch_tanh, relu are written"),
         ({"layer_types": ["full_attention", "chunked_attention"]}, "layer_types: 'chunked_attention': full_attention,"),
@@ -316,22 +332,39 @@ def test_numbers_of_rotary_positions_that_are_missing(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("family", "lost"),
+    ("family", "lost", "near"),
     [
-        ("qwen2", "model.layers.1.self_attn.k_proj.bias"),
-        ("qwen3", "model.layers.0.self_attn.q_norm.weight"),
-        ("llama", "model.layers.1.mlp.up_proj.weight"),
+        ("qwen2", "self_attn.k_proj.bias", "self_attn."),
+        ("qwen3", "self_attn.q_norm.weight", "self_attn.k_norm.weight"),
+        ("llama", "mlp.up_proj.weight", "mlp."),
+        ("mixtral", "block_sparse_moe.experts.1.w2.weight", "block_sparse_moe.experts.3.w2.weight"),
     ],
 )
-def test_a_tensor_that_no_file_has_is_missed(family, lost, tmp_path):
+@pytest.mark.parametrize("has_reference", [True, False])
+def test_all_tensors_that_no_file_has_are_named_at_once(family, lost, near, has_reference, tmp_path):
     """Also without transformers, by what the config says: no bias and no norm is left out silently."""
     save_checkpoint(family, tmp_path)
     index = tmp_path / "model.safetensors.index.json"
     facts = json.loads(index.read_text())
-    del facts["weight_map"][lost]
+    names = [f"model.layers.{layer}.{lost}" for layer in range(2)]
+    for name in names:
+        del facts["weight_map"][name]
     index.write_text(json.dumps(facts))
-    with pytest.raises(td.WeightsError, match=f"no weight '{lost.removesuffix('.weight')}'"):
-        replace(spec_of(tmp_path), reference=None).define()
+    spec = spec_of(tmp_path)
+    with pytest.raises(td.WeightsError) as caught:
+        (spec if has_reference else replace(spec, reference=None)).define()
+    first, *lines = caught.value.message.splitlines()
+    assert first.startswith("2 weights") and str(tmp_path) in first
+    for layer, (name, line) in enumerate(zip(names, lines, strict=True)):
+        assert line.startswith(f"  {name}: missing") and f"(nearest: model.layers.{layer}.{near}" in line
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_names_that_a_config_asks_for_are_those_of_its_files(family, tmp_path):
+    save_zeros(family, tmp_path)
+    held = json.loads((tmp_path / "model.safetensors.index.json").read_text())["weight_map"]
+    of_file = spec_of(tmp_path).function.__globals__
+    assert sorted(of_file["names_of"](of_file["read_config"](tmp_path))) == sorted(held)
 
 
 def test_a_step_of_decoding_is_nine_launches_a_layer(tmp_path):

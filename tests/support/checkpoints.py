@@ -24,6 +24,7 @@ SIZES = {
     "eos_token_id": None,
     "bos_token_id": None,
 }
+EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
 FAMILIES: dict[str, dict[str, Any]] = {
     "llama": {
         "rope_parameters": {"rope_type": "llama3", "rope_theta": 500.0, **LLAMA3},
@@ -33,6 +34,9 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "qwen2": {"use_sliding_window": True, "sliding_window": 6, "max_window_layers": 1},
     "qwen3": {"tie_word_embeddings": True},
     "mistral": {"sliding_window": 5},
+    "mixtral": {"num_local_experts": 4, "num_experts_per_tok": 2},
+    "qwen2_moe": {**EXPERTS, "shared_expert_intermediate_size": 40, "mlp_only_layers": [0]},
+    "qwen3_moe": {**EXPERTS, "norm_topk_prob": True},
 }
 SAFETENSORS = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
 LETTERS = "abcdefghijklmnopqrstuvwxyz .,:;!?'-()éß"
@@ -70,7 +74,9 @@ def save_zeros(family: str, folder: Path, dtype: torch.dtype = torch.float32, **
         module = library.AutoModelForCausalLM.from_config(kind)
     kind.dtype = dtype
     kind.save_pretrained(folder)
-    shapes = {name: list(tensor.shape) for name, tensor in module.state_dict().items()}
+    revert = importlib.import_module("transformers.core_model_loading").revert_weight_conversion
+    published = revert(module, module.state_dict())  # of experts, which the module keeps in one tensor
+    shapes = {name: list(tensor.shape) for name, tensor in published.items()}
     if kind.tie_word_embeddings:
         del shapes["lm_head.weight"]
     files: list[list[str]] = [list(shapes)[part::4] for part in range(4)]
