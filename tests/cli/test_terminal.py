@@ -4,6 +4,7 @@ import json
 import os
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -287,3 +288,20 @@ def test_layers_of_a_scan_stand_where_it_is_written():
 def test_usage_errors_are_one_sentence(deep, command_line, arguments, code, said):
     message = command_line(deep)(*arguments, code=code).stderr
     assert said in message and message.count("error: ") == 1 and len(message) < 250
+
+
+def test_the_names_of_files_are_shown_without_what_a_terminal_obeys(command_line, small_folder, tmp_path):
+    """In tables and in places, too, which have the author's file."""
+    hostile = "\x1b]0;a\x07\x1b[2J\u202e\x9b31m"
+    for name in ("small.safetensors", "reference.py"):
+        shutil.copy(small_folder / name, tmp_path / name)
+    file = f"n{hostile}.py"
+    shutil.copy(small_folder / "small.py", tmp_path / file)
+    run = command_line(tmp_path)
+    (tmp_path / "broken\x1b[2J\n.py").write_text("import trtdsl as td\n1 / 0\n")
+    for arguments in (["inspect", file], ["inspect", file, "--program"]):
+        said = run(*arguments)
+        assert "n?]0;a" in said.stdout and not re.search("[\x07\x1b\x9b\u202e]", said.stdout + said.stderr), arguments
+    said = run("check", "broken\x1b[2J\n.py", code=3).stderr
+    assert "broken?[2J?.py:2: ZeroDivisionError" in said
+    assert str(make_table(["a"], [["\x1b[2J"]]).columns[0]._cells[0]) == "?[2J"

@@ -126,3 +126,14 @@ def test_what_lies_beside_a_modules_file_is_imported_when_it_runs(tmp_path, monk
 def test_a_file_that_is_not_there():
     with pytest.raises(td.UsageError, match=r"no file absent\.pt2"):
         td.port("absent.pt2", {"x": "N,4"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    ['a",x=__import__("sys").exit()or"', '"""\n__import__("sys").exit()\n"""', "a\\", "'a\"", "\r\x0cimport sys\x0b"],
+)
+def test_no_files_name_is_code(tmp_path, name):
+    (tmp_path / f"{name}.py").write_text(MODULES)
+    result, spec = checked(f"{tmp_path / name}.py:Encoder", tmp_path)
+    assert spec.reference == f"{name}.py:Encoder" and result.verdict.passed and td.check(spec).passed
+    assert ported(f"{tmp_path / name}.py:Encoder", {"x": "N,4"}, weights=tmp_path / f"{name}.safetensors").text

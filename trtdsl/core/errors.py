@@ -30,12 +30,12 @@ class Location(NamedTuple):
     line: int
 
     def __str__(self) -> str:
-        return f"{shown_file(self.file)}:{self.line}"
+        return f"{printed(shown_file(self.file))}:{self.line}"
 
     @property
     def short(self) -> str:
         """With the file's last folder alone, as a layer's metadata has it: the same on every machine."""
-        return f"{_last_two(shown_file(self.file))}:{self.line}"
+        return f"{printed(_last_two(shown_file(self.file)))}:{self.line}"
 
 
 def shown(text: str) -> str:
@@ -45,6 +45,15 @@ def shown(text: str) -> str:
     'a?[2Jb'
     """
     return UNSHOWN.sub("?", text)
+
+
+def printed(name: str) -> str:
+    """A name from outside as a part of a line.
+
+    >>> printed("a\\nb")
+    'a?b'
+    """
+    return re.sub(f"[{UNPRINTED}]", "?", name)
 
 
 def placed(location: Location | None, text: str) -> str:

@@ -6,6 +6,8 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from ..core.errors import shown
+
 if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
@@ -34,7 +36,7 @@ def make_table(
     from rich.table import Table
     from rich.text import Text
 
-    cells = [list(row) for row in rows]
+    cells = [[shown(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
     kept = list(range(len(head)))
     if width is not None:
         kept = _fitted(head, cells, list(totals or [""] * len(head)), width, drop, cut)

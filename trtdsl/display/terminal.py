@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..core.cancel import PRESSED
@@ -21,7 +21,7 @@ def print_pieces(pieces: Iterable[str]) -> None:
     """A text on stdout, each piece as soon as it is there."""
     console = terminal()
     for piece in pieces:
-        console.print(shown(piece), end="", highlight=False, markup=False, soft_wrap=True)
+        console.print(piece, end="", highlight=False, markup=False, soft_wrap=True)
         console.file.flush()
     print_line("")
 
@@ -44,7 +44,7 @@ def print_error(text: str) -> None:
     """An error on stderr."""
     from rich.text import Text
 
-    terminal(stderr=True).print(Text.assemble(("error: ", "bold red"), shown(text)), soft_wrap=True)
+    terminal(stderr=True).print(Text.assemble(("error: ", "bold red"), text), soft_wrap=True)
 
 
 def shortened(path: object) -> str:
@@ -60,8 +60,9 @@ def terminal(*, stderr: bool = False) -> Any:
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError  # rich's own would end the program as if it had failed
 
-        def render_str(self, text: str, **options: Any) -> Any:
-            return super().render_str(shown(text), **options)
+        def render(self, renderable: Any, options: Any = None) -> Iterator[Any]:
+            for segment in super().render(renderable, options):
+                yield segment if segment.control else segment._replace(text=shown(segment.text))
 
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else 500  # piped output is not wrapped

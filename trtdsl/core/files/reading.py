@@ -14,7 +14,7 @@ from typing import Annotated, Any, BinaryIO, TypeVar
 
 import msgspec
 
-from ..errors import UNPRINTED
+from ..errors import UNPRINTED, printed
 from .names import brief
 
 T = TypeVar("T")
@@ -132,9 +132,7 @@ def as_struct(facts: Any, kind: type[T], label: str, error: Error, *, strict: bo
     except msgspec.ValidationError as found:
         reason, _, place = str(found).partition(" - at ")
         where = _place(facts, kind, str(found), place.rpartition("$")[2], strict)
-        words = _PATTERNS.get(reason) or re.sub(
-            f"[{UNPRINTED}]", "?", reason[:1].lower() + reason[1:200].replace("`", "")
-        )
+        words = _PATTERNS.get(reason) or printed(reason[:1].lower() + reason[1:200].replace("`", ""))
         raise error(": ".join(filter(None, (label, where, words)))) from None
 
 

@@ -6,7 +6,6 @@ import base64
 import importlib
 import math
 import os
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ...core.errors import UNPRINTED, CorruptFileError, UsageError
+from ...core.errors import CorruptFileError, UsageError, printed
 from ...core.files.names import check_is_file, is_file
 from ...core.files.reading import Count, as_struct, read_file, read_json
 
@@ -135,7 +134,7 @@ def _refusing(what: str, kind: type[Exception]) -> Iterator[None]:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         reason = str(getattr(error, "strerror", None) or error)[:200]
-        raise kind(f"{what}: {re.sub(f'[{UNPRINTED}]', '?', reason)}") from None
+        raise kind(f"{what}: {printed(reason)}") from None
 
 
 def stops_of(folder: Path) -> frozenset[int]:

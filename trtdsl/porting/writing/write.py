@@ -125,7 +125,7 @@ class File:
 
     def _head(self, body: str, dims: Mapping[str, str]) -> list[str]:
         place = self.target.module or (self._relative(self.target.file) if self.target.file is not None else "")
-        origin = f"{place}:{self.target.attribute}".strip(":")
+        origin = repr(f"{place}:{self.target.attribute}".strip(":").replace('"', "'"))[1:-1]  # within a docstring
         names = {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)}
         imports = ["import math"] if "math" in names else []
         imports += ["from pathlib import Path"] if self._is_exported else []
@@ -142,7 +142,7 @@ class File:
         head += ["\n".join(f"{variable} = {dim}" for variable, dim in dims.items())] if dims else []
         parts = ["\n\n".join(head)]
         if self._is_exported:
-            parts[0] += f'\n\nprogram = torch.export.load(Path(__file__).parent / "{place}")'
+            parts[0] += f"\n\nprogram = torch.export.load(Path(__file__).parent / {literal(place)})"
             parts.append("def reference():\n    return program.module()")
         if self.target.arguments:
             given = [f"{key}={literal(item)}" for key, item in self.target.arguments.items()]
@@ -155,7 +155,7 @@ class File:
 
     def _reference(self) -> str:
         if self.target.file is not None and self.target.attribute:
-            return f'"{self._relative(self.target.file)}:{self.target.attribute}"'
+            return literal(f"{self._relative(self.target.file)}:{self.target.attribute}")
         return "reference" if self.target.arguments or self._is_exported else self.maker
 
     def _relative(self, path: str | os.PathLike[str]) -> str:
@@ -170,7 +170,7 @@ class File:
         entries = [f"{self._inputs()},"]
         if self.main.scoped:
             path = self._relative(self.weights) if self.weights is not None else f"{self.whole}.safetensors"
-            entries.append(f'weights="{path}",')
+            entries.append(f"weights={literal(path)},")
         if self.target.module or self.target.file:
             entries.append(f"reference={self._reference()},")
         entries += [f'part_of="{self.whole}",'] if self.part else []
@@ -182,7 +182,7 @@ class File:
             entries.append("buffers=True,")
         if constants:
             made = [(path, self.trace.weights[path]) for path in constants]
-            lines = [f'    "{path}",  # {describe(weight)}{weight.made}' for path, weight in made]
+            lines = [f"    {literal(path)},  # {describe(weight)}{weight.made}" for path, weight in made]
             entries.append("\n".join(["constants=(", *lines, "),"]))
         constant = list(map(self._output, trivial(self.trace)))
         for name, items in (("leave_out", self.trace.left_out), ("trivial", constant)):
