@@ -130,7 +130,7 @@ def test_a_file_that_is_not_there():
 
 @pytest.mark.parametrize(
     "name",
-    ['a",x=__import__("sys").exit()or"', '"""\n__import__("sys").exit()\n"""', "a\\", "'a\"", "\r\x0cimport sys\x0b"],
+    ['a",x=__import__("sys").exit()or"', '"""\n__import__("sys").exit()\n"""', "a\\", "'a\"", "\r\x0cimport\x0b"],
 )
 def test_no_files_name_is_code(tmp_path, name):
     (tmp_path / f"{name}.py").write_text(MODULES)
