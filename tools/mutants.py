@@ -26,7 +26,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 import make_weights  # noqa: E402
 
 import trtdsl as td  # noqa: E402
-from trtdsl.checking.check import planned  # noqa: E402
+from trtdsl.checking.check import Run  # noqa: E402
+from trtdsl.checking.judging.evidence import Rules  # noqa: E402
 from trtdsl.checking.mutation.mutate import SURVIVING, hunt_of  # noqa: E402
 from trtdsl.core.author import load_module  # noqa: E402
 
@@ -84,7 +85,7 @@ def measure(name: str, file: Path) -> None:
     with tempfile.TemporaryDirectory() as folder, file.open("a") as out:
         spec, weights = spec_of(name), make_weights.make(name, Path(folder))
         network = spec.define(weights=weights, dims=SIZES[name] or None, exact=True)
-        hunt = hunt_of(network, planned(spec, network, weights=weights), spec.name)
+        hunt = hunt_of(Run(spec, network, "interpreter", 0, Rules(), spec.open_weights(weights)))
         changes = list(hunt.mutants())
         for number in spread(len(changes)):
             if number in known:

@@ -6,8 +6,9 @@ import torch
 import trtdsl as td
 import trtdsl.functional as F
 import trtdsl.layers as L
-from trtdsl.checking.coverage import Asked, Coverage, depends_on_inputs, watching, watching_torch
+from trtdsl.checking.coverage import Coverage, depends_on_inputs, watching
 from trtdsl.checking.judging.isolate import Reference
+from trtdsl.checking.judging.recording import Asked
 from trtdsl.core.tensors.exact import Exact
 
 ONES, MIXED = torch.ones(2, 3), torch.tensor([[-9.0, 0.5, 9.0], [-1.0, 0.0, 1.0]])
@@ -26,7 +27,7 @@ def missed_by_network(function, *feeds):
 def missed_by_torch(function, *feeds):
     coverage = Coverage()
     exact = Exact()
-    exact.seen = watching_torch(coverage)
+    exact.seen = coverage.of_operation
     with torch.no_grad(), exact:
         for feed in feeds:
             function(feed)
@@ -75,7 +76,7 @@ def test_an_author_who_asks_for_nan_is_noted(ask):
     def asked(function):
         reference = Reference(lambda: Asking(function), None, Exact())
         reference({"x": MIXED})
-        return reference.asked
+        return reference.recording.asked
 
     assert not asked(lambda x: x.quantile(0.5)).nonfinite  # which asks inside
     assert asked(ask).nonfinite
@@ -83,9 +84,9 @@ def test_an_author_who_asks_for_nan_is_noted(ask):
 
 def test_an_author_who_compares_with_a_number_is_noted():
     asked = Asked()
-    asked.note(torch.Tensor.__gt__, (MIXED, 2.5))
-    asked.note(torch.eq, (MIXED, MIXED + 1))
-    assert asked.numbers == {2.5} and not asked.nonfinite and not asked.sizes
+    asked.answer(torch.Tensor.__gt__, (MIXED, 2.5), {})
+    asked.answer(torch.eq, (MIXED, MIXED + 1), {})
+    assert asked.numbers == {2.5} and not asked.nonfinite and not asked.branches
 
 
 def test_choices_that_depend_on_sizes_alone_are_ignored():

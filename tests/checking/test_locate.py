@@ -286,3 +286,25 @@ def test_what_is_in_the_weights_of_the_layer_that_differs_is_named():
     assert found.network.name == "conv2d"
     assert {"conv.weight", "other.running_mean"} <= set(found.weights) and "one.running_mean" not in found.weights
     assert "other.running_mean" in str(found)
+
+
+@pytest.mark.parametrize("draw", ["ties", "large"])
+def test_a_call_is_found_that_differs_for_the_values_of_the_check_that_failed(draw):
+    limit, other = (2.5, 2.625) if draw == "ties" else (40.0, 41.0)
+
+    class Model(nn.Module):
+        def forward(self, x):
+            y = torch.where(x == limit, 9.0, x) if draw == "ties" else x.clamp(-20.0, limit)
+            return (y * 2).sum(1)
+
+    def ours(x):
+        y = F.where(x == other, 9.0, x) if draw == "ties" else F.clamp(x, -20.0, other)
+        return (y * 2).sum(1)
+
+    spec = td.network(inputs={"x": td.Input((4, 6))}, reference=Model)(ours)
+    network = spec.define(exact=True)
+    report = td.check(spec, network=network)
+    failed = [case.draw for case in report.cases if not case.passed]
+    assert failed[0] == draw
+    difference = td.locate_call(spec, network, report).difference
+    assert difference is not None and difference.torch.name == ("eq" if draw == "ties" else "clamp")

@@ -24,15 +24,14 @@ from ..definition.weights.source import Source, Weights
 from ..interpreter.feeds import DRAWS, NONFINITE, ORDINARY, RANGING, has_draw, make_feeds
 from ..sizes.profile import Profile, Range
 from . import saved
-from .coverage import Asked, Coverage, watching, watching_torch, working_precision
+from .coverage import Coverage, watching, working_precision
 from .exercise import Exercise, weights_without_effect
 from .judging import limits
 from .judging.branches import Branches
 from .judging.drawn_weights import OTHER, drawn_weights
 from .judging.equality import alike
-from .judging.evidence import By, Evidence, Rules, Tolerances, as_tolerances, gather
+from .judging.evidence import By, Evidence, Rules, Tolerances, gather
 from .judging.isolate import Reference as RunningReference
-from .proof import may_branch
 from .report import Case, CheckReport, Executor
 from .tried_sizes import Sizes, elements, for_special_values, sizes_to_try
 from .witness import ProgramWitness
@@ -105,10 +104,10 @@ def check(
         how: dict[str, Any] = {"precision": precision, "backend": backend, "allow_nonfinite": allow_nonfinite}
         network = spec.define(weights=weights, dims=dims, profiles=profiles, exact=True, **how)
     calls = None if network.policy is None else network.policy.calls
-    least = {} if calls is None else calls.decibels(network.outputs)
-    rules = Rules(as_tolerances(spec.tolerance, tolerance), (*spec.leave_out, *leave_out), least)
+    least = None if calls is None else calls.decibels(network.outputs)
+    rules = Rules.of_spec(spec, tolerance, leave_out, least)
     witness = ProgramWitness(network, plan) if on == "program" else None
-    run = _Run(spec, network, cast("Executor", on), seed, rules, weights, progress or untold, witness)
+    run = Run(spec, network, cast("Executor", on), seed, rules, weights, progress or untold, witness)
     if against is not None:
         how = {"rules": rules, "exact": run.exact}
         cases = run.saved_cases(saved.load(against, spec, network, (*spec.trivial, *trivial), **how))
@@ -116,31 +115,16 @@ def check(
         cases = run.given_cases(saved.given_feeds(network, feeds))
     else:
         cases = run.drawn_cases(sizes)
-    results = run.judged(cases, keep=target is not None)
-    if target is not None:
-        saved.save(target, spec, network, run.kept)
+    if target is None:
+        results = run.judged(cases)
+    else:
+        kept: list[tuple[str, Evidence]] = []
+        whole = (replace(each, cheaper=()) for each in cases)
+        results = run.judged(whole, lambda each, evidence: kept.append((each.draw, evidence)))
+        saved.save(target, spec, network, kept)
     if feeds is None and against is None and on != "engine":
         results += run.with_other_weights(sizes)
     return run.report(results, (*spec.trivial, *trivial))
-
-
-def planned(
-    spec: NetworkSpec,
-    network: Network,
-    *,
-    weights: Source | None = None,
-    seed: int = 0,
-    sizes: Sizes = None,
-    tolerance: Tolerances = None,
-    leave_out: Sequence[str] = (),
-) -> list[Planned]:
-    """The sizes and kinds of values that :func:`check` would try, each with what makes the evidence for it."""
-    rules = Rules(as_tolerances(spec.tolerance, tolerance), (*spec.leave_out, *leave_out))
-    run = _Run(spec, network, "interpreter", seed, rules, spec.open_weights(weights), untold)
-    cases = run.drawn_cases(sizes)
-    first = next(cases)
-    first.evidence("meaning")  # what the reference asks for decides what is tried
-    return [first, *cases]
 
 
 @dataclass(frozen=True)
@@ -158,7 +142,7 @@ class Planned:
 
 
 @dataclass
-class _Run:
+class Run:
     """One check: the network made ready to run, its reference, and the findings so far."""
 
     spec: NetworkSpec
@@ -167,13 +151,10 @@ class _Run:
     seed: int
     rules: Rules
     weights: Weights | None
-    tell: Progress
+    tell: Progress = untold
     witness: ProgramWitness | None = None
     coverage: Coverage = field(default_factory=Coverage)
-    torch_coverage: Coverage = field(default_factory=Coverage)
-    asked: Asked = field(default_factory=Asked)
     exercise: Exercise = field(default_factory=Exercise)
-    kept: list[tuple[str, Evidence]] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)
     coarse: dict[str, None] = field(default_factory=dict)
     """The sizes at which it was compared in float32."""
@@ -227,7 +208,7 @@ class _Run:
 
         How well the network computes is compared where these are fed, at the cheapest size and at each profile's opt.
         """
-        reference = self._open_reference()
+        reference = self.open_reference()
         points = sizes_to_try(self.network, sizes)
         corners, wide = points[:3], for_special_values(self.network, points, sizes)
         ordered = sorted(points, key=lambda env: elements(self.network, env))
@@ -242,12 +223,7 @@ class _Run:
             if elements(self.network, env) > large and env is not ordered[0]:
                 cheaper = ("own", "meaning")
             yield Planned(env, "normal", partial(self._drawn, env, "normal", corner=env in corners), cheaper, judged)
-        if (
-            self.asked.sizes
-            and sizes in (None, "auto", "all")
-            and self.network.dims
-            and may_branch(self.spec, reference.codes)
-        ):
+        if reference.recording.asked.branches and sizes in (None, "auto", "all") and self.network.dims:
             branches = Branches(self.network, reference.copied, points)
             self.notes |= branches.unreached
             self.expected += len(branches.further)
@@ -258,20 +234,23 @@ class _Run:
             yield Planned(wide, draw, partial(self._drawn, wide, draw), cheaper, judged)
             if draw in RANGING and self.working is not None and reference.not_exact is None:
                 yield Planned(wide, draw, partial(self._drawn, wide, draw, half=False), ("meaning",), quality=False)
-        if self.asked.nonfinite and has_draw(self.spec.inputs, NONFINITE):
+        if reference.recording.asked.nonfinite and has_draw(self.spec.inputs, NONFINITE):
             yield Planned(wide, NONFINITE, partial(self._drawn, wide, NONFINITE))
+
+    def feeds(self, env: Mapping[str, int], draw: str, half: bool | None = None) -> dict[str, torch.Tensor]:
+        """The feeds of a size and a kind of values."""
+        assert self.reference is not None
+        generator = torch.Generator().manual_seed(self.seed + (draw == "again"))
+        kind, numbers = draw if draw in (*DRAWS, NONFINITE) else "normal", self.reference.recording.asked.numbers
+        half = self.working is not None if half is None else half
+        return make_feeds(self.spec.inputs, self.network, env, generator, kind, half=half, numbers=numbers)
 
     def _drawn(
         self, env: Mapping[str, int], draw: str, by: By, *, corner: bool = False, half: bool | None = None
     ) -> Evidence | None:
         """The evidence for drawn feeds; None where the reference does not run; at a corner this raises."""
-        seed = self.seed + (draw == "again")
-        kind = draw if draw in (*DRAWS, NONFINITE) else "normal"
-        generator, numbers = torch.Generator().manual_seed(seed), self.asked.numbers
-        half = self.working is not None if half is None else half
-        feeds = make_feeds(self.spec.inputs, self.network, env, generator, kind, half=half, numbers=numbers)
         try:
-            return self._evidence(feeds, env, draw, by)
+            return self._evidence(self.feeds(env, draw, half), env, draw, by)
         except DefinitionError as error:
             if corner:
                 raise
@@ -282,7 +261,7 @@ class _Run:
 
     def given_cases(self, given: Sequence[dict[str, torch.Tensor]]) -> Iterator[Planned]:
         """The author's own feeds."""
-        self._open_reference()
+        self.open_reference()
         for index, feeds in enumerate(given):
             env = saved.sizes_of(self.network, feeds)
             draw = f"given {index}" if len(given) > 1 else "given"
@@ -294,14 +273,14 @@ class _Run:
             env = saved.sizes_of(self.network, evidence.feeds)
             yield Planned(env, draw, lambda by, evidence=evidence: evidence)
 
-    def _open_reference(self) -> RunningReference:
+    def open_reference(self, *, values: bool = False) -> RunningReference:
+        """The reference, ready to run; with ``values`` it keeps its calls."""
+
         def make() -> torch.nn.Module:
             return self.spec.reference_module(self.spec.open_weights(self.weights))
 
-        self.reference = RunningReference(
-            make, self.network.precision, self.exact, self.working, self.spec.reference_folder
-        )
-        self.reference.seen, self.reference.asked = watching_torch(self.torch_coverage), self.asked
+        how = self.network.precision, self.exact, self.working, self.spec.reference_folder
+        self.reference = RunningReference(make, *how, values=values)
         return self.reference
 
     def _evidence(self, feeds: Feeds, env: Mapping[str, int], draw: str, by: By) -> Evidence:
@@ -333,10 +312,10 @@ class _Run:
             changed = self.spec.define(
                 weights=other, dims={**network.fixed, **ranges}, profiles=network.profiles, exact=True, **how
             )
-            run = _Run(self.spec, changed, "interpreter", self.seed, self.rules, Weights(other), untold)
-            run._open_reference()
+            run = Run(self.spec, changed, "interpreter", self.seed, self.rules, Weights(other))
+            run.open_reference()
             run.unsteady, evidence = [], partial(run._drawn, env, "normal", corner=True)
-            found = run.judged([Planned(env, OTHER, evidence, ("meaning",), quality=False)], keep=False)
+            found = run.judged([Planned(env, OTHER, evidence, ("meaning",), quality=False)])
         except TrtdslError as error:  # of a module or a network that decides by its weights
             self.notes[f"with other weights for those that show little: {error.message}"] = None
             return []
@@ -345,65 +324,56 @@ class _Run:
 
     # -- judging ---------------------------------------------------------------------------------------------------
 
-    def judged(self, cases: Iterable[Planned], *, keep: bool) -> list[Case]:
-        """Compares every case."""
+    def judged(
+        self, cases: Iterable[Planned], keep: Callable[[Planned, Evidence], Any] = lambda *given: None
+    ) -> list[Case]:
+        """Compares every case; ``keep`` gets each with the evidence by which it was judged."""
         results = []
         for number, planned in enumerate(cases):
             at = Case(planned.dims, [], planned.draw).at or "the one shape"
             self.expected = max(self.expected, number + 1)
             self.tell(f"{PHASE} ({at})", number, self.expected)
-            ways = planned.cheaper if self.on == "interpreter" and not keep else ()
-            equal = next(filter(None, (self._equal(planned, by) for by in ways)), None)
-            results += equal or self._judged(planned, keep=keep)
-            if keep and not number:  # the reference has run, and the other cases may take long
-                saved.what_was_read(self.spec)
+            ways: tuple[By, ...] = (*(planned.cheaper if self.on == "interpreter" else ()), "both")
+            found = next(filter(None, (self._judged(planned, by) for by in ways)), None)
+            if found is not None:
+                evidence, judged = found
+                keep(planned, evidence)
+                self.chaotic |= evidence.chaotic
+                results += judged
         self.tell(PHASE, self.expected, self.expected)
         return results
 
-    def _equal(self, planned: Planned, by: By) -> list[Case] | None:
-        """The case where the network is equal by some of the values alone; None where that is not seen."""
+    def _judged(self, planned: Planned, by: By) -> tuple[Evidence, list[Case]] | None:
+        """The case, as the engine's program has it, too; None where the reference does not run.
+
+        By some of the values alone, it is None as well where the network is not seen to be equal.
+        """
         try:
             evidence = planned.evidence(by)
             if evidence is None or evidence.alone != (by == "meaning"):
                 return None
-            if by == "own":
-                got = self._interpreted(evidence.feeds)
-            else:
-                self.exact.alone = True
-                got = self.execute(evidence.feeds)
-                self.exact.alone = False
-            case = Case(planned.dims, evidence.compare(got), planned.draw)
-        except TrtdslError:  # which is raised again where everything is evaluated
-            return None
+            self.exact.alone = evidence.alone
+            got = self._interpreted(evidence.feeds) if by == "own" else self._executed(evidence.feeds, planned.dims)
+        except TrtdslError:
+            if by == "both":
+                raise
+            return None  # it is raised again where everything is evaluated
         finally:
             self.exact.alone = False
-        if not case.passed:
+        outputs = evidence.compare(got, meaning=self.on != "engine")
+        if not planned.quality:  # values leave the ranges that narrow dtypes were calibrated for, or those of a half
+            outputs = [replace(each, passed=each.passed or each.truth == "quality") for each in outputs]
+        case = Case(planned.dims, outputs, planned.draw)
+        if by != "both" and not case.passed:
             return None
         if by == "own":
             self.coarse[case.at] = None
         self.exercise.note({name: self.exact.widened(value) for name, value in got.items()}, evidence.feeds)
-        self.chaotic |= evidence.chaotic
-        return [case]
-
-    def _judged(self, planned: Planned, *, keep: bool) -> list[Case]:
-        evidence = planned.evidence("both")
-        if evidence is None:
-            return []
-        got = self._executed(evidence.feeds, planned.dims)
-        self.exercise.note(got, evidence.feeds)
-        outputs = evidence.compare(got, meaning=self.on != "engine")
-        if not planned.quality:  # values leave the ranges that narrow dtypes were calibrated for, or those of a half
-            outputs = [replace(each, passed=each.passed or each.truth == "quality") for each in outputs]
-        results = [Case(planned.dims, outputs, planned.draw)]
+        found = [case]
         if self.witness is not None:
-            network = results[0]
-            for profile in self.witness.profiles_at(planned.dims):
-                beside = replace(evidence, own=dict(got), truth=None) if self.rules.decibels else evidence
-                results.append(self._witnessed(self.witness, profile, network, beside))
-        self.chaotic |= evidence.chaotic
-        if keep:
-            self.kept.append((planned.draw, evidence))
-        return results
+            beside = replace(evidence, own=dict(got), truth=None) if self.rules.decibels else evidence
+            found += [self._witnessed(self.witness, each, case, beside) for each in self.witness.profiles_at(case.dims)]
+        return evidence, found
 
     def _witnessed(self, witness: ProgramWitness, profile: int, network: Case, evidence: Evidence) -> Case:
         """The same case as the engine's program for a profile has it."""
@@ -499,7 +469,8 @@ class _Run:
         for name, error in noisy.items():
             lines.append(f"torch's own result for {name!r} is {error:.1%} of its scale off the truth: little is proven")
         lines += self.coverage.missed()
-        lines += [line.replace(": ", ": the reference's ", 1) for line in self.torch_coverage.missed()]
+        missed = [] if self.reference is None else self.reference.recording.choices.missed()
+        lines += [line.replace(": ", ": the reference's ", 1) for line in missed]
         return list(dict.fromkeys(lines))
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ..core.errors import PACKAGE, Location
 from ..core.lazy import torch
-from ..core.tensors.exact import Exact, Seen
-from ..definition.call import author_frame
+from ..core.tensors.exact import Exact
 from ..definition.network import Network
 from ..interpreter.interpret import Interpreter
 from ..layers.evaluation import Evaluate, Node
@@ -44,6 +41,27 @@ class Coverage:
         """Whether every side of a choice was reached."""
         reached = self.seen.get((site, what, location))
         return reached is not None and all(reached.values())
+
+    def of_operation(
+        self, exact: Exact, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Callable[[Any], None] | None:
+        """Notes a choice of torch's: what an :class:`Exact` has that sees its operations."""
+        in_place = name.endswith("_") and not name.startswith("_")
+        plain = name.rstrip("_") if in_place else name
+        sides, location = _ATEN.get(plain), None
+        if sides is not None and not _is_small(args):
+            location = author_of_reference()
+        if sides is None or location is None or self.is_whole(plain, plain, location):
+            return None
+        with torch._C._DisableTorchDispatch():
+            before, how = exact.widened(args), {key: exact.widened(value) for key, value in kwargs.items()}
+            before = (before[0].clone(), *before[1:]) if in_place else before
+
+        def told(made: Any) -> None:
+            with torch._C._DisableTorchDispatch():
+                self.note(plain, plain, location, lambda: sides(exact.widened(made), *before, **how))
+
+        return told
 
     def missed(self) -> list[str]:
         """One line for each kind of choice of which no value reached some sides, with all its places."""
@@ -216,63 +234,6 @@ _ATEN: dict[str, Callable[..., Sides]] = {
     "minimum": lambda out, a, b: _of_order(a, b),
     **{name: lambda out, a, b: _of_condition(out) for name in ("gt", "lt", "ge", "le", "eq", "ne")},
 }
-ABOUT = {"isnan", "isinf", "isfinite", "isposinf", "isneginf", "nan_to_num", "nansum", "nanmean", "nanmedian"}
-"""Functions by which an author says what becomes of NaN and infinities."""
-COMPARING = {f"{mark}{name}{mark}" for name in ("eq", "ne", "lt", "le", "gt", "ge") for mark in ("", "__")}
-
-
-@functools.cache
-def _reads() -> frozenset[Any]:
-    """The functions that give an author a tensor's sizes."""
-    tensor: Any = torch.Tensor
-    names = ("size", "__len__", "numel", "nelement", "stride")
-    return frozenset((tensor.shape.__get__, *(getattr(tensor, name) for name in names)))
-
-
-@dataclass
-class Asked:
-    """What the author of a reference asks of tensors."""
-
-    nonfinite: bool = False
-    """Whether a value is NaN or infinite."""
-    sizes: bool = False
-    """What size something has: then the author may branch on it."""
-    numbers: set[float] = field(default_factory=set)
-    """How values compare with these."""
-
-    def note(self, func: Any, args: Sequence[Any]) -> None:
-        """Notes what a call of the author's asks for."""
-        name = getattr(func, "__name__", "")
-        if name in COMPARING and type(args[1]) in (int, float):
-            self.numbers.add(args[1])
-        self.nonfinite |= name in ABOUT or (name in COMPARING and args[0] is args[1])
-        if not self.sizes and func in _reads():
-            frame = author_frame()  # which may be torch's, too
-            self.sizes = frame is not None and "/torch/" not in frame.f_code.co_filename
-
-
-def watching_torch(coverage: Coverage) -> Seen:
-    """What notes torch's choices, given to an :class:`Exact` as what sees its operations."""
-
-    def seen(exact: Exact, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[Any], None] | None:
-        in_place = name.endswith("_") and not name.startswith("_")
-        plain = name.rstrip("_") if in_place else name
-        sides, location = _ATEN.get(plain), None
-        if sides is not None and not _is_small(args):
-            location = author_of_reference()
-        if sides is None or location is None or coverage.is_whole(plain, plain, location):
-            return None
-        with torch._C._DisableTorchDispatch():
-            before, how = exact.widened(args), {key: exact.widened(value) for key, value in kwargs.items()}
-            before = (before[0].clone(), *before[1:]) if in_place else before
-
-        def told(made: Any) -> None:
-            with torch._C._DisableTorchDispatch():
-                coverage.note(plain, plain, location, lambda: sides(exact.widened(made), *before, **how))
-
-        return told
-
-    return seen
 
 
 def _is_small(args: Sequence[Any]) -> bool:

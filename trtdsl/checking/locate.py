@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 from ..core.dtypes import dtype_name
@@ -14,15 +13,16 @@ from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights.source import Source
-from ..interpreter.feeds import make_feeds
 from ..interpreter.interpret import Interpreter
 from ..layers.evaluation import Node
 from ..layers.region import nodes_of
+from .check import Run
 from .coverage import closure, depends_on_inputs, working_precision
 from .judging import limits
 from .judging.equality import excess, judge
+from .judging.evidence import Rules
 from .judging.isolate import Reference
-from .judging.recording import Call, Moments, Place, Recording
+from .judging.recording import Call, Moments, Place
 from .report import Case, CheckReport
 
 State = Literal["agrees", "within", "differs", "behind", "unseen"]
@@ -117,7 +117,8 @@ def compare_calls(
     >>> found.torch.name, found.network.name, found.last_torch.name
     ('softmax', 'softmax', 'mul')
     """
-    return Located(network, feeds, lambda: reference, equal=equal).report()
+    running = Reference(lambda: reference, network.precision, network.exact_values(), values=True)
+    return Located(network, feeds, running, equal=equal).report()
 
 
 def locate_call(spec: NetworkSpec, network: Network, report: CheckReport, weights: Source | None = None) -> CallReport:
@@ -144,32 +145,21 @@ def located(spec: NetworkSpec, network: Network, report: CheckReport, weights: S
     Raises UsageError for a report without a case, or of a network with other dimensions.
     """
     case = first_case(network, report, f"the report of {report.network}")
-    feeds = make_feeds(spec.inputs, network, case.dims, torch.Generator().manual_seed(report.seed))
+    run = Run(spec, network, "interpreter", report.seed, Rules(), spec.open_weights(weights))
+    reference = run.open_reference(values=True)
+    if case.draw == "ties":  # among which is what the reference compares with
+        reference(run.feeds(case.dims, "normal"), by="own")
     equal = all(case.passed for case in report.cases)
-
-    def make() -> torch.nn.Module:
-        return spec.reference_module(spec.open_weights(weights))
-
-    return Located(network, feeds, make, spec.reference_folder, equal=equal)
+    return Located(network, run.feeds(case.dims, case.draw), reference, equal=equal)
 
 
 class Located:
     """The network's tensors matched to the calls of a recorded reference, by their exact values."""
 
-    def __init__(
-        self,
-        network: Network,
-        feeds: Mapping[str, torch.Tensor],
-        make: Callable[[], torch.nn.Module],
-        folder: Path | None = None,
-        *,
-        equal: bool,
-    ):
-        self.network, self.feeds, self.exact = network, feeds, network.exact_values()
-        reference = Reference(make, network.precision, self.exact, folder=folder)
-        recording = Recording(self.exact)
-        reference(feeds, recording=recording)
-        self.calls, self.recorded = recording.calls, recording
+    def __init__(self, network: Network, feeds: Mapping[str, torch.Tensor], reference: Reference, *, equal: bool):
+        self.network, self.feeds, self.exact, self.recorded = network, feeds, reference.exact, reference.recording
+        reference(feeds)
+        self.calls = self.recorded.calls
         self.limit = limits.ROUNDED if self.exact.rounded or network.exact is None else limits.LIMIT
         if reference.not_exact is not None:
             self.limit = limits.FLOORS[dtype_name(network.precision or torch.float32)]

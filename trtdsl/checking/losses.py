@@ -10,7 +10,7 @@ from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.tuning.choices import Site
 from ..interpreter.interpret import Interpreter
-from .judging.quality import Quality
+from .judging.quality import sqnr
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,7 @@ def precision_losses(network: Network, feeds: Mapping[str, torch.Tensor]) -> lis
 
     def observe(name: str, value: torch.Tensor) -> None:
         if value.is_floating_point() and value.numel():
-            quality = Quality()
-            quality.add({"": value.detach()}, {"": exact.of(value)})
-            found[name] = quality.decibels()[""]
+            found[name] = sqnr(value.detach(), exact.of(value))
 
     with exact:
         interpreter({name: feed.clone() for name, feed in feeds.items()}, observe=observe)

@@ -7,25 +7,23 @@ import importlib.metadata
 import json
 import os
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
-from types import CodeType
 from typing import Any
 
 from ..core.author import READ
 from ..core.errors import DefinitionError, UsageError
 from ..core.files.names import is_file
 from ..core.files.reading import read_file
-from ..core.imports import Imports, imported, is_compiled
+from ..core.imports import Imports, imported
 from ..core.lazy import torch
 from ..core.reads import Hashes, hold, reads_of
 from ..core.version import __version__
 from ..definition.input import Input
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights.source import Source
-from .judging.branching import branches_where_run
 from .judging.evidence import as_tolerances
 from .report import SCHEMA
 
@@ -113,17 +111,6 @@ def proof_of(spec: NetworkSpec, weights: Source | None, sources: Sources | None 
         "weights": opened.sha256() if opened is not None and spec.unused else None,
     }
     return _sha256(json.dumps(facts, sort_keys=True).encode())
-
-
-def may_branch(spec: NetworkSpec, codes: Collection[CodeType | None]) -> bool:
-    """Whether the reference's code, of which ``codes`` ran, may take another way at another size."""
-    reference = _reference(spec)
-    if reference is None:
-        return True
-    found = imported([reference[1]])
-    if found.packages - {"numpy"} or any(map(is_compiled, found.modules)):
-        return True
-    return branches_where_run(codes)
 
 
 def reference_facts(spec: NetworkSpec) -> dict[str, str] | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import linecache
-import logging
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +13,7 @@ from typing import Any
 
 from ...core.errors import DefinitionError, Location, placed
 from ...core.lazy import np, torch
+from ...core.tensors.watched import unlogged
 from ...definition.network import Network
 from ...definition.spec.reference import call_reference
 from ...sizes.proof import grid, is_few, samples
@@ -74,7 +75,7 @@ class Branches:
         # Of a value that is asked for: what was asked before counts.
         with (
             contextlib.suppress(DefinitionError),
-            _silent(),
+            unlogged(),
             self.copied() as module,
             torch.no_grad(),
             symbols.mode,
@@ -149,39 +150,16 @@ def _text(condition: Any) -> str:
     return PythonPrinter().doprint(condition)
 
 
-@contextlib.contextmanager
-def _silent() -> Iterator[None]:
-    """A context in which torch does not log the failures of tensors without values."""
-    logger = logging.getLogger("torch._subclasses.fake_tensor")
-    before, logger.disabled = logger.disabled, True
-    try:
-        yield
-    finally:
-        logger.disabled = before
-
-
 def _evaluated(condition: Any, columns: Mapping[str, Any]) -> Any:
     """Whether a condition holds at each of the sizes."""
-    import sympy
-
-    def float_of(x: Any) -> Any:
-        return np.asarray(x, dtype=float)
-
     functions = {
-        **dict.fromkeys(("FloorDiv", "CleanDiv"), np.floor_divide),
-        **dict.fromkeys(("Mod", "PythonMod"), np.mod),
-        **dict.fromkeys(("TruncToInt", "TruncToFloat"), np.trunc),
-        **dict.fromkeys(("CeilToInt", "CeilDiv"), np.ceil),
-        **dict.fromkeys(("FloorToInt", "FloorToFloat"), np.floor),
-        **dict.fromkeys(("IntTrueDiv", "FloatTrueDiv"), np.true_divide),
-        **dict.fromkeys(("PowByNatural", "FloatPow"), np.power),
-        "ToFloat": float_of,
-        "RoundToInt": np.round,
-        "Max": np.maximum,
-        "Min": np.minimum,
+        "math": np,
+        "round": np.round,
+        "float": lambda x: np.asarray(x, dtype=float),
+        "max": lambda *sizes: functools.reduce(np.maximum, sizes),
+        "min": lambda *sizes: functools.reduce(np.minimum, sizes),
     }
-    symbols = [sympy.Symbol(name, integer=True) for name in columns]
-    found = sympy.lambdify(symbols, condition, modules=[functions, "numpy"])(*columns.values())
+    found = eval(_text(condition), {"__builtins__": {}, **functions}, dict(columns))
     return np.broadcast_to(found, np.shape(next(iter(columns.values()))))
 
 

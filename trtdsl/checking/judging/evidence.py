@@ -11,10 +11,11 @@ from ...core.dtypes import dtype_name
 from ...core.errors import UsageError
 from ...core.lazy import torch
 from ...core.tensors.exact import Exact
+from ...definition.spec.spec import NetworkSpec
 from . import limits
 from .equality import OutputComparison, Tolerance, allowed, described, deviation, excess, judge
 from .isolate import Reference
-from .quality import Quality
+from .quality import sqnr
 from .structure import Leaves, Other, leaves, match
 
 By = Literal["both", "meaning", "own"]
@@ -30,6 +31,17 @@ class Rules:
     leave_out: tuple[str, ...] = ()
     decibels: Mapping[str, float] = field(default_factory=dict)
     """The least SQNR of outputs that are computed below float16, in place of a tolerance."""
+
+    @classmethod
+    def of_spec(
+        cls,
+        spec: NetworkSpec,
+        tolerance: Tolerances = None,
+        leave_out: Sequence[str] = (),
+        decibels: Mapping[str, float] | None = None,
+    ) -> Rules:
+        """A spec's own, and these besides."""
+        return cls(as_tolerances(spec.tolerance, tolerance), (*spec.leave_out, *leave_out), decibels or {})
 
     def of(self, output: str) -> Tolerance:
         """The tolerance of an output."""
@@ -112,11 +124,9 @@ class Evidence:
             if not bool((coarse > 1).any()):
                 self.exact.rounded["constants that were rounded before they could be seen"] = None
                 over = coarse
-        if bool((over > 1).any()):
-            found = described(name, mine, truth, truth, over > 1, float(over.max()), "meaning")
-            return replace(found, dtype=dtype_name(got.dtype))
-        if self.alone:
-            found = described(name, mine, truth, truth, over > 1, float(over.max()), "meaning alone")
+        if bool((over > 1).any()) or self.alone:
+            source = "meaning" if bool((over > 1).any()) else "meaning alone"
+            found = described(name, mine, truth, truth, over > 1, float(over.max()), source)
             return replace(found, dtype=dtype_name(got.dtype), meaning=_greatest(mine, truth))
         # What noise excuses is no error of the precision.
         aside = torch.where((mine == truth) | ~torch.isfinite(mine - truth), 0.0, truth - mine)
@@ -132,9 +142,8 @@ class Evidence:
         least = self.rules.decibels.get(name)
         if least is None or not got.is_floating_point() or got.shape != own.shape:
             return judge(name, got, own, truth, tolerance=self.rules.of(name), precision=self.working)
-        quality, true = Quality(), own.double() if truth is None else truth
-        quality.add({name: got}, {name: true})
-        over = 10 ** ((least - quality.decibels()[name]) / 20)
+        true = own.double() if truth is None else truth
+        over = 10 ** ((least - sqnr(got, true)) / 20)
         return described(name, got, own, true, torch.full_like(true, over > 1, dtype=torch.bool), over, "quality")
 
     def _as_sensitive(self, name: str, own: torch.Tensor, truth: torch.Tensor, tolerance: Tolerance) -> torch.Tensor:

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from types import CodeType
 from typing import Any
 
 from ...core.author import authors_code
 from ...core.errors import told
 from ...core.lazy import torch
-from ...core.tensors.exact import Exact, Seen
+from ...core.tensors.exact import Exact
 from ...definition.spec.reference import call_reference, with_hooks
-from ..coverage import Asked
-from .branching import noting
 from .recording import Recording
 
 Feeds = Mapping[str, "torch.Tensor"]
@@ -26,7 +23,7 @@ class Reference:
     It runs with exact values beside its own, where it runs with these. ``notes`` lists what it changes. Such changes
     are undone before the next call and never reach the network. ``precision`` is autocast's, ``working`` the one that
     the network that it judges computes in, ``folder`` the one whose modules it can import. What it raises becomes a
-    DefinitionError with its author's line.
+    DefinitionError with its author's line. ``recording`` has what it does, with ``values`` its calls, too.
     """
 
     def __init__(
@@ -36,6 +33,8 @@ class Reference:
         exact: Exact,
         working: torch.dtype | None = None,
         folder: Path | None = None,
+        *,
+        values: bool = False,
     ):
         with exact:
             self.module = make()
@@ -45,31 +44,17 @@ class Reference:
         self.notes: dict[str, None] = {}
         self.not_exact: str | None = None
         """Why it does not run in exact arithmetic, where it does not."""
-        self.seen: Seen | None = None
-        """What is told of its operations."""
-        self.asked = Asked()
-        self.codes = set[CodeType | None]()
-        """The code that the first call ran."""
+        self.recording = Recording(exact, values=values)
 
-    def __call__(
-        self,
-        feeds: Feeds,
-        *,
-        noise: tuple[int, float] | None = None,
-        by: str = "both",
-        recording: Recording | None = None,
-    ) -> Any:
+    def __call__(self, feeds: Feeds, *, noise: tuple[int, float] | None = None, by: str = "both") -> Any:
         """Torch's result in the network's precision, under autocast where it has one; with noise by seed and size.
 
-        By ``meaning``, only its exact values are known afterwards, by its ``own``, only these. A ``recording`` gets
-        every call.
+        By ``meaning``, only its exact values are known afterwards, by its ``own``, only these.
         """
         exact, failed = self.exact, None
-        called = self._called if recording is None else recording.around(self._called)
         with (
             authors_code(self.module.forward, f"the reference fails{self.at}: ", self.folder),
             _copied(self.module, self._note) as module,
-            _as_written(self.asked, recording),
             torch.autocast("cpu", self.precision, enabled=self.precision is not None),
         ):
             if self.not_exact is None and by != "own":
@@ -77,15 +62,15 @@ class Reference:
                     if tensor.is_floating_point():
                         exact.of(tensor)
                 for exact.alone in (True, False) if by == "meaning" else (False,):
-                    exact.seen, exact.complete = self.seen if noise is None else None, True
+                    exact.seen, exact.complete = self.recording.choices.of_operation if noise is None else None, True
                     try:
                         with exact, nullcontext() if noise is None else exact.noisy(*noise):
-                            return called(module, feeds)
+                            return self._called(module, feeds)
                     except Exception as error:  # of an operator that takes plain tensors alone, or of the author's code
                         failed = told(error).splitlines()[0].removesuffix(": ")
                     finally:
                         exact.alone, exact.complete, exact.seen = False, False, None
-            returned = called(module, feeds)
+            returned = self._called(module, feeds)
             self.not_exact = self.not_exact or failed
             return returned
 
@@ -98,8 +83,14 @@ class Reference:
     def _called(self, module: torch.nn.Module, feeds: Feeds) -> Any:
         copies = {name: feed.clone() for name, feed in feeds.items()}
         versions = {name: feed._version for name, feed in copies.items()}
-        with nullcontext() if self.codes else noting(self.codes):
-            returned = call_reference(module, copies)
+        try:
+            with self.recording.of(module):
+                returned = call_reference(module, copies)
+        except TypeError:
+            if self.recording.asked.branches:
+                raise
+            self.recording.asked.branches = True  # sizes are plain ints from now on, which forward may insist on
+            return self._called(module, feeds)
         for name, feed in copies.items():
             if feed._version != versions[name]:
                 self._note(f"the reference changes its input {name!r} in place")
@@ -107,27 +98,6 @@ class Reference:
 
     def _note(self, text: str) -> None:
         self.notes[text] = None
-
-
-@contextmanager
-def _as_written(asked: Asked, recording: Recording | None) -> Iterator[None]:
-    """A context in which modules compute what their code says, without gradients.
-
-    ``torch.nn.MultiheadAttention`` and ``TransformerEncoder`` take another way where nothing watches torch's functions:
-    there a row that a mask hides wholly is NaN, not 0, and hidden positions of the result are 0. Under
-    ``torch.inference_mode`` with autocast and a dispatch mode, einsum multiplies operands of different dtypes.
-    """
-    from torch.overrides import TorchFunctionMode
-
-    class Watched(TorchFunctionMode):
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            asked.note(func, args)
-            if recording is not None:
-                return recording.made(func, args, kwargs or {})
-            return func(*args, **(kwargs or {}))
-
-    with torch.no_grad(), Watched():
-        yield
 
 
 @contextmanager

@@ -62,6 +62,13 @@ class Quality:
         return {name: decibels(part) for name, part in self.parts().items()}
 
 
+def sqnr(got: torch.Tensor, exact: torch.Tensor) -> float:
+    """The SQNR of one tensor."""
+    quality = Quality()
+    quality.add({"": got}, {"": exact})
+    return quality.decibels()[""]
+
+
 def decibels(part: float) -> float:
     """The SQNR of a part of the signal's power that is noise."""
     return math.inf if part == 0 else -10 * math.log10(part) if math.isfinite(part) else -math.inf

@@ -1,17 +1,21 @@
-"""A recording of a reference: the calls that its author wrote, with their values, both exact and as they are."""
+"""A recording of a reference: what its author asks, its choices, its calls with their values."""
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...core.errors import Location
 from ...core.lazy import torch
 from ...core.tensors.exact import Exact
-from ..coverage import author_of_reference, closure
+from ...core.tensors.watched import each_call
+from ...definition.call import author_frame
+from ..coverage import Coverage, author_of_reference, closure
+from .followed import FollowedInt, followed
 
 SAMPLES = 4096  # elements among which the typical one is found
 REORDERED = 1e-12  # what the same values in another order may differ by
@@ -76,11 +80,71 @@ class Call:
     """The network's tensor with its values."""
 
 
-class Recording:
-    """All calls of one run of a reference, and those that gave the results of its submodules, by their names."""
+ABOUT = {"isnan", "isinf", "isfinite", "isposinf", "isneginf", "nan_to_num", "nansum", "nanmean", "nanmedian"}
+"""Functions by which an author says what becomes of NaN and infinities."""
+COMPARING = {f"{mark}{name}{mark}" for name in ("eq", "ne", "lt", "le", "gt", "ge") for mark in ("", "__")}
 
-    def __init__(self, exact: Exact):
-        self.exact = exact
+
+@functools.cache
+def _reads() -> frozenset[Any]:
+    """The functions that give an author a tensor's sizes."""
+    tensor: Any = torch.Tensor
+    names = ("size", "numel", "nelement", "stride")
+    return frozenset((tensor.shape.__get__, *(getattr(tensor, name) for name in names)))
+
+
+@dataclass
+class Asked:
+    """What the author of a reference asks of tensors."""
+
+    nonfinite: bool = False
+    """Whether a value is NaN or infinite."""
+    branches: bool = False
+    """Whether something is decided by a size."""
+    numbers: set[float] = field(default_factory=set)
+    """How values compare with these."""
+
+    inside: int = 0
+    """How many functions of torch's are running, which decide by what they are given."""
+
+    def answer(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """What a call of the author's gives, with sizes that tell where they decide; notes what it asks for."""
+        name = getattr(func, "__name__", "")
+        if name in COMPARING and type(args[1]) in (int, float, FollowedInt):
+            self.numbers.add(args[1])
+        self.nonfinite |= name in ABOUT or (name in COMPARING and args[0] is args[1])
+        self.inside += 1
+        try:
+            result = func(*args, **kwargs)
+        finally:
+            self.inside -= 1
+        if self.branches or func not in _reads() or isinstance(args[0], torch.nn.Parameter) or not _is_authors():
+            return result
+        return followed(result, self._decided)
+
+    def _decided(self) -> None:
+        self.branches |= not self.inside and _is_authors()
+
+
+def _is_authors() -> bool:
+    """Whether it is the author who asks, not torch."""
+    frame = author_frame()
+    return frame is not None and "/torch/" not in frame.f_code.co_filename
+
+
+class Recording:
+    """What a reference does, in whatever precision it runs.
+
+    That are its author's questions and the sides of its choices, of all runs, and with ``values`` all calls of the last
+    one, with those that gave the results of its submodules, by their names.
+    """
+
+    def __init__(self, exact: Exact, *, values: bool = False):
+        self.exact, self.values = exact, values
+        self.asked, self.choices = Asked(), Coverage()
+        self._begin()
+
+    def _begin(self) -> None:
         self.calls: list[Call] = []
         self.modules: dict[str, list[Call]] = {}
         self._makers: dict[int, Call] = {}
@@ -88,23 +152,23 @@ class Recording:
         self._alive: list[Any] = []  # so that no identity is used twice
         self._within: list[str] = []
 
-    def around(self, call: Callable[[torch.nn.Module, Any], Any]) -> Callable[[torch.nn.Module, Any], Any]:
-        """A function that calls a module and records what it does; anew where it is called again."""
+    @contextmanager
+    def of(self, module: torch.nn.Module) -> Iterator[None]:
+        """A context in which a module is recorded, and computes what its code says, without gradients.
 
-        def called(module: torch.nn.Module, feeds: Any) -> Any:
-            self.__init__(self.exact)
-            handles = []
-            for name, part in module.named_modules():
+        ``torch.nn.MultiheadAttention`` and ``TransformerEncoder`` take another way where nothing watches torch's
+        functions: there a row that a mask hides wholly is NaN, not 0, and hidden positions of the result are 0. Under
+        ``torch.inference_mode`` with autocast and a dispatch mode, einsum multiplies operands of different dtypes.
+        """
+        self._begin()
+        with ExitStack() as stack:
+            for name, part in module.named_modules() if self.values else ():
                 entered = functools.partial(self._entered, name)
-                handles.append(part.register_forward_pre_hook(entered, with_kwargs=True))
-                handles.append(part.register_forward_hook(self._left))
-            try:
-                return call(module, feeds)
-            finally:
-                for handle in handles:
-                    handle.remove()
-
-        return called
+                stack.callback(part.register_forward_pre_hook(entered, with_kwargs=True).remove)
+                stack.callback(part.register_forward_hook(self._left).remove)
+            stack.enter_context(torch.no_grad())
+            stack.enter_context(each_call(self._called))
+            yield
 
     def _entered(self, name: str, module: torch.nn.Module, *given: Any) -> None:
         if not self._within:
@@ -115,13 +179,13 @@ class Recording:
         made = [self._makers[id(x)] for x in _tensors(result) if id(x) in self._makers]
         self.modules.setdefault(self._within.pop(), []).extend(made)
 
-    def made(self, function: Any, args: Any, kwargs: Any) -> Any:
+    def _called(self, function: Any, args: Any, kwargs: Any) -> Any:
         """What a function of torch's gives, noted where it is a tensor that was not there before."""
-        if not self._within:
-            return function(*args, **kwargs)
-        before = list(_tensors((args, kwargs)))
+        before = list(_tensors((args, kwargs))) if self._within else []
         versions = {id(x): x._version for x in before if not x.is_inference()}
-        result = function(*args, **kwargs)
+        result = self.asked.answer(function, args, kwargs)
+        if not self._within:
+            return result
         # What gives its operand as it is, such as a cast to the dtype that it has, is no call.
         tensors = [x for x in _tensors(result) if id(x) not in versions or versions[id(x)] != x._version]
         given = list(dict.fromkeys(self._makers[id(x)] for x in before if id(x) in self._makers))

@@ -200,9 +200,6 @@ def varied(node: Node, factor: float, generator: torch.Generator) -> Evaluate | 
         more = torch.randn(wide.shape, generator=generator) * (0.1 * factor * size)
         return (wide * spread * factor + more).to(values.dtype)
 
-    if node.type == "CONSTANT":
-        value = another(kind(node).prepare(node)())
-        return lambda: value
     given = {name: Values(another(flat)) for name, flat in _given(node) if name != "power"}
     return Mutant(node, "", Altered(node.layer, **given)).evaluate() if given else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -20,10 +21,10 @@ from ...interpreter.replay import Replay, same
 from ...layers.evaluation import KINDS, Evaluate, Node
 from ...layers.region import nodes_of
 from ...sizes.profile import Profile, Range
-from ..check import Planned, planned
+from ..check import Planned, Run
 from ..judging import limits
 from ..judging.equality import alike
-from ..judging.evidence import Evidence, Tolerances
+from ..judging.evidence import Evidence, Rules, Tolerances
 from ..tried_sizes import Sizes, elements
 from .mutants import Mutant, mutants, varied
 
@@ -130,19 +131,15 @@ def mutate(
             allow_nonfinite=allow_nonfinite,
             exact=True,
         )
-    cases = planned(spec, network, weights=weights, seed=seed, sizes=sizes, tolerance=tolerance, leave_out=leave_out)
-    return hunt_of(network, cases, spec.name).report(limit, progress)
+    rules = Rules.of_spec(spec, tolerance, leave_out)
+    run = Run(spec, network, "interpreter", seed, rules, spec.open_weights(weights))
+    return hunt_of(run, sizes).report(limit, progress)
 
 
-def hunt_of(network: Network, plans: Sequence[Planned], name: str) -> Hunt:
+def hunt_of(run: Run, sizes: Sizes = None) -> Hunt:
     """A network with the feeds and the judgement of its check, ready for its mutants; as :func:`mutate`."""
-    fed = [elements(network, each.dims) for each in plans]
-    hunt = Hunt(network, name)
-    for place in sorted(range(len(plans)), key=fed.__getitem__):
-        evidence = plans[place].evidence("meaning") if hunt.has_room(fed[place]) else None
-        if evidence is not None:
-            evidence.exact, hunt.exact.alone = hunt.exact, evidence.alone
-            hunt.add(evidence)
+    hunt = Hunt(run.network, run.spec.name)
+    run.judged(hunt.chosen(run.drawn_cases(sizes)), lambda planned, evidence: hunt.add(evidence))
     return hunt
 
 
@@ -157,6 +154,15 @@ class Hunt:
         self.cases: list[Evidence] = []
         self.replays: list[Replay] = []
         self.kept: list[tuple[float, Replay]] = []
+        self._alike = functools.partial(agree, self.exact)
+
+    def chosen(self, cases: Iterator[Planned]) -> Iterator[Planned]:
+        """The cases that there is room for, the smallest ones first, by what they mean."""
+        first = next(cases)  # what the reference asks for in it decides what is tried
+        yield replace(first, cheaper=("meaning",))
+        for each in sorted(cases, key=lambda each: elements(self.network, each.dims)):
+            if self.has_room(elements(self.network, each.dims)):
+                yield replace(each, cheaper=("meaning",))
 
     def has_room(self, fed: int) -> bool:
         """Whether the values of a case with this number of elements fit into memory beside those of the other cases."""
@@ -168,6 +174,7 @@ class Hunt:
 
     def add(self, case: Evidence) -> None:
         """Evaluates the network for a case; MismatchError where the unchanged network does not pass."""
+        case.exact, self.exact.alone = self.exact, case.alone
         with self.exact:
             replay = Replay(self.interpreter, case.feeds)
         for result in case.compare(self._outputs(replay, {})):
@@ -219,10 +226,12 @@ class Hunt:
                 changes.append(changed)
         except FAILING:
             return None
-        pairs = list(zip(changes, self.replays, strict=True))
-        before = [replay.values[replay.outputs[name]] for changed, replay in pairs for name in changed]
-        after = [value for changed, _ in pairs for value in changed.values()]
-        if not all(map(self._alike, after, before)):
+        pairs = [
+            (value, replay.values[replay.outputs[name]])
+            for changed, replay in zip(changes, self.replays, strict=True)
+            for name, value in changed.items()
+        ]
+        if not all(self._alike(*pair) for pair in pairs):
             return ALLOWED
         return UNREACHED if any(self._differs(*other, place, step, inside) for other in self._others()) else NOTHING
 
@@ -269,9 +278,6 @@ class Hunt:
                     with self.exact:
                         other = Replay(self.interpreter, feeds, steps, self.replays[place].most, self._alike)
                     yield factor, other
-
-    def _alike(self, a: torch.Tensor, b: torch.Tensor) -> bool:
-        return agree(self.exact, a, b)
 
     def _differs(
         self, factor: float, replay: Replay, place: int, step: Step, inside: tuple[Node, Evaluate] | None

@@ -45,17 +45,6 @@ def numbers_of(module: torch.nn.Module) -> dict[str, Any]:
     }
 
 
-def modes(called: Callable[..., Any]) -> Any:
-    """Has every function of torch that is called go through ``called``."""
-    from torch.overrides import TorchFunctionMode
-
-    class Mode(TorchFunctionMode):
-        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            return called(function, args, kwargs or {})
-
-    return Mode()
-
-
 def modes_below(called: Callable[..., Any], is_own: Callable[[], bool]) -> Any:
     """Has every operator that runs without a function of torch go through ``called``: of scripted functions, in C++.
 

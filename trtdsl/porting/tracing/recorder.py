@@ -13,6 +13,7 @@ from typing import Any
 from ...core.dtypes import dtype_name
 from ...core.errors import DefinitionError, Location, TrtdslError, UnsupportedError, told
 from ...core.lazy import torch
+from ...core.tensors.watched import each_call
 from ...definition.spec.reference import call_reference
 from ..calls import Call, Helper, Op, SizeOf, Value, Weight, leaves, made_by, rebuilt
 from ..translating.aten import is_overload, public_call, written_out
@@ -22,7 +23,7 @@ from ..translating.unknown import sized, unlike_itself
 from .frames import TRANSFORMS, authors_frame, bound, helper_frames, here, place_of, transforms, unless_it_raises
 from .guards import GUARDS, Shortcut, asked_of
 from .memory import Memory, check_writes, layout, refuse_set, target_of, writes_itself
-from .modes import free, modes, storage_of, tensors_of
+from .modes import free, storage_of, tensors_of
 from .names import FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value, narrowed
 from .scalars import READ, Compared, SizesBehind, measured, number_of
 from .scans.marks import parted, sliced
@@ -191,7 +192,7 @@ class Recorder:
         else:
             public = written_out(function, args, kwargs)
         if public is not None:
-            with modes(self.called):
+            with each_call(self.called):
                 return public()
         name, qualified, form = canonical(function)
         if name == "shape" or (name == "size" and form == "method"):
@@ -199,7 +200,7 @@ class Recorder:
         if name in ("numel", "nelement"):
             return self._numel(args[0])
         if name in ("split", "chunk") and type(args[0]) is not torch.Tensor and not self._is_constant(args[0]):
-            with modes(self.called):
+            with each_call(self.called):
                 found = sliced(name, *args, **kwargs)
             if found is not None:
                 return found
@@ -207,7 +208,7 @@ class Recorder:
         if name == "set" and self._given_data(function, *args):
             return None
         if name == "item" and self._stays(args[0]):
-            with modes(self.called):
+            with each_call(self.called):
                 return args[0].reshape(()) if args[0].dim() else args[0]
         before = list(_tensors((args, kwargs)))
         target = target_of(function, name, args, kwargs, self.owners, self.held)

@@ -9,10 +9,9 @@ are the module's own.
 from __future__ import annotations
 
 import dataclasses
-import logging
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
@@ -21,12 +20,13 @@ from ...core.caller import to_write
 from ...core.dtypes import as_dtype, dtype_name
 from ...core.errors import DefinitionError, TrtdslError, UnsupportedError, UsageError
 from ...core.lazy import torch
+from ...core.tensors.watched import each_call, unlogged
 from ...definition.input import Input
 from ...definition.spec.reference import with_hooks
 from ..calls import Call, Op, Value, Weight, leaves, operations, values_in
 from .frames import returned_names
 from .guards import GUARDS, SCANS, Guard, Record, Shortcut
-from .modes import modes, modes_below, numbers_of, tensors_of
+from .modes import modes_below, numbers_of, tensors_of
 from .names import RANDOM, drawn, narrowed
 from .recorder import Recorder
 from .scans.as_one import with_scans
@@ -154,12 +154,12 @@ def _trace(
         stack.enter_context(torch.no_grad())
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
-        stack.enter_context(_quiet(logging.getLogger("torch._subclasses.fake_tensor")))
+        stack.enter_context(unlogged())
         for path, part in module.named_modules():
             for handle in recorder.hooks(path, part):
                 stack.callback(handle.remove)
         stack.enter_context(modes_below(recorder.called, lambda: recorder.inside))
-        stack.enter_context(modes(recorder.called))
+        stack.enter_context(each_call(recorder.called))
         stack.enter_context(pythons_functions(packages, types_in))
         record = GUARDS.get() or Record()
         record.guards.clear()
@@ -386,14 +386,3 @@ def check_traceable(module: torch.nn.Module) -> None:
                 f"{named} ({type(part).__name__}) has no weights before it has run once: call the module with an "
                 "example of its inputs first"
             )
-
-
-@contextmanager
-def _quiet(logger: logging.Logger) -> Iterator[None]:
-    """A failure is raised, so it need not be logged as well."""
-    before = logger.disabled
-    logger.disabled = True
-    try:
-        yield
-    finally:
-        logger.disabled = before
