@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
 import json
 import os
+import pkgutil
+import re
 from pathlib import Path
 
 import pytest
@@ -46,6 +50,17 @@ def trtdsl(*arguments, code=0):
     done = CliRunner().invoke(app, [str(each) for each in arguments])
     assert done.exit_code == code, done.output
     return done.output
+
+
+def test_no_value_shows_raw_bytes_and_bytes_have_units(file):
+    names = (module.name for module in pkgutil.walk_packages(td.__path__, "trtdsl."))
+    for module in (name for name in names if not name.endswith("__main__")):
+        for name, each in vars(importlib.import_module(module)).items():
+            for field in dataclasses.fields(each) if isinstance(each, type) and dataclasses.is_dataclass(each) else ():
+                assert field.type not in ("bytes", bytes) or not field.repr, f"{name}.{field.name}"
+    program = td.program("net.py:net")
+    assert re.fullmatch(r"Program\(net: 1 launch, \d+ bytes moved\)", repr(program))
+    assert "0 edits, " in repr(td.advise("net.py:net")) and "Figures" not in repr(td.advise("net.py:net"))
 
 
 def test_a_build_is_one_line(file):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import trtdsl as td
 from tests.support.port_oracle import assert_every_pass_keeps_the_meaning
 from trtdsl import porting
 
@@ -110,6 +111,23 @@ def test_an_input_is_not_the_name_of_something_else(texts, name):
             targets = {each.id for each in ast.walk(node.targets[0]) if isinstance(each, ast.Name)}
             read = {each.id for each in ast.walk(node.value) if isinstance(each, ast.Name)}
             assert not (targets & inputs) - read, ast.unparse(node)
+
+
+class Overwriting(torch.nn.Module):
+    """``b`` is a size first, and a tensor afterwards."""
+
+    def forward(self, x):
+        b = x.shape[0]
+        y, z = x.view(b, -1, 2), (x + 1).view(b, -1, 2)
+        a, b = y.softmax(-1), z.softmax(-1)
+        return (a * b).sum((1, 2))
+
+
+def test_a_tensor_does_not_get_the_name_of_a_size():
+    inputs = {"x": td.Input((td.Dim("N", min=1, opt=2, max=4), 8))}
+    text = porting.ported(Overwriting(), inputs, check=False).text
+    assigned = re.findall(r"^    (\w+) = ", text, re.MULTILINE)
+    assert "b" in assigned and len(assigned) == len(set(assigned))
 
 
 def test_shapes_are_written_where_they_change(texts):

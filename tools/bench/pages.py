@@ -22,7 +22,7 @@ from measured import write_part  # noqa: E402
 import trtdsl as td  # noqa: E402
 from networks import NAMES, Networks  # noqa: E402
 from trtdsl.display.view.page import page  # noqa: E402
-from trtdsl.programs.hazards import megabytes  # noqa: E402
+from trtdsl.programs.program import megabytes  # noqa: E402
 
 PARTS = {"build": "README.md", "gallery": "docs/program.md", "page sizes": "docs/view.md"}
 PAGES = ("stgcn", "raft_small")

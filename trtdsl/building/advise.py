@@ -24,6 +24,7 @@ from ..definition.weights.source import Source
 from ..engine.compiling.config import BuildConfig
 from ..programs.devices import DEFAULT, find_device
 from ..programs.hazards import WORTH_TELLING, Hazard, find_hazards
+from ..programs.program import megabytes
 from ..sizes.profile import Profile, Range
 from .edits import Edit, changed, edits_of
 from .search import MEMORY, Figures, Truth, measured
@@ -42,7 +43,7 @@ class Advised:
     after: Figures
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Advice:
     """What :func:`advise` found for the file of a network."""
 
@@ -63,6 +64,12 @@ class Advice:
     check: CheckReport | None = None
     """That of the changed network, where it was to be written."""
     written: bool = False
+
+    def __repr__(self) -> str:
+        edits = "1 edit" if len(self.edits) == 1 else f"{len(self.edits)} edits"
+        hazards = "1 hazard" if len(self.hazards) == 1 else f"{len(self.hazards)} hazards"
+        before, after = megabytes(self.before.bytes), megabytes(self.after.bytes)
+        return f"Advice({self.network}: {edits}, {before} → {after} moved, {hazards} left)"
 
     def to_json(self) -> dict[str, Any]:
         """Everything as one JSON object."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..programs.devices import LEFT_OUT, Floor, floor_of
-from ..programs.hazards import find_hazards, megabytes
-from ..programs.program import By, Program
+from ..programs.hazards import find_hazards
+from ..programs.program import By, Program, megabytes
 from .summary import number
 from .table import make_table
 from .terminal import shortened

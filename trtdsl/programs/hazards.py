@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from .devices import DEFAULT, DEVICES, seconds
 from .graph import Graph, Launch, described
 from .launches import REARRANGING, parts
-from .program import Program
+from .program import Program, megabytes
 
 REARRANGED = 0.05
 """The share of all bytes from which on what one line rearranges is told."""
@@ -20,7 +20,7 @@ FEWEST = 8
 """Up to this size, one more may be another tensor's, as 3 and 4 channels are."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Hazard:
     """One unnecessary cost at one line."""
 
@@ -39,6 +39,9 @@ class Hazard:
     def __str__(self) -> str:
         return f"{self.place}: {self.text} ({megabytes(self.bytes)}, {self.share:.0%} of all). {self.advice}"
 
+    def __repr__(self) -> str:
+        return f"Hazard({self})"
+
     @property
     def place(self) -> str:
         """Its line, with the lines that call the helper function which that stands in."""
@@ -46,18 +49,6 @@ class Hazard:
             return self.line or "no line"
         more = len(self.callers) - SHOWN
         return f"{self.line} (from {', '.join(self.callers[:SHOWN])}{f' and {more} more' if more > 0 else ''})"
-
-
-def megabytes(count: int) -> str:
-    """``12.3 MB``.
-
-    >>> megabytes(12_345_678), megabytes(2_500)
-    ('12.3 MB', '2.5 kB')
-    """
-    for size, unit in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count} bytes"
 
 
 SCALED = "a convolution is multiplied by one number a channel when it is written"

@@ -14,6 +14,18 @@ SCHEMA = 1
 ALIGNMENT = 512  # of activation memory: the builder's unit when it adds up the regions
 
 
+def megabytes(count: int) -> str:
+    """``12.3 MB``.
+
+    >>> megabytes(12_345_678), megabytes(2_500)
+    ('12.3 MB', '2.5 kB')
+    """
+    for size, unit in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} bytes"
+
+
 @dataclass(frozen=True)
 class Region:
     """A piece of memory that the engine asks for."""
@@ -153,13 +165,14 @@ class Program:
     def _repr_html_(self) -> str:
         head = ["launches", "bytes", "rearranged", "FLOPs"]
         rows = [
-            (share.name, share.launches, share.bytes, share.rearranged_bytes, share.flops) for share in self.by("line")
+            (each.name, each.launches, megabytes(each.bytes), megabytes(each.rearranged_bytes), f"{each.flops or 0:,}")
+            for each in self.by("line")
         ]
         return folded(repr(self), table(["line", *head], rows))
 
     def __repr__(self) -> str:
         launches = f"{self.launch_count} launch{'es' * (self.launch_count != 1)}"
-        return f"Program({self.network}: {launches}, {self.bytes} bytes moved)"
+        return f"Program({self.network}: {launches}, {megabytes(self.bytes)} moved)"
 
     def totals(self) -> dict[str, int]:
         """The figures of the whole."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...core.backend import Backend, Messages
@@ -33,7 +33,7 @@ class Statistics:
 class Plan:
     """A serialized engine in memory."""
 
-    data: bytes
+    data: bytes = field(repr=False)
     statistics: Statistics
 
 

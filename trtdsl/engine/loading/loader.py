@@ -11,7 +11,7 @@ import hashlib
 import importlib
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -187,7 +187,7 @@ class EngineFile:
     """An engine's file and the results of all checks that need no GPU."""
 
     path: Path
-    data: bytes
+    data: bytes = field(repr=False)
     header: Header
     manifest: Manifest | None
     backend: Backend

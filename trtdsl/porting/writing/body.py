@@ -27,6 +27,7 @@ class Span:
 
     start: int
     end: int
+    is_size: bool
     names: list[str] = field(default_factory=list)
     name: str = ""
 
@@ -238,7 +239,7 @@ class Body:
 
     def _define(self, key: Any, position: int, name: str | None) -> None:
         key = self._find(key) if isinstance(key, Value) else key
-        span = self.spans.setdefault(key, Span(position, position))
+        span = self.spans.setdefault(key, Span(position, position, isinstance(key, tuple)))
         if name:
             span.names.append(name)
 
@@ -286,7 +287,9 @@ class Body:
 
     @staticmethod
     def _apart(span: Span, name: str, other: Span) -> bool:
-        return other.name != name or other.end <= span.start or span.end <= other.start
+        """Whether a variable may have the name of another: at no time of both, and of a size no tensor has it."""
+        apart = span.is_size == other.is_size and (other.end <= span.start or span.end <= other.start)
+        return other.name != name or apart
 
     def _inherited(self, statement: Statement, span: Span) -> list[str]:
         """The name of the statement's operand, where that is not needed afterwards."""

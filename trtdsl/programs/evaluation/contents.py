@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from ...core.errors import ProgramDamagedError
@@ -24,7 +24,7 @@ BODY_POOL = b"runtime-fusion-consts".ljust(128, b"\0")
 class Contents:
     """The bytes of a plan, and what they hold."""
 
-    data: bytes
+    data: bytes = field(repr=False)
 
     @cached_property
     def body_pools(self) -> list[dict[str, bytes]]:
