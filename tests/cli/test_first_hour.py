@@ -200,6 +200,12 @@ def test_a_project_that_cannot_be_read_is_refused(monkeypatch, tmp_path, reason)
         ("sizes = 2020-01-01", "[tool.trtdsl.check]: sizes is a text or a finite number, not datetime"),
         ("sizes = 'Q=4'", "says sizes = ['Q=4']"),
         ("quiet = 'yes'", "[tool.trtdsl.check]: quiet is true or false, not 'yes'"),
+        (
+            "[tool.trtdsl.run]\nallow-host-code = true",
+            "allow-host-code is said by --allow-host-code on the command line alone",
+        ),
+        ("[tool.trtdsl.run]\ntrust-network-file = true", "trust-network-file on the command line alone"),
+        ("[tool.trtdsl.export.cpp]\nforce = true", "force is said by --force on the command line alone"),
         ("seed = true", "[tool.trtdsl.check]: seed is a text or a finite number, not True"),
     ],
 )

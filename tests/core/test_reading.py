@@ -331,3 +331,13 @@ def test_a_name_in_a_checkpoint_that_torch_would_look_at_for_minutes(tmp_path, n
     with pytest.raises(CorruptFileError, match="it names what has a name of 300,0"):
         convert_weights(source, tmp_path / "w.safetensors")
     assert time.process_time() - begun < 2
+
+
+def test_names_of_weights_whose_beginnings_would_take_the_memory(tmp_path):
+    """Each beginning of a name is a module's: one of 200,000 parts has 20 GB of them."""
+    for parts, shape, words in ((65, (2,), "text of at most 64 parts"), (64, (1,) * 65, "array of length <= 64")):
+        save_file({".".join("a" * parts): torch.ones(shape)}, tmp_path / "w.safetensors")
+        with pytest.raises(CorruptFileError, match=words):
+            Weights(tmp_path / "w.safetensors")
+    save_file({".".join("a" * 64): torch.ones(2)}, tmp_path / "w.safetensors")
+    assert len(Weights(tmp_path / "w.safetensors").children) == 64

@@ -19,6 +19,8 @@ from ..core.files.reading import DEEPEST, read_file
 FILE = "pyproject.toml"
 LARGEST = 1 << 20
 """Bytes of the file."""
+CONSENTS = {"allow-host-code", "force", "trust", "trust-network-file"}
+"""Options that allow what else is refused, to whoever writes the command: the file may have come with a download."""
 PART = r"""(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*"""
 DEEP = re.compile(rf"(?<![\w.'\"-])(?:{PART}){{{DEEPEST}}}")
 """A key of so many parts that tomllib, which keeps all its beginnings, would take the memory."""
@@ -41,8 +43,15 @@ def set_defaults(context: typer.Context) -> None:
     shared = {name: value for name, value in _table(given, place).items() if not isinstance(value, dict)}
     own = {name: value for name, value in given.items() if name not in shared}
     _refuse_unknown(shared, _every_option(group), place, "option")
+    for name in CONSENTS & _names(given):
+        raise UsageError(f"{place}]: {name} is said by --{name} on the command line alone")
     context.default_map = _defaults(group, own, shared, place)
     context.meta[FILE] = file
+
+
+def _names(given: dict[str, Any]) -> set[str]:
+    """The names in a table, and in those within it."""
+    return {*given}.union(*(_names(each) for each in given.values() if isinstance(each, dict)))
 
 
 def said_by_file(context: Any) -> str | None:

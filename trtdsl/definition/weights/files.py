@@ -6,13 +6,13 @@ import math
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from ...core.errors import UsageError, WeightsDamagedError, WeightsError, nearest
+from ...core.errors import UNPRINTED, UsageError, WeightsDamagedError, WeightsError, nearest
 from ...core.files.names import file_name, is_file, is_folder
-from ...core.files.reading import LARGEST, Count, Text, as_struct, parse_json, read_file
+from ...core.files.reading import LARGEST, Count, Text, as_struct, parse_json, read_file, written
 from ...core.files.snapshot import Snapshot
 from ...core.lazy import torch
 
@@ -56,11 +56,17 @@ class Header(NamedTuple):
     metadata: Mapping[str, str] | None
 
 
+Name = Annotated[
+    str, written(rf"\A[^.{UNPRINTED}]*(\.[^.{UNPRINTED}]*){{0,63}}\Z", "printable text of at most 64 parts")
+]
+"""A tensor's: each of its beginnings is the name of a module."""
+
+
 class TensorEntry(Struct):
     """What a header says of a tensor."""
 
     dtype: Text
-    shape: tuple[Count, ...]
+    shape: Annotated[tuple[Count, ...], Meta(max_length=64)]
     data_offsets: tuple[Count, Count]
 
 
@@ -233,7 +239,7 @@ def _header(snapshot: Snapshot) -> Header:
     if metadata is not None:
         as_struct(metadata, dict[str, str], f"{label}: its metadata", WeightsDamagedError)
     header = Header(8 + length, {}, {}, {}, metadata)
-    for name, entry in sorted(as_struct(facts, dict[Text, TensorEntry], label, WeightsDamagedError).items()):
+    for name, entry in sorted(as_struct(facts, dict[Name, TensorEntry], label, WeightsDamagedError).items()):
         header.shapes[name] = entry.shape
         header.dtypes[name] = SAFETENSORS_DTYPES.get(entry.dtype, entry.dtype)
         header.places[name] = entry.data_offsets
