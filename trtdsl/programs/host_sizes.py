@@ -257,7 +257,7 @@ class Walk:
 def walk(statements: Sequence[Statement], scalars: Scalars, weight: Callable[[int], int]) -> Walk:
     """Follows the jumps of ``main``; ``weight`` are a statement's bytes, by which an undecided branch is chosen."""
     labels = label_places(statements)
-    blocks = _blocks(statements, scalars)
+    blocks = blocks_of(statements, scalars)
     result, position, steps = Walk(), 0, 0
     runs: Counter[int] = Counter()
     while position < len(statements):
@@ -304,7 +304,7 @@ class Block:
     jump: tuple[str, Record] | None
 
 
-def _blocks(statements: Sequence[Statement], scalars: Scalars) -> dict[int, Block]:
+def blocks_of(statements: Sequence[Statement], scalars: Scalars) -> dict[int, Block]:
     """The blocks by where they begin: at the start, at a label, after a jump."""
     blocks: dict[int, Block] = {}
     begin, computed = 0, list[tuple[str, Record]]()

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from ..core.caller import to_write
 from ..core.errors import ProgramDamagedError, ProgramFaultError, UsageError
@@ -15,7 +15,7 @@ from ..sizes.shape import linear
 from ..sizes.size import SizeLike
 from .grammar import Record
 from .graph import Launch, Operand, ProgramTensor
-from .host_sizes import Scalars, Walk, evaluate_sizes, name_sizes, walk
+from .host_sizes import Scalars, Walk, blocks_of, evaluate_sizes, label_places, name_sizes, walk
 from .launches import (
     QUIET,
     Shape,
@@ -189,41 +189,72 @@ class _Reader:
             first = None if loop is None else loops.setdefault(loop, number)
             made.append(self._launch(number, kind, record, self.operands[index], walked.times[index], first))
         self._tell(walked)
-        if not walked.chosen and not walked.uncounted:
-            passed = (record for index, (_, record) in enumerate(statements) if index not in walked.times)
-            self._check_order(
-                made, [name for record in passed if isinstance(record, Record) for name in _outputs(record)]
-            )
+        self._check_order()
         return made
 
-    def _check_order(self, launches: Sequence[Launch], passed: Iterable[str]) -> None:
+    def _check_order(self) -> None:
         """Raises ProgramDamagedError where a launch reads memory that is never written, or an output is not written;
-        ProgramFaultError where a launch is to write it, and its kernel's source does not.
-
-        What ``passed`` over branches write may be read behind them.
+        ProgramFaultError where a launch is to write it, and its kernel's source does not, or another branch alone does.
         """
+        statements, labels = self.text.statements, label_places(self.text.statements)
+        blocks = blocks_of(statements, self.scalars)
         given = {name for name, tensor in self.tensors.items() if tensor.constant or tensor.view_of is not None}
-        there = given | set(self.text.names("inputs")) | {self._root(name) for name in passed}
-        lost: dict[str, Launch] = {}
-        for launch in launches:
-            for operand in launch.reads:
-                root = self._root(operand.tensor)
-                if root in lost:
-                    raise ProgramFaultError(f"{_told(launch)} reads {plain(root)}, {_lost(lost[root])}")
-                if root not in there:
-                    raise ProgramDamagedError(f"the plan's program reads {root[:40]!r}, which nothing has written")
-            for operand in launch.writes:
-                root = self._root(operand.tensor)
-                if operand.bytes or root in there or not self.tensors[operand.tensor].bytes:
-                    there.add(root)
-                    lost.pop(root, None)
-                else:
-                    lost[root] = launch
+        there = {0: given | set(self.text.names("inputs"))}  # what was written on some way to a block
+        writes: list[set[str]] = []
+        lost: dict[str, int] = {}
+        for index, (_, operands) in enumerate(self.operands):
+            whole = {each for each in operands if each.bytes or not self.tensors[each.tensor].bytes}
+            writes.append({self._root(each.tensor) for each in whole})
+            lost.update((self._root(each.tensor), index) for each in operands if each not in whole)
+        waiting = [0]
+        while waiting:
+            begin = waiting.pop()
+            block = blocks[begin]
+            made = there[begin].union(*writes[begin : block.end])
+            follow = [block.end] if block.jump is None else [labels.get(to, -1) for to in block.jump[1].texts("target")]
+            for place in follow:
+                if place in blocks and not made <= there.get(place, set()):
+                    there[place] = there.get(place, set()) | made
+                    waiting.append(place)
+        for begin, made in there.items():
+            for index in range(begin, blocks[begin].end):
+                for root in (self._root(each.tensor) for each in self.operands[index][0]):
+                    if root not in made:
+                        self._refuse(root, index, lost, writes)
+                made = made | writes[index]
+        written = set[str]().union(*writes)
         for name in self.text.names("outputs"):
-            if name in lost:
-                raise ProgramFaultError(f"the output {plain(name)} is not written: it is what {_lost(lost[name])}")
-            if name not in there and self._on_device(name):
+            if name in lost and name not in written:
+                raise ProgramFaultError(f"the output {plain(name)} is not written: it is what {self._lost(lost[name])}")
+            if name not in given and name not in written and self._on_device(name):
                 raise ProgramDamagedError(f"the plan's program never writes its output {name[:40]!r}")
+
+    def _refuse(self, root: str, index: int, lost: Mapping[str, int], writes: Sequence[set[str]]) -> NoReturn:
+        """The error for a statement that reads what no way to it has written."""
+        elsewhere = next((place for place, names in enumerate(writes) if root in names), None)
+        if root in lost:
+            raise ProgramFaultError(f"{self._told(index)} reads {plain(root)}, {self._lost(lost[root])}")
+        if elsewhere is not None:
+            raise ProgramFaultError(
+                f"{self._told(index)} reads what {self._told(elsewhere)} writes in another branch alone: TensorRT "
+                "shares a step of the branches and makes it in one. Use F.maximum(x, x) of the value x that both use: "
+                "before the branch where x is an input, in the function that makes the step where it is none "
+                "(docs/traps/builder-conditionals.md)"
+            )
+        raise ProgramDamagedError(f"the plan's program reads {root[:40]!r}, which nothing has written")
+
+    def _told(self, index: int) -> str:
+        record = self.text.statements[index][1]
+        name = record.text("name").removeprefix("__myl_") if isinstance(record, Record) else ""
+        return f"{plain(name)} ({', '.join(self._lines(index)) or 'no line'})"
+
+    def _lost(self, index: int) -> str:
+        """Why nothing wrote what a launch is to write, and what helps."""
+        return (
+            f"which {self._told(index)} computes and never writes: TensorRT loses one of the results of its kernel. "
+            "Where a value y of these lines is used by a product or a convolution, give it F.maximum(y, y) "
+            "(docs/traps/builder-outputs.md)"
+        )
 
     def _root(self, name: str) -> str:
         """The tensor that a view is of."""
@@ -426,19 +457,6 @@ def _missing(text: ProgramText, scalars: Scalars, tensor: Descriptor) -> str:
         return f"the shapes of the inputs {', '.join(dict.fromkeys(unknown))} are needed: they have dynamic dimensions"
     return _not_handed(text, scalars, tensor) or (
         f"the size of {plain(tensor.name)!r} depends on values that only the GPU knows"
-    )
-
-
-def _told(launch: Launch) -> str:
-    return f"launch {launch.index}, {launch.name} ({', '.join(launch.lines) or 'no line'}),"
-
-
-def _lost(launch: Launch) -> str:
-    """Why nothing wrote what a launch is to write, and what helps."""
-    return (
-        f"which {_told(launch)} computes and never writes: TensorRT loses one of the results of its kernel. Where a "
-        "value y of these lines is used by a product or a convolution, give it F.maximum(y, y) "
-        "(docs/traps/builder-outputs.md)"
     )
 
 
