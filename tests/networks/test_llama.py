@@ -40,6 +40,17 @@ def test_a_generated_text_equals_transformers(family, tmp_path):
     assert text_of(tmp_path) == text_by(module)
 
 
+@pytest.mark.parametrize(
+    "family",
+    ["llama", *(pytest.param(name, marks=pytest.mark.heavy) for name in ("qwen3", "mixtral", "qwen2_moe"))],
+)
+def test_the_engine_s_own_program_equals_transformers(family, tmp_path):
+    """Prefill and decode, with their caches in place, evaluated from the plan."""
+    save_checkpoint(family, tmp_path)
+    report = td.check(spec_of(tmp_path), sizes="quick", on="program")
+    assert report.passed, report
+
+
 def text_by(module):
     wanted = [torch.tensor(prompt) for prompt in PROMPTS]
     for _ in range(12):

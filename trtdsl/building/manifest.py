@@ -9,7 +9,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..checking.coverage import nodes_of
 from ..checking.report import CheckReport
 from ..core.dtypes import dtype_name
 from ..core.errors import ManifestDamagedError, ProgramFaultError, TrtdslError
@@ -26,7 +25,7 @@ from ..definition.weights.source import Source
 from ..engine.compiling.compiler import Plan, input_shapes
 from ..engine.compiling.config import BuildConfig
 from ..engine.loading.manifest import MANIFEST_SCHEMA, manifest_of
-from ..engine.program import program_of_plan, texts_of_plan
+from ..engine.program import program_of_plan, replaced_inputs, texts_of_plan
 from ..interpreter.fingerprint import fingerprint
 from ..programs.devices import floor_of
 from ..programs.handed import handed_sizes
@@ -45,6 +44,7 @@ def make_manifest(
     """The whole manifest; without ``plan``, for a dry run, it has nothing of the engine."""
     backend = network.backend
     opened = spec.open_weights(weights)
+    states, replaced = network.states, replaced_inputs(network)
     manifest: dict[str, Any] = {
         "schema": MANIFEST_SCHEMA,
         "network": spec.name,
@@ -60,7 +60,7 @@ def make_manifest(
         "outputs": _tensor_entries(network.outputs),
         "profiles": profile_entries(network),
         "requirements": network.requirements(),
-        **({"states": network.states, "in_place": _in_place(network)} if network.states else {}),
+        **({"states": states, "in_place": [name for name in states if name in replaced]} if states else {}),
         **plugin_entry(network),
         "weights": None
         if opened is None
@@ -78,12 +78,6 @@ def make_manifest(
         manifest["program"] = _program(plan, network, device)
         manifest["engine"] = {"sha256": hashlib.sha256(plan.data).hexdigest(), "bytes": len(plan.data)}
     return manifest
-
-
-def _in_place(network: Network) -> list[str]:
-    """The states that TensorRT writes where they lie."""
-    made = {name for node in nodes_of(network) if node.type == "KV_CACHE_UPDATE" for name in node.makes}
-    return [name for name, after in network.states.items() if after in made]
 
 
 def _tensor_entries(tensors: Mapping[str, Tensor]) -> dict[str, Any]:

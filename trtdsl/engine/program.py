@@ -238,6 +238,16 @@ def _of_engine(path: Path, at: At) -> Program:
     return replace(made, engine_bytes=len(data))
 
 
+def replaced_inputs(network: Network) -> dict[str, str]:
+    """The inputs that TensorRT overwrites, each with the output that takes its memory: caches that are updated."""
+    definition, found = network.definition, {}
+    for index in range(definition.num_layers):
+        layer = definition.get_layer(index)
+        if layer.type.name == "KV_CACHE_UPDATE":
+            found[layer.get_input(0).name] = layer.get_output(0).name
+    return {name: output for name, output in found.items() if name in network.inputs and output in network.outputs}
+
+
 def given_of_manifest(manifest: Manifest, dims: Mapping[str, int], profile: int) -> Given:
     """The sizes of the dimensions, and the input shapes that follow from them."""
     if not 0 <= profile < len(manifest.profiles):

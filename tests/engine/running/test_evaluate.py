@@ -819,3 +819,39 @@ def test_feeds_that_an_engine_does_not_take_are_named_with_what_it_takes(manifes
             td.evaluate_engine(engine, {"x": x, "mask": mask[:1]})
         with pytest.raises(td.FeedError, match="no profile has N = 9: N=1:2:4"):
             td.evaluate_engine(engine, {"x": torch.ones(9, 3), "mask": torch.ones(9, 3)})
+
+
+def caching():
+    """Rows go into two caches of one shape from ``at`` on, each in place; the sum of one is given, too."""
+
+    @td.network(
+        inputs={
+            "x": td.Input(("N", 1, 2, 4)),
+            "at": td.Input(("N",), "int32", sample=(0, 4)),
+            "a": td.State(("N", 1, 6, 4)),
+            "b": td.State(("N", 1, 6, 4)),
+        }
+    )
+    def caching(x, at, a, b):
+        after = L.kv_cache_update(b, x * 2, at)
+        return {"next_b": after, "y": after.sum(2), "next_a": L.kv_cache_update(a, x, at)}
+
+    return caching
+
+
+@pytest.mark.parametrize("of_file", [True, False])
+def test_caches_that_are_written_in_place(of_file, tmp_path):
+    """The program calls the memory of a cache by its output's name."""
+    x, a, b, at = random(2, 1, 2, 4), random(2, 1, 6, 4, seed=1), random(2, 1, 6, 4, seed=2), torch.tensor([1, 4])
+    wanted = {"next_a": a.clone(), "next_b": b.clone()}
+    for row in range(2):
+        place = slice(int(at[row]), int(at[row]) + 2)
+        wanted["next_a"][row, :, place], wanted["next_b"][row, :, place] = x[row], 2 * x[row]
+    dims, engine = {"N": (1, 2, 3)}, tmp_path / "caching.engine"
+    if of_file:
+        td.build(caching(), engine, check=False, dims=dims)
+    feeds = {"x": x, "at": at.int(), "a": a.clone(), "b": b.clone()}
+    found = td.evaluate_engine(engine if of_file else caching().define(dims=dims), feeds)
+    assert all(torch.equal(found[name], value) for name, value in wanted.items())
+    assert torch.allclose(found["y"], wanted["next_b"].sum(2), atol=1e-6)
+    assert torch.equal(feeds["a"], a) and torch.equal(feeds["b"], b)

@@ -36,7 +36,7 @@ from ..compiling.compiler import compile_engine
 from ..compiling.config import BuildConfig
 from ..loading.loader import read_engine_file, read_header
 from ..loading.manifest import manifest_path, read_manifest
-from ..program import given_of_manifest
+from ..program import given_of_manifest, replaced_inputs
 
 Evaluate = Callable[[Mapping[str, Any]], dict[str, torch.Tensor]]
 
@@ -102,7 +102,8 @@ def evaluator_of_plan(
     ranks = {name: len(tensor.shape) for name, tensor in network.outputs.items()}
     expected = {name: Operand(tensor.shape, tensor.dtype) for name, tensor in network.inputs.items()}
     served = network.profiles[profile : profile + 1]
-    return _evaluate(bytes(data), texts, given, ranks, profile, observe, count, expected, served)
+    replaced = replaced_inputs(network)
+    return _evaluate(bytes(data), texts, given, ranks, profile, observe, count, expected, served, replaced)
 
 
 def _of_file(
@@ -122,8 +123,9 @@ def _of_file(
         )
     with noted(ProgramDamagedError, f"in {label}"):
         texts = read_plan(data, header.product, header.version, label)
-        given, expected, served = Given({}), None, []
+        given, expected, served, replaced = Given({}), None, [], {}
         if manifest is not None:
+            replaced = {name: manifest.states[name] for name in manifest.in_place or () if name in manifest.states}
             given = given_of_manifest(manifest, {}, profile)
             expected = {
                 name: Operand(tuple(shape), as_dtype(manifest.inputs[name].dtype))
@@ -131,7 +133,7 @@ def _of_file(
             }
             served = [Profile(**manifest.profiles[profile].dims)]
         ranks = {} if manifest is None else {name: len(tensor.shape) for name, tensor in manifest.outputs.items()}
-        return _evaluate(data, texts, given, ranks, profile, observe, count, expected, served)
+        return _evaluate(data, texts, given, ranks, profile, observe, count, expected, served, replaced)
 
 
 def _inputs_of(text: ProgramText, fed: Container[str]) -> dict[str, Operand]:
@@ -155,10 +157,12 @@ def _evaluate(
     count: bool,
     expected: Mapping[str, Operand] | None,
     served: Sequence[Profile],
+    replaced: Mapping[str, str],
 ) -> Evaluate:
     """Evaluates one profile's program; ``ranks`` are those of the outputs, as far as they are known.
 
-    ``expected`` are the inputs; where nothing says them, they have the program's dtypes.
+    ``expected`` are the inputs; where nothing says them, they have the program's dtypes. Those that are ``replaced`` by
+    an output are one memory with it, which the program calls by the output's name.
     """
     own = texts.of_profile(profile)
     if not own:
@@ -172,6 +176,7 @@ def _evaluate(
 
     def run(feeds: Mapping[str, Any]) -> dict[str, torch.Tensor]:
         tensors, _ = fit(_inputs_of(text, by_name(feeds)) if expected is None else expected, feeds, served)
+        tensors |= {output: tensors[name] for name, output in replaced.items() if name in tensors}
         at = replace(given, shapes={name: tuple(tensor.shape) for name, tensor in tensors.items()}, dims={})
         found = evaluate_program(text, contents, constants, sizes_at(text, at), tensors, observe, count)
         unnamed, missing = [name for name in found if name not in ranks], [name for name in ranks if name not in found]
