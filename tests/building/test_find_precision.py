@@ -155,6 +155,42 @@ def net(x):
 """
 
 
+def test_a_metric_scores_integers_and_the_network_may_have_nothing_else(tmp_path):
+    @td.network(inputs={"x": td.Input((4096, 64))})
+    def classes(x):
+        return {"top": F.argmax(F.relu(x @ WEIGHTS[0]) @ WEIGHTS[1], -1)}
+
+    def agreement(got, exact):
+        return float((got["top"] == exact["top"]).double().mean())
+
+    data = [torch.randn(4096, 64, generator=torch.Generator().manual_seed(0))]
+    options: dict = {"data": data, "metric": agreement, "device": "orin", "output": tmp_path / "classes.precision.json"}
+    report = td.find_precision(classes, budget=0.9, **options)
+    assert report.budget == {"metric": 0.9} and report.decibels["found"] == {}
+    network = classes.define(precision=report.file)
+    scores = torch.relu(data[0].double() @ WEIGHTS[0].double()) @ WEIGHTS[1].double()
+    alike = float((td.interpret(network, {"x": data[0]})["top"] == scores.argmax(-1)).double().mean())
+    assert 0.9 <= alike < 1 and report.figures["found"].bytes < report.figures["fp32"].bytes
+    exact = td.find_precision(classes, budget=1.0, **options)
+    assert {line.dtypes for line in exact.lines} == {("float32",)}  # a rounding makes another one the greatest
+
+
+def test_samples_for_which_there_is_no_time_are_left_out(tmp_path):
+    data = [torch.randn(8, 64, generator=torch.Generator().manual_seed(seed)) for seed in range(8)]
+    path = tmp_path / "mlp.precision.json"
+    report = td.find_precision(mlp, data=data, dims=DIMS, seconds=1e-6, output=path)
+    assert report.samples == 1 and "time for 1 of 8 samples: give more seconds" in report.notes
+    assert json.loads(path.read_text())["variants"][0]["measured"]["samples"] == 1
+
+
+def test_of_a_folder_no_more_is_read_than_is_taken(tmp_path):
+    for index in range(40):
+        np.save(tmp_path / f"{index:02}.npy", np.ones((4, 64), np.float32) * index)
+    (tmp_path / "39.npy").write_bytes(b"nothing that can be read")
+    report = td.find_precision(mlp, data=tmp_path, dims=DIMS, output=tmp_path / "mlp.precision.json")
+    assert report.samples == 32
+
+
 def good():
     return torch.zeros(4, 64)
 
@@ -163,7 +199,7 @@ def good():
     ("options", "message"),
     [
         ({"data": []}, "the data has no sample"),
-        ({"data": [{"x": torch.zeros(4, 3)}]}, "64"),
+        ({"data": [good(), torch.zeros(4, 3)]}, "the feeds do not fit: .*64"),
         ({"data": [{"x": torch.zeros(4, 64).long()}]}, "'x' is int64, not float32"),
         ({"data": [{"x": torch.full((4, 64), math.nan)}]}, "sample 0 of the data: 'x' has NaN in it"),
         ({"data": [{"x": torch.full((4, 64), math.inf)}]}, "output 'y' has no finite value on this data"),
@@ -180,9 +216,15 @@ def good():
             "test_find_precision.py:.* a metric gives a number, not 'x'",
         ),
         ({"budget": 0.5, "metric": lambda got, exact: got["y"]}, "a metric gives a number, not tensor"),
-        ({"budget": 2.0, "metric": lambda got, exact: 1.0}, "float32 itself misses the budget"),
+        (
+            {"budget": 2.0, "metric": lambda got, exact: 1.0},
+            "float32 itself has 1 of the metric, below the budget of 2",
+        ),
+        ({"budget": math.nan, "metric": lambda got, exact: 1.0}, "the least that it may be, a number, not nan"),
         ({"device": "rtx-9"}, "no device"),
-        ({"allow": "int3"}, "precision is"),
+        ({"device": None}, "no device None in the table"),
+        ({"allow": "int3"}, "below float32, 'fp16', 'bf16', 'int8', .* not 'int3'"),
+        ({"allow": None}, "below float32"),
         ({"allow": "fp32"}, "below float32"),
         ({"seconds": 0}, "more than 0 seconds"),
     ],

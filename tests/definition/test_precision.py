@@ -99,7 +99,10 @@ def test_convolutions_in_half_precision_build_and_round_once(name, precision):
 
 
 def test_an_unknown_precision():
-    with pytest.raises(td.UsageError, match=r"precision is 'fp32', 'fp16' or 'bf16' \(.*'float16'\), not 'int8'"):
+    with pytest.raises(
+        td.UsageError,
+        match=r"precision is 'fp32', 'fp16' or 'bf16' \(.*'float16'\), not 'int8'; .* need scales: .* --allow int8",
+    ):
         td.Network(precision="int8")
 
 

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from ..core.author import authors_code
 from ..core.backend import Backend, get_backend
 from ..core.cancel import cancellable, untold
 from ..core.dtypes import dtype_name
-from ..core.errors import FeedError, Location, UsageError
+from ..core.errors import FeedError, Location, UsageError, noted
 from ..core.files.writing import check_writable, write_atomically
 from ..core.lazy import torch
 from ..core.version import __version__
@@ -38,7 +39,7 @@ from ..programs.devices import DEFAULT, find_device, floor_of
 from ..programs.program import Program
 from ..sizes.profile import Range
 from .precision_search import Search
-from .recording import Assignment, Group, Recording
+from .recording import Assignment, Call, Recording
 from .search import Figures, searched
 
 SECONDS = 120.0
@@ -47,7 +48,12 @@ SAMPLES = 32
 CLOSE = 5e-3
 """Floors are estimates: of two that differ by less than this part, the one with fewer bytes is cheaper."""
 DRAWN = "values drawn as a check draws them: not representative, give data of your own"
+LOWEST = {"fp16": "float16", "bf16": "bfloat16", "fp8": "float8_e4m3fn", "fp32": "float32"}
+"""Short names of dtypes."""
+RECORDED = 1 / 3
+"""The part of the time that exact values may take: samples that do not fit in it are left out."""
 Metric = Callable[[Outputs, Outputs], float]
+Enough = Callable[[Sequence[Outputs]], bool] | None
 Priced = tuple[Assignment, Network, Quality, Program, Figures]
 
 
@@ -121,11 +127,12 @@ def find_precision(
     network with this call alone rounded, together with those that share its tensors. The search begins with every call
     in the dtype that saves most, and widens those that make most noise for the bytes that they save until the whole
     network, evaluated as TensorRT documents its layers, is within the ``budget``. Programs are built for ``device``:
-    where that found has a higher floor or more bytes than ``precision="fp16"`` has within the same budget, the search
-    begins with autocast's choices instead; a note says where fp16 is cheaper and misses the budget.
+    what ``precision="fp16"`` has within the same budget is taken where it has the lower floor, or as low a one and
+    fewer bytes; a note says where fp16 is cheaper and misses the budget.
 
     ``data`` is what :func:`check` takes as ``feeds``, or an iterable of such mappings, of Tensors or of tuples in the
-    order of the inputs, of which the first 32 are taken; without it values are drawn, which says little of real ones.
+    order of the inputs, of which the first 32 are taken, or as many as a third of the ``seconds`` suffices for; without
+    it values are drawn, which says little of real ones.
     ``allow`` has the low dtypes. With ``"int8"`` convolutions and products with a constant weight, and the sums behind
     them, compute in int8, in float16 around, where the device wins by it: activations are quantized by a scale for each
     tensor, found on the data by the method (greatest value, percentile, least squares, entropy) that gives the outputs
@@ -137,9 +144,9 @@ def find_precision(
     numbers, which reads a quarter of float16.
 
     ``budget`` is the least SQNR in decibels, of every output or by output
-    (``{"logits": td.SQNR(45)}``); with ``metric``, a function of the network's and the exact outputs of a sample that
-    is greater the better they are, it is the least mean of that. ``output`` is where the file goes, by default beside
-    the weights, or else the network's file. The other arguments are those of :func:`build`.
+    (``{"logits": td.SQNR(45)}``); with ``metric``, a function of the network's and the exact outputs of a sample, of
+    integers, too, that is greater the better they are, it is the least mean of that. ``output`` is where the file goes,
+    by default beside the weights, or else the network's file. The other arguments are those of :func:`build`.
 
     Raises UsageError, before anything is written, for data without samples, a budget that float32 misses, an unknown
     device or dtype, data on which outputs have no finite value; FeedError for data of another shape or dtype, or that
@@ -168,14 +175,16 @@ def find_precision(
     with cancellable():
         tell("defining the network", 0, 1)
         plain = spec.define(precision=Precisions({}), exact=True, **how)
-        feeds, label = samples(spec, plain, data)
-        recording = Recording(plain, feeds, tell)
-        outputs = [name for name in recording.truth[0] if recording.own.signal[name]]
+        given, label = samples(spec, plain, data)
+        recording = Recording(plain, given, tell, began + seconds * RECORDED)
+        feeds = recording.feeds
+        outputs = [name for name, signal in recording.own.signal.items() if signal]
         if metric is None:
             _check_measurable(recording, outputs)
         limits, least = _limits(budget, metric, outputs)
-        enough = None if metric is None else _enough(metric, recording, least)
-        _check_reachable(recording, limits, enough)
+        mean = None if metric is None else partial(_mean, metric, recording.truth)
+        _check_reachable(recording, limits, mean, least)
+        enough: Enough = None if mean is None else lambda got: mean(got) >= least
         search = Search(
             recording, low, limits, enough, define, find_device(device), began + seconds, tell, _scale(plain, feeds[0])
         )
@@ -205,16 +214,18 @@ def find_precision(
     figures = {"fp32": fp32[1], name: other[1], "found": cost}
     if data is None:
         notes.append(f"measured on {DRAWN}")
+    if len(feeds) < len(given):
+        notes.append(f"time for {len(feeds)} of {len(given)} samples: give more seconds")
     if search.unmeasured:
         notes.append(f"no time to measure {search.unmeasured} of {len(search.groups)} groups of calls alone")
     all_decibels = {"fp32": recording.own, name: rough, "found": quality}
+    facts = {"data": label, "samples": len(feeds), "device": device}
+    asked = {key: each.decibels for key, each in limits.items()}
     measured = {
+        **facts,
         "network": fingerprint(network.definition, network.backend),
-        "data": label,
-        "samples": len(feeds),
-        "budget": least if metric is not None else {key: each.decibels for key, each in limits.items()},
-        "sqnr": {key: _finite(value) for key, value in quality.decibels().items()},
-        "device": device,
+        "budget": asked if metric is None else least,
+        "sqnr": {key: value if math.isfinite(value) else None for key, value in quality.decibels().items()},
         "figures": {key: asdict(value) for key, value in figures.items()},
     }
     variant = Variant(spec.case(dims, found), tuple(map(Tuned.of, _sites(network))), measured)
@@ -222,11 +233,9 @@ def find_precision(
     tuning = Tuning(spec.name, label_of, __version__, (variant,), "precision")
     write_atomically(target, dump(tuning))
     return PrecisionReport(
+        **facts,
         network=spec.name,
-        device=device,
-        data=label,
-        samples=len(feeds),
-        budget={"metric": least} if metric is not None else {key: each.decibels for key, each in limits.items()},
+        budget=asked if metric is None else {"metric": least},
         allow=low,
         decibels={key: each.decibels() for key, each in all_decibels.items()},
         figures=figures,
@@ -241,14 +250,13 @@ def find_precision(
 
 def _allowed(allow: Sequence[str]) -> tuple[str, ...]:
     """The low dtypes by torch's names. UsageError for another, and for none."""
-    given = (allow,) if isinstance(allow, str) else tuple(allow)
-    asked = {"float8_e4m3fn" if each == "fp8" else each for each in given}
-    narrow = [way for way in NARROW if not asked.isdisjoint((way, narrow_dtype(way)))]
-    found = [as_precision(each) for each in given if each not in (*NARROW, "fp8")]
-    names = dict.fromkeys(dtype_name(each) for each in found if each is not None)
+    given = (allow,) if isinstance(allow, str) or not isinstance(allow, Iterable) else tuple(allow)
+    asked = dict.fromkeys(LOWEST.get(each := dtype_name(name), each) for name in given)
+    narrow = [way for way in NARROW if not asked.keys().isdisjoint((way, narrow_dtype(way)))]
+    names = dict.fromkeys(each for each in asked if each not in ("float32", *NARROW))
     if narrow:
         names = dict.fromkeys(("float16", *names, *narrow))  # which float16 is around
-    if not names:
+    if not names or not names.keys() <= {*LOWEST.values(), *NARROW}:
         raise UsageError(f"allow has dtypes below float32, 'fp16', 'bf16', 'int8', 'fp8' or 'int4', not {allow!r}")
     return tuple(names)
 
@@ -269,15 +277,11 @@ def samples(spec: NetworkSpec, network: Network, data: Any) -> tuple[list[dict[s
         data = [_named(network, each) for each in itertools.islice(data, SAMPLES)]
         if not data:
             raise UsageError("the data has no sample")
-    feeds = given_feeds(network, data)[:SAMPLES]
+    feeds = given_feeds(network, data, SAMPLES)
     for index, each in enumerate(feeds):
-        sizes_of(network, each)
+        with noted(FeedError, f"it is sample {index} of the data"):
+            sizes_of(network, each)
         for name, tensor in each.items():
-            wanted = network.inputs[name].dtype
-            if tensor.dtype != wanted:
-                raise FeedError(
-                    f"sample {index} of the data: {name!r} is {dtype_name(tensor.dtype)}, not {dtype_name(wanted)}"
-                )
             if tensor.is_floating_point() and bool(torch.isnan(tensor).any()):
                 raise FeedError(f"sample {index} of the data: {name!r} has NaN in it")
     return feeds, label
@@ -297,20 +301,16 @@ def _limits(budget: Any, metric: Metric | None, outputs: Sequence[str]) -> tuple
     """The least SQNR of each output, and the least mean of a metric."""
     if metric is None:
         return as_budget(budget, outputs), 0.0
-    if isinstance(budget, bool) or not isinstance(budget, (int, float)):
+    if isinstance(budget, bool) or not isinstance(budget, (int, float)) or not math.isfinite(budget):
         raise UsageError(f"with a metric the budget is the least that it may be, a number, not {budget!r}")
     return dict.fromkeys(outputs, SQNR(1e-3)), float(budget)
 
 
-def _enough(metric: Metric, recording: Recording, least: float) -> Callable[[Sequence[Outputs]], bool]:
-    """Whether the mean of a metric over the samples is at least so much."""
-
-    def enough(got: Sequence[Outputs]) -> bool:
-        with authors_code(metric, "the metric fails: "):
-            values = [_number(metric(each, truth)) for each, truth in zip(got, recording.truth, strict=True)]
-        return sum(values) / len(values) >= least
-
-    return enough
+def _mean(metric: Metric, exact: Sequence[Outputs], got: Sequence[Outputs]) -> float:
+    """That of a metric over the samples."""
+    with authors_code(metric, "the metric fails: "):
+        values = [_number(metric(each, truth)) for each, truth in zip(got, exact, strict=True)]
+    return sum(values) / len(values)
 
 
 def _number(given: Any) -> float:
@@ -329,7 +329,7 @@ def _scale(network: Network, feeds: Mapping[str, torch.Tensor]) -> float:
 
 def _check_measurable(recording: Recording, outputs: Sequence[str]) -> None:
     """UsageError where noise cannot be measured: an output is nowhere finite, or all are 0 or integers."""
-    for name in recording.truth[0]:
+    for name in recording.own.signal:
         values = [each[name] for each in recording.truth if each[name].numel()]
         if values and not any(bool(torch.isfinite(each).any()) for each in values):
             raise UsageError(f"output {name!r} has no finite value on this data: its noise cannot be measured")
@@ -340,17 +340,17 @@ def _check_measurable(recording: Recording, outputs: Sequence[str]) -> None:
 
 
 def _check_reachable(
-    recording: Recording, limits: Mapping[str, SQNR], enough: Callable[[Sequence[Outputs]], bool] | None
+    recording: Recording, limits: Mapping[str, SQNR], mean: Callable[[Sequence[Outputs]], float] | None, least: float
 ) -> None:
     """UsageError for a budget that float32 itself misses."""
     own = recording.own.decibels()
-    for name, least in limits.items():
-        if not own[name] >= least.decibels:
+    for name, limit in limits.items():
+        if not own[name] >= limit.decibels:
             raise UsageError(
-                f"float32 itself has {own[name]:.1f} dB of {name!r}, below the budget of {least.decibels:g}"
+                f"float32 itself has {own[name]:.1f} dB of {name!r}, below the budget of {limit.decibels:g}"
             )
-    if enough is not None and not enough([recording.interpreter(each) for each in recording.feeds]):
-        raise UsageError("float32 itself misses the budget of the metric: give a lower one")
+    if mean is not None and not (has := mean([recording.interpreter(each) for each in recording.feeds])) >= least:
+        raise UsageError(f"float32 itself has {has:g} of the metric, below the budget of {least:g}")
 
 
 def _program(network: Network, device: str) -> tuple[Program, Figures]:
@@ -388,10 +388,6 @@ def _decibels(found: Mapping[str, float]) -> str:
     return ", ".join(f"{value:.1f} dB of {name!r}" for name, value in found.items())
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
 def _lines(
     search: Search, found: Mapping[SiteKey, str], before: Program, after: Program, device: str
 ) -> tuple[LineReport, ...]:
@@ -400,23 +396,21 @@ def _lines(
         program.graph.seconds(floor_of(program, device).launches, program.graph.lines) for program in (before, after)
     ]
     shares = {share.name: share for share in after.by("line")}
-    by_line: dict[Location, list[tuple[str, str, Group]]] = {}
+    by_line: dict[Location, dict[SiteKey, Call]] = {}
     for key, call in search.recording.calls.items():
-        location = call.site.location
-        if location is not None:
-            by_line.setdefault(location, []).append((key.function, found[key], search.of[key]))
+        if call.site.location is not None:
+            by_line.setdefault(call.site.location, {})[key] = call
     rows = []
     for location, calls in by_line.items():
         share = shares.get(location.short)
-        own = [max(group.noise[dtype].values(), default=0.0) for _, dtype, group in calls if dtype in group.noise]
-        at = [call for call in search.recording.calls.values() if call.site.location == location]
+        own = [max(noise.values(), default=0.0) for key in calls if (noise := search.of[key].noise.get(found[key]))]
         rows.append(
             LineReport(
                 location.short,
-                tuple(name for name, _, _ in calls),
-                tuple(sorted({dtype for _, dtype, _ in calls})),
+                tuple(key.function for key in calls),
+                tuple(sorted({found[key] for key in calls})),
                 decibels(max(own)) if own else None,
-                max(call.greatest for call in at),
+                max(call.greatest for call in calls.values()),
                 share.launches if share is not None else 0,
                 share.bytes if share is not None else 0,
                 seconds[0].get(location.short, 0.0) - seconds[1].get(location.short, 0.0),

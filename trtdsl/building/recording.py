@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -119,11 +120,14 @@ class Group:
 
 
 class Recording:
-    """A network in float32, evaluated on the author's data: exact outputs, each call's range, groups of calls."""
+    """A network in float32, evaluated on the author's data: exact outputs, each call's range, groups of calls.
 
-    def __init__(self, network: Network, feeds: Sequence[Feeds], tell: Tell):
+    At a time ``until`` samples that are left are left out; the first one never is.
+    """
+
+    def __init__(self, network: Network, feeds: Sequence[Feeds], tell: Tell, until: float = math.inf):
         assert network.policy is not None and network.policy.calls is not None
-        self.network, self.feeds = network, feeds
+        self.network = network
         sources = network.policy.sources
         self.calls = {site.key: Call(site, sources[site.key]) for site in network.policy.calls.sites}
         self.sites = {
@@ -141,12 +145,15 @@ class Recording:
             precise = Interpreter(network)
         self.truth: list[dict[str, torch.Tensor]] = []
         for index, each in enumerate(feeds):
+            if index and time.perf_counter() > until:
+                break
             tell("evaluating in float64 and float32", index, len(feeds))
             exact.alone = True
             with exact:
                 found = precise({name: feed.clone() for name, feed in each.items()})
-            self.truth.append({name: exact.of(x) for name, x in found.items() if x.is_floating_point()})
+            self.truth.append({name: exact.of(x) if x.is_floating_point() else x for name, x in found.items()})
             self.own.add(self.interpreter(each), self.truth[-1])
+        self.feeds = feeds[: len(self.truth)]
 
     def _wrap(self, node: Node, evaluate: Evaluate) -> Evaluate:
         key = self.sites.get(node.name)

@@ -181,9 +181,9 @@ def _problems(cases: Sequence[Evidence], trivial: Collection[str]) -> Iterator[s
     yield from (f"{name!r} is nowhere finite" for (name, _), some in finite.items() if not some and name not in trivial)
 
 
-def given_feeds(network: Network, given: Any) -> list[dict[str, torch.Tensor]]:
+def given_feeds(network: Network, given: Any, most: int | None = None) -> list[dict[str, torch.Tensor]]:
     """Feeds of the author's: a mapping from input names to arrays or .npy files, several in a list, a folder, or a
-    callable that gives any of these.
+    callable that gives any of these; the first ``most`` of them.
 
     A folder has ``NAME.npy`` for each input, or folders with these; for one input, also a file for each sample. Raises
     UsageError for anything else, FeedError for feeds that do not fit the inputs.
@@ -200,7 +200,7 @@ def given_feeds(network: Network, given: Any) -> list[dict[str, torch.Tensor]]:
             "feeds are a mapping from input names to arrays or .npy files, a list of such, a folder, or a function "
             f"that gives one of these, not {type(given).__name__}"
         )
-    return [_as_tensors(network, feeds) for feeds in given]
+    return [_as_tensors(network, feeds) for feeds in given[:most]]
 
 
 def _as_tensors(network: Network, feeds: Feeds) -> dict[str, torch.Tensor]:

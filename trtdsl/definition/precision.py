@@ -62,7 +62,8 @@ def as_precision(precision: Any) -> torch.dtype | None:
     dtype = torch.float32 if precision is None else _dtypes().get(dtype_name(precision))
     if dtype is None:
         raise UsageError(
-            f"precision is 'fp32', 'fp16' or 'bf16' (or torch's names, such as 'float16'), not {precision!r}"
+            f"precision is 'fp32', 'fp16' or 'bf16' (or torch's names, such as 'float16'), not {precision!r}; "
+            "int8 and fp8 need scales: `trtdsl precision --allow int8` writes a file that has them"
         )
     return None if dtype == torch.float32 else dtype
 

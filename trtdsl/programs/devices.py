@@ -101,8 +101,9 @@ def find_device(name: str) -> Device:
     1008000000000.0
     """
     plain = {re.sub("[^a-z0-9]", "", known): known for known in DEVICES}
-    key = re.sub("[^a-z0-9]", "", name.lower()).removeprefix("nvidia").removeprefix("geforce")
-    key = plain.get(key, plain.get(f"rtx{key}", name.lower()))
+    asked = str(name).lower()
+    key = re.sub("[^a-z0-9]", "", asked).removeprefix("nvidia").removeprefix("geforce")
+    key = plain.get(key, plain.get(f"rtx{key}", asked))
     if key not in DEVICES:
         raise UsageError(f"no device {name!r} in the table: it has {', '.join(DEVICES)}{nearest(key, DEVICES)}")
     return DEVICES[key]

@@ -153,6 +153,7 @@ def test_a_file_of_another_network_a_damaged_one_and_none_are_refused(files, tmp
     for wrong, message in (
         (text.replace('"network": "net"', '"network": "other"'), "is of the network 'other'"),
         (text.replace("float16", "float8"), "float8"),
+        (text.replace('"float16"', '"int8"', 1), "'calls' has one in int8 without scales"),
         (text.replace('"dtype"', '"lowering"', 1), "none|dtype|lowering"),
         (text.replace('"kind": "precision"', '"kind": "tuning"'), "it is not a precision"),
         (text[:-20], "is no precision"),

@@ -45,8 +45,10 @@ class Quality:
     noise: dict[str, float] = field(default_factory=dict)
 
     def add(self, got: Outputs, exact: Outputs) -> None:
-        """Takes a sample; what is not finite where the exact value is has infinite noise."""
+        """Takes a sample; what is not finite where the exact value is has infinite noise, and integers have none."""
         for name, truth in exact.items():
+            if not truth.is_floating_point():
+                continue
             finite = torch.isfinite(truth)
             true, found = torch.where(finite, truth, 0.0), torch.where(finite, got[name].double(), 0.0)
             away = (found - true).square().sum().nan_to_num(math.inf, math.inf)

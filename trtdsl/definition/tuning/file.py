@@ -294,6 +294,9 @@ class VariantEntry(Struct, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if len({call.key for call in self.calls}) != len(self.calls):
             raise ValueError("'calls' has a call twice")
+        for call in self.calls:
+            if call.dtype.startswith(("int8", "float8")) and not call.scales:
+                raise ValueError(f"'calls' has one in {call.dtype} without scales")
 
 
 class TuningEntry(Struct, forbid_unknown_fields=True):
