@@ -202,7 +202,7 @@ def test_a_project_that_cannot_be_read_is_refused(monkeypatch, tmp_path, reason)
         ("quiet = 'yes'", "[tool.trtdsl.check]: quiet is true or false, not 'yes'"),
         (
             "[tool.trtdsl.run]\nallow-host-code = true",
-            "allow-host-code is said by --allow-host-code on the command line alone",
+            "allow-host-code is said by --allow-host-code on",
         ),
         ("[tool.trtdsl.run]\ntrust-network-file = true", "trust-network-file on the command line alone"),
         ("[tool.trtdsl.export.cpp]\nforce = true", "force is said by --force on the command line alone"),
