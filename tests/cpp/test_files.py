@@ -7,6 +7,7 @@ import random
 import resource
 import signal
 import subprocess
+import time
 from contextlib import nullcontext, suppress
 from types import SimpleNamespace
 
@@ -442,10 +443,19 @@ def test_requirements_that_are_damaged(probe, engine, tmp_path, change):
 
 def test_overflow_in_a_requirement_is_a_refusal(probe, engine, tmp_path):
     facts = json.loads(manifest_path(engine).read_text())
-    huge = ["*", 2**62, 2**62]
-    facts["requirements"][:] = [{**facts["requirements"][0], "expression": [">=", huge, 0]}]
+    begun = time.process_time()
+    for huge in (["*", 2**62, 2**62], ["*"] + [2**62] * 100_000, ["+", 2**63 - 1, 1], ["//", -(2**63), -1]):
+        facts["requirements"][:] = [{**facts["requirements"][0], "expression": [">=", huge, 0]}]
+        (tmp_path / "m.json").write_text(json.dumps(facts))
+        assert probe("fits", tmp_path / "m.json", data=b"x=4,4\n").startswith("feed-profile: ")
+        (verdict,) = verdicts(parse_manifest((tmp_path / "m.json").read_bytes()), [(4, 4)])
+        assert verdict.startswith("feed-profile: ")
+    assert time.process_time() - begun < 5
+    facts["requirements"][:] = [{**facts["requirements"][0], "expression": [">=", 2**63, 0]}]
     (tmp_path / "m.json").write_text(json.dumps(facts))
-    assert probe("fits", tmp_path / "m.json", data=b"x=4,4\n").startswith("feed-profile: ")
+    assert "manifest-damaged" in probe("fits", tmp_path / "m.json", code=7)
+    with pytest.raises(td.CorruptFileError, match="the expression must be a comparison"):
+        parse_manifest((tmp_path / "m.json").read_bytes())
 
 
 DTYPES = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import functools
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,13 +14,10 @@ Shape = tuple[int, ...]
 Place = tuple[str, int, int, int]
 """An input's name, one of its axes, and a and b where that is ``a * dimension + b``."""
 
-ARITHMETIC: dict[str, Callable[..., int]] = {
-    "+": lambda *terms: sum(terms),
-    "*": lambda *factors: math.prod(factors),
-    "//": operator.floordiv,
-    "max": max,
-    "min": min,
-}
+ARITHMETIC: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add, "*": operator.mul, "//": operator.floordiv, "max": max, "min": min
+}  # fmt: skip
+LARGEST = 2**63 - 1  # of numbers, as in C++
 DEEPEST = 64  # of an expression in a file
 
 
@@ -44,7 +41,7 @@ class Requirement:
         try:
             if SIGNS[sign](_value(left, env), _value(right, env)):
                 return None
-        except ZeroDivisionError:
+        except ArithmeticError:
             pass
         found = ", ".join(
             f"dimension {axis} of input {tensor!r} is {shapes[tensor][axis]}"
@@ -58,7 +55,14 @@ def _value(size: Any, env: Mapping[str, int]) -> int:
         return size
     if isinstance(size, str):
         return env[size]
-    return ARITHMETIC[size[0]](*(_value(part, env) for part in size[1:]))
+    return functools.reduce(functools.partial(_computed, size[0]), (_value(part, env) for part in size[1:]))
+
+
+def _computed(operation: str, a: int, b: int) -> int:
+    result = ARITHMETIC[operation](a, b)
+    if not -LARGEST - 1 <= result <= LARGEST:
+        raise OverflowError
+    return result
 
 
 def checked_expression(given: Any, names: Mapping[str, Any]) -> tuple[Any, ...] | None:
@@ -73,7 +77,7 @@ def _checked(size: Any, names: Mapping[str, Any], depth: int) -> Any:
     if isinstance(size, str):
         return size if size in names else None
     if isinstance(size, int):
-        return None if isinstance(size, bool) else size
+        return None if isinstance(size, bool) or not -LARGEST - 1 <= size <= LARGEST else size
     if not isinstance(size, list) or len(size) < 3 or not isinstance(size[0], str) or depth == 0:
         return None
     parts = [_checked(part, names, depth - 1) for part in size[1:]]
