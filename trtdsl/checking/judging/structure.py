@@ -60,11 +60,10 @@ def leaves(returned: Any) -> Leaves:
             f"the reference gives a {type(returned).__name__}, not a tensor, or a container of tensors"
         )
     found: dict[str, torch.Tensor | Other] = {}
-    for path, value in _walk(returned, ()):
-        name = ".".join(path)
+    for name, value in walk(returned):
         while name in found:  # {"a.b": x, "a": {"b": y}}
             name += "'"
-        found[name] = value
+        found[name] = _as_leaf(value)
     return Leaves(_is_named(returned), found)
 
 
@@ -102,22 +101,25 @@ def _is_named(value: Any) -> bool:
     return isinstance(value, Mapping) or (is_dataclass(value) and not isinstance(value, type))
 
 
-def _walk(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], torch.Tensor | Other]]:
-    if value is None:
-        return
-    if isinstance(value, torch.Tensor):
-        yield path, value if value.layout == torch.strided else Other(f"a tensor of layout {value.layout}")
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _walk(item, (*path, str(key)))
+def walk(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """Every leaf of a result except None, by its path: keys, fields and numbers, joined by dots."""
+    if isinstance(value, Mapping):
+        parts: Any = value.items()
     elif is_dataclass(value) and not isinstance(value, type):
-        for part in fields(value):
-            yield from _walk(getattr(value, part.name), (*path, part.name))
+        parts = ((part.name, getattr(value, part.name)) for part in fields(value))
     elif isinstance(value, (tuple, list)):
-        names = getattr(value, "_fields", None) or range(len(value))
-        for name, item in zip(names, value, strict=True):
-            yield from _walk(item, (*path, str(name)))
-    elif isinstance(value, (Number, np.ndarray, np.generic)) and not isinstance(value, complex):
-        yield path, torch.as_tensor(value)
+        parts = zip(getattr(value, "_fields", None) or range(len(value)), value, strict=True)
     else:
-        yield path, Other(f"a {type(value).__name__}")
+        if value is not None:
+            yield ".".join(path), value
+        return
+    for name, item in parts:
+        yield from walk(item, (*path, str(name)))
+
+
+def _as_leaf(value: Any) -> torch.Tensor | Other:
+    if isinstance(value, torch.Tensor):
+        return value if value.layout == torch.strided else Other(f"a tensor of layout {value.layout}")
+    if isinstance(value, (Number, np.ndarray, np.generic)) and not isinstance(value, complex):
+        return torch.as_tensor(value)
+    return Other(f"a {type(value).__name__}")

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
+from ...checking.judging.structure import walk
 from ...core.caller import to_write
 from ...core.dtypes import as_dtype, dtype_name
 from ...core.errors import DefinitionError, TrtdslError, UnsupportedError, UsageError
@@ -169,7 +170,7 @@ def _trace(
         returned = recorder.run(module, tensors)
     for op in operations(recorder.root):
         _choose(op)
-    found = dict(_leaves(returned, ()))
+    found = dict(walk(returned))
     left_out = {path: leaf for path, leaf in found.items() if not isinstance(leaf, torch.Tensor)}
     changed = [name for name, number in numbers_of(module).items() if before.get(name, number) != number]
     remarks = [*_updates(recorder, module, changed), *_differences(recorder), *map(_remark, left_out.items())]
@@ -265,22 +266,6 @@ def _outputs(returned: Any, module: torch.nn.Module, tensors: dict[str, Value]) 
         {*names, *(f"{name}_out" for name in names)}
     ) == 2 * len(names)
     return dict(zip(names, tensors.values())) if named else tuple(tensors.values())
-
-
-def _leaves(returned: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    """Every leaf of forward's result except None, by keys, fields and numbers that are joined by dots."""
-    if isinstance(returned, Mapping):
-        parts: Any = returned.items()
-    elif dataclasses.is_dataclass(returned) and not isinstance(returned, type):
-        parts = ((part.name, getattr(returned, part.name)) for part in dataclasses.fields(returned))
-    elif isinstance(returned, (tuple, list)):
-        parts = zip(getattr(returned, "_fields", None) or range(len(returned)), returned)
-    else:
-        if returned is not None:
-            yield ".".join(path), returned
-        return
-    for name, item in parts:
-        yield from _leaves(item, (*path, str(name)))
 
 
 # Functions that take no more than the shape and dtype of their first operand.
