@@ -26,21 +26,6 @@ SECONDS = 3.0  # of the processor, after which no further run begins
 BRANCHES = re.compile(r"\b(if|elif|while|and|or|not|assert|min|max|bool)\b")  # and not a call that checks its operands
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A comparison of sizes that the reference made: what holds where it was run, in torch's symbols."""
-
-    holds: Any
-    location: Location
-
-    @property
-    def fails(self) -> Any:
-        """What holds on the other side."""
-        import sympy
-
-        return sympy.Not(self.holds)
-
-
 class Branches:
     """Sizes on both sides of each branch on sizes that a reference takes.
 
@@ -59,18 +44,21 @@ class Branches:
             if not waiting or time.process_time() > until or len(self.further) >= FURTHER:
                 break
             before: list[Any] = []
-            for asked in self._asked_at(waiting.pop(0)):
-                if _is_one_number(asked.holds) and asked.holds not in branches:
+            for holds, fails, location in self._asked_at(waiting.pop(0)):
+                is_one_number = type(holds).__name__ == "Equality" and any(side.is_number for side in holds.args)
+                if is_one_number and holds not in branches:
                     continue  # a size that Python took as a number
-                branches.add(asked.fails)
-                path = frozenset((*before, asked.fails))
+                branches.add(fails)
+                path = frozenset((*before, fails))
                 if path not in done:
                     done.add(path)
-                    waiting += self._found([*before, asked.fails], asked)
-                before.append(asked.holds)
+                    waiting += self._found([*before, fails], location)
+                before.append(holds)
 
-    def _asked_at(self, point: Point) -> list[Asked]:
-        """What the reference compares at these sizes, in order."""
+    def _asked_at(self, point: Point) -> list[tuple[Any, Any, Location]]:
+        """What the reference compares at these sizes, in order: what holds there, what on the other side, and where."""
+        import sympy
+
         symbols, feeds = _symbols(point), {}
         # Of a value that is asked for: what was asked before counts.
         with (
@@ -88,12 +76,13 @@ class Branches:
             place: Any = getattr(getattr(guard, "sloc", None), "framework_loc", None)
             file = getattr(place, "filename", "")
             if file and "/torch/" not in file:
-                found.append(Asked(guard.expr.xreplace(symbols.named), Location(file, place.lineno)))
+                holds = guard.expr.xreplace(symbols.named)
+                found.append((holds, sympy.Not(holds), Location(file, place.lineno)))
         return found
 
-    def _found(self, conditions: Sequence[Any], asked: Asked) -> Iterator[Point]:
+    def _found(self, conditions: Sequence[Any], location: Location) -> Iterator[Point]:
         """The cheapest size at which these hold; noted where none of the tried ones is one, or where there is none."""
-        tried = _as_columns(self.points)
+        tried = {name: np.array([point[name] for point in self.points]) for name in self.points[0]}
         for columns, is_tried in ((tried, True), (self._columns(conditions), False)):
             try:
                 there = np.logical_and.reduce([_evaluated(each, columns) for each in conditions])
@@ -112,9 +101,9 @@ class Branches:
                     self.further.append(point)
                 yield point
                 return
-        if len(conditions) == 1 and BRANCHES.search(linecache.getline(asked.location.file, asked.location.line)):
-            text = f"the reference's branch on sizes: no size of the ranges has {_text(asked.fails)}"
-            self.unreached[placed(asked.location, text)] = None
+        if len(conditions) == 1 and BRANCHES.search(linecache.getline(location.file, location.line)):
+            text = f"the reference's branch on sizes: no size of the ranges has {_text(conditions[0])}"
+            self.unreached[placed(location, text)] = None
 
     def _columns(self, conditions: Sequence[Any]) -> dict[str, Any]:
         """All sizes of the ranges; where these are many, of the dimensions that are asked about, or some of these."""
@@ -133,15 +122,6 @@ def _ranges(network: Network) -> Mapping[str, tuple[int, int, int]]:
             a, b, c = found.get(name, (low, opt, high))
             found[name] = min(a, low), b, max(c, high)
     return found
-
-
-def _as_columns(points: Sequence[Point]) -> dict[str, Any]:
-    return {name: np.array([point[name] for point in points]) for name in points[0]}
-
-
-def _is_one_number(holds: Any) -> bool:
-    """Whether it says that a size is one number."""
-    return type(holds).__name__ == "Equality" and any(side.is_number for side in holds.args)
 
 
 def _text(condition: Any) -> str:

@@ -199,15 +199,13 @@ class Recording:
                 own = tensor.detach().clone() if floating else value
                 moments = Moments(value)
                 others = [x for x in before if x is not tensor and (x.numel(), x.dtype) == (own.numel(), own.dtype)]
-                moves = any(moments.agree(Moments(self._value(x)), REORDERED) for x in others)
+                values = (self.exact.of(x) if x.is_floating_point() else x.detach() for x in others)
+                moves = any(moments.agree(Moments(each), REORDERED) for each in values)
             call = Call(len(self.calls), place, self._within[-1], own, value, moments, given, varies, moves)
             self._makers[id(tensor)] = call
             self.calls.append(call)
             self._alive.append(tensor)
         return result
-
-    def _value(self, tensor: torch.Tensor) -> torch.Tensor:
-        return self.exact.of(tensor) if tensor.is_floating_point() else tensor.detach()
 
     def right(self) -> set[Call]:
         """The calls whose result the network has, and the calls that these depend on."""

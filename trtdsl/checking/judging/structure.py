@@ -64,7 +64,8 @@ def leaves(returned: Any) -> Leaves:
         while name in found:  # {"a.b": x, "a": {"b": y}}
             name += "'"
         found[name] = _as_leaf(value)
-    return Leaves(_is_named(returned), found)
+    named = isinstance(returned, Mapping) or (is_dataclass(returned) and not isinstance(returned, type))
+    return Leaves(named, found)
 
 
 def match(found: Leaves, names: Sequence[str]) -> dict[str, torch.Tensor | Other]:
@@ -95,10 +96,6 @@ def _plain(name: str) -> str:
 
 def _is_under(path: str, name: str) -> bool:
     return path == name or path.startswith(f"{name}.")
-
-
-def _is_named(value: Any) -> bool:
-    return isinstance(value, Mapping) or (is_dataclass(value) and not isinstance(value, type))
 
 
 def walk(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:

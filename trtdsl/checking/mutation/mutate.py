@@ -195,15 +195,12 @@ class Hunt:
             tell(phase, number, len(changes))
             reason = self.passes(place, mutant)
             if reason is not None:
-                (survivors if reason in SURVIVING else equivalent).append(self.survivor(mutant, reason))
+                node = mutant.node
+                passing = Survivor(node.name, node.type, mutant.change, self.network.layers[node.name].location, reason)
+                (survivors if reason in SURVIVING else equivalent).append(passing)
         tell(phase, len(changes), len(changes))
         caught = len(changes) - len(survivors) - len(equivalent)
         return MutationReport(self.name, len(changes), caught, len(self.cases), survivors, equivalent, possible)
-
-    def survivor(self, mutant: Mutant, reason: str) -> Survivor:
-        """A mutant that passes, and why."""
-        node = mutant.node
-        return Survivor(node.name, node.type, mutant.change, self.network.layers[node.name].location, reason)
 
     def mutants(self) -> Iterator[tuple[int, Mutant]]:
         """Every mutant, with the place of its layer's step among the interpreter's."""
