@@ -1,6 +1,7 @@
 """Type promotion against torch's own, with tensors, tensors without dimensions and numbers in every mixture."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from support import assert_close
 
 import trtdsl as td
 import trtdsl.functional as F
+from trtdsl.functional.checks import require_floats, require_one_of, require_rank
 from trtdsl.functional.operands import result_type
 
 DTYPES = [
@@ -164,3 +166,17 @@ def test_arrays_that_no_list_can_be():
                 td.ShapeError, match=r"test_operands.py:\d+: tensor takes (lists of equal lengths|arrays of one shape)"
             ):
                 F.tensor(given)
+
+
+def test_what_a_function_does_not_take_is_said_in_one_sentence():
+    x = td.Network().input("x", (2, 3), torch.int64)
+    require_rank(x, "f takes matrices", 2)
+    require_rank(x, "f takes (N, …)", 1, 8)
+    for check, error, text in (
+        (lambda: require_rank(x, "f takes vectors", 1), td.ShapeError, "f takes vectors, not (2, 3)"),
+        (lambda: require_rank(x, "f takes (N, C, L)", 3, 8), td.ShapeError, "f takes (N, C, L), not (2, 3)"),
+        (lambda: require_floats("f takes", x), td.UnsupportedError, "f takes floating-point numbers, not int64"),
+        (lambda: require_one_of("f: mode", "c", ("a", "b")), td.DefinitionError, "f: mode is one of 'a', 'b', not 'c'"),
+    ):
+        with pytest.raises(error, match=re.escape(text)):
+            check()

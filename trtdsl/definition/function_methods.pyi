@@ -91,19 +91,21 @@ class FunctionMethods:
         """The inverse tangent: IUnaryLayer ATAN; integers become float32 first."""
 
     def arctan2(self, other: Any) -> Tensor:
-        """The angle of the point (``other``, ``input``), from -pi to pi."""
+        """The angle of the point (``other``, ``input``) up to pi: IUnaryLayer ATAN, IElementWiseLayers,
+        ISelectLayers.
+        """
 
     def arctanh(self) -> Tensor:
         """The inverse hyperbolic tangent: IUnaryLayer ATANH; integers become float32 first."""
 
     def argmax(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
-        """Where the greatest element is over ``dim``, or in the flattened tensor when None; the first of equal
-        ones.
+        """Where the greatest element is over ``dim``, or in the flattened tensor; the first of equal ones:
+        ITopKLayer.
         """
 
     def argmin(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
-        """Where the least element is over ``dim``, or in the flattened tensor when None; the first of equal
-        ones.
+        """Where the least element is over ``dim``, or in the flattened tensor; the first of equal ones:
+        ITopKLayer.
         """
 
     def argsort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
@@ -127,7 +129,9 @@ class FunctionMethods:
         """The inverse tangent: IUnaryLayer ATAN; integers become float32 first."""
 
     def atan2(self, other: Any) -> Tensor:
-        """The angle of the point (``other``, ``input``), from -pi to pi."""
+        """The angle of the point (``other``, ``input``) up to pi: IUnaryLayer ATAN, IElementWiseLayers,
+        ISelectLayers.
+        """
 
     def atanh(self) -> Tensor:
         """The inverse hyperbolic tangent: IUnaryLayer ATANH; integers become float32 first."""
@@ -217,7 +221,9 @@ class FunctionMethods:
         """
 
     def cross(self, other: Tensor, dim: int | None = None) -> Tensor:
-        """The cross product along ``dim`` of size 3 (the first such dimension when None)."""
+        """The cross product along ``dim`` of size 3, the first such one when None: ISliceLayers (WRAP),
+        IElementWiseLayers.
+        """
 
     def cummax(self, dim: int) -> Selected:
         """The greatest element up to each, and where it is (the last of equal ones): as :func:`cumprod`."""
@@ -226,7 +232,7 @@ class FunctionMethods:
         """The least element up to each, and where it is (the last of equal ones): as :func:`cumprod`."""
 
     def cumprod(self, dim: int, *, dtype: Any = None) -> Tensor:
-        """Products of the elements up to each, by doubling strides."""
+        """Products of the elements up to each: ISliceLayer and IElementWiseLayer PROD for each power of two."""
 
     def cumsum(self, dim: int, *, dtype: Any = None) -> Tensor:
         """Sums of the elements up to each: ICumulativeLayer SUM; integers and bool as int64."""
@@ -365,7 +371,9 @@ class FunctionMethods:
         """``input > other``, broadcast: IElementWiseLayer GREATER."""
 
     def hardshrink(self, lambd: float = 0.5) -> Tensor:
-        """``input`` where ``|input| > lambd``, 0 elsewhere (NaN stays)."""
+        """``input`` where ``|input| > lambd``, else 0: IUnaryLayer ABS, IElementWiseLayer GREATER,
+        ISelectLayer.
+        """
 
     def heaviside(self, values: Any) -> Tensor:
         """0 below zero, ``values`` at zero, 1 above: IElementWiseLayer GREATER and EQUAL, ICastLayer,
@@ -396,7 +404,9 @@ class FunctionMethods:
         """``value`` in the parts of ``dim`` at ``index``: IScatterLayer (ELEMENT)."""
 
     def index_put(self, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Tensor:
-        """``input`` with ``values`` at the places that ``indices`` (int or bool tensors, None for all) name."""
+        """``input`` with ``values`` at the places that ``indices`` (int, bool, None for all) name:
+        IScatterLayer (ND).
+        """
 
     def index_select(self, dim: int, index: Tensor) -> Tensor:
         """The parts of ``dim`` at ``index``, a vector: IGatherLayer."""
@@ -482,7 +492,9 @@ class FunctionMethods:
         """``input - logsumexp(input)`` over ``dim``, exact also where the softmax itself underflows."""
 
     def logaddexp(self, other: Any) -> Tensor:
-        """``log(exp(input) + exp(other))`` without overflow."""
+        """``log(exp(input) + exp(other))`` without overflow: the greater and IActivationLayer SOFTPLUS of
+        -distance.
+        """
 
     def logaddexp2(self, other: Any) -> Tensor:
         """``log2(2 ** input + 2 ** other)`` without overflow: as :func:`logaddexp`."""
@@ -503,7 +515,9 @@ class FunctionMethods:
         """One of the two, broadcast: IElementWiseLayer XOR; numbers are true unless 0."""
 
     def logit(self, eps: float | None = None) -> Tensor:
-        """``log(input / (1 - input))``, ``input`` clamped to ``[eps, 1 - eps]`` first."""
+        """``log(input / (1 - input))`` of ``input`` from ``eps`` to ``1 - eps``: IElementWiseLayers and
+        IUnaryLayer LOG.
+        """
 
     def logsumexp(self, dim: Dims, keepdim: bool = False) -> Tensor:
         """``log(sum(exp(input)))`` over ``dim`` without overflow."""
@@ -518,7 +532,9 @@ class FunctionMethods:
         """The elements of ``source``, one after the other, where ``mask`` is true; ``input`` elsewhere."""
 
     def masked_select(self, mask: Tensor) -> Tensor:
-        """The elements where ``mask`` holds, broadcast, as a vector."""
+        """The elements where ``mask`` holds as a vector, whose size depends on data: INonZeroLayer and
+        IGatherLayer.
+        """
 
     def matmul(self, other: Tensor) -> Tensor:
         """torch's product for every pair of ranks: IMatrixMultiplyLayer, VECTOR for a 1-d operand."""
@@ -735,13 +751,15 @@ class FunctionMethods:
         """As :func:`sign`: TensorRT has no complex numbers."""
 
     def sigmoid(self) -> Tensor:
-        """``1 / (1 + exp(-input))``: IActivationLayer SIGMOID; integers become float32 first."""
+        """``1 / (1 + exp(-input))``: IActivationLayer SIGMOID."""
 
     def sign(self) -> Tensor:
         """-1, 0 or 1: IUnaryLayer SIGN; bool is itself."""
 
     def signbit(self) -> Tensor:
-        """Whether the sign is set, of -0.0 too (where ``1 / input`` is negative)."""
+        """Whether the sign is set, of -0.0 too, by ``1 / input``: IElementWiseLayer LESS and OR, IUnaryLayer
+        RECIP.
+        """
 
     def sin(self) -> Tensor:
         """The sine of radians: IUnaryLayer SIN; integers become float32 first."""
@@ -768,8 +786,8 @@ class FunctionMethods:
         """
 
     def split(self, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-        """Parts of ``split_size_or_sections`` elements, the last one perhaps less, or of the sizes in that
-        list.
+        """Parts of ``split_size_or_sections`` elements, the last perhaps less, or of the sizes in that list:
+        ISliceLayers.
         """
 
     def split_with_sizes(self, split_sizes: Sequence[SizeLike], dim: int = 0) -> tuple[Tensor, ...]:
@@ -841,7 +859,7 @@ class FunctionMethods:
         """The tangent of radians: IUnaryLayer TAN; integers become float32 first."""
 
     def tanh(self) -> Tensor:
-        """The hyperbolic tangent: IActivationLayer TANH; integers become float32 first."""
+        """The hyperbolic tangent: IActivationLayer TANH."""
 
     def tensor_split(self, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
         """That many parts, the first ones one longer where needed, or parts between the indices: ISliceLayers."""

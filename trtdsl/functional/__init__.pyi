@@ -683,21 +683,21 @@ __all__ = [
 ]
 
 def sigmoid(input: Tensor) -> Tensor:
-    """``1 / (1 + exp(-input))``: IActivationLayer SIGMOID; integers become float32 first.
+    """``1 / (1 + exp(-input))``: IActivationLayer SIGMOID.
 
     >>> F.sigmoid(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def tanh(input: Tensor) -> Tensor:
-    """The hyperbolic tangent: IActivationLayer TANH; integers become float32 first.
+    """The hyperbolic tangent: IActivationLayer TANH.
 
     >>> F.tanh(net.input("x", (2, 3))).shape
     (2, 3)
     """
 
 def softsign(input: Tensor) -> Tensor:
-    """``input / (1 + |input|)``: IActivationLayer SOFTSIGN; integers become float32 first.
+    """``input / (1 + |input|)``: IActivationLayer SOFTSIGN.
 
     >>> F.softsign(net.input("x", (2, 3))).shape
     (2, 3)
@@ -760,9 +760,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """
 
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """``input`` where ``|input| > lambd``, 0 elsewhere (NaN stays).
-
-    IUnaryLayer ABS, IElementWiseLayer GREATER, ISelectLayer.
+    """``input`` where ``|input| > lambd``, else 0: IUnaryLayer ABS, IElementWiseLayer GREATER, ISelectLayer.
 
     >>> F.hardshrink(net.input("x", (2, 3))).shape
     (2, 3)
@@ -933,9 +931,7 @@ def addcdiv(input: Tensor, tensor1: Any, tensor2: Any, *, value: float = 1) -> T
     """
 
 def atan2(input: Any, other: Any) -> Tensor:
-    """The angle of the point (``other``, ``input``), from -pi to pi.
-
-    IUnaryLayer ATAN, IElementWiseLayers, ISelectLayers.
+    """The angle of the point (``other``, ``input``) up to pi: IUnaryLayer ATAN, IElementWiseLayers, ISelectLayers.
 
     >>> F.atan2(net.input("x", (2, 3)), net.input("y", (3,))).shape
     (2, 3)
@@ -965,9 +961,7 @@ def copysign(input: Any, other: Any) -> Tensor:
     """
 
 def logaddexp(input: Any, other: Any) -> Tensor:
-    """``log(exp(input) + exp(other))`` without overflow.
-
-    IActivationLayer SOFTPLUS of minus the distance, plus the greater.
+    """``log(exp(input) + exp(other))`` without overflow: the greater and IActivationLayer SOFTPLUS of -distance.
 
     >>> F.logaddexp(net.input("x", (2, 3)), net.input("y", (3,))).shape
     (2, 3)
@@ -1402,9 +1396,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """
 
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """Products of the elements up to each, by doubling strides.
-
-    ISliceLayer and IElementWiseLayer PROD for each power of two.
+    """Products of the elements up to each: ISliceLayer and IElementWiseLayer PROD for each power of two.
 
     Raises UnsupportedError for a dimension without an upper bound.
 
@@ -1503,18 +1495,14 @@ def min(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
     """
 
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Where the greatest element is over ``dim``, or in the flattened tensor when None; the first of equal ones.
-
-    ITopKLayer.
+    """Where the greatest element is over ``dim``, or in the flattened tensor; the first of equal ones: ITopKLayer.
 
     >>> F.argmax(net.input("x", (2, 3)), dim=1).dtype
     torch.int64
     """
 
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Where the least element is over ``dim``, or in the flattened tensor when None; the first of equal ones.
-
-    ITopKLayer.
+    """Where the least element is over ``dim``, or in the flattened tensor; the first of equal ones: ITopKLayer.
 
     >>> F.argmin(net.input("x", (2, 3)), dim=1).dtype
     torch.int64

@@ -65,7 +65,7 @@ def _member(function: Callable[Concatenate[Key, P], R], name: str, key: Key, tex
     def member(*args: P.args, **kwargs: P.kwargs) -> R:
         return function(key, *args, **kwargs)
 
-    _describe(member, function, list(inspect.signature(function).parameters.values())[1:])
+    describe(member, function, list(inspect.signature(function).parameters.values())[1:])
     member.__name__ = member.__qualname__ = name
     member.__doc__ = text
     return operation(member)
@@ -91,7 +91,7 @@ def finished(last: Callable[..., R]) -> Callable[[Callable[..., Any]], Callable[
             mine = {name: kwargs.pop(name) for name in names & kwargs.keys()}
             return last(function(*args, **kwargs), **mine)
 
-        _describe(call, function, [*inspect.signature(function).parameters.values(), *further])
+        describe(call, function, [*inspect.signature(function).parameters.values(), *further])
         call.__annotations__ |= {p.name: p.annotation for p in further}
         call.__name__, call.__qualname__, call.__doc__ = function.__name__, function.__qualname__, function.__doc__
         return call
@@ -99,8 +99,9 @@ def finished(last: Callable[..., R]) -> Callable[[Callable[..., Any]], Callable[
     return register
 
 
-def _describe(made: Any, function: Callable[..., Any], parameters: list[inspect.Parameter]) -> None:
-    """Gives a function the module of another, and these parameters."""
+def describe(made: Any, function: Callable[..., Any], parameters: list[inspect.Parameter] | None = None) -> None:
+    """Gives a function the module of another, and these parameters, or its own."""
+    parameters = list(inspect.signature(function).parameters.values()) if parameters is None else parameters
     made.__signature__ = inspect.signature(function).replace(parameters=parameters)
     left = {*inspect.signature(function).parameters} - {parameter.name for parameter in parameters}
     made.__annotations__ = {part: kind for part, kind in function.__annotations__.items() if part not in left}

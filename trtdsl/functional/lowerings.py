@@ -103,18 +103,13 @@ class Choice:
         chosen = self.way(reasons(self.function, *operands, **how), default)
         return LOWERINGS[self.function][chosen].emit(*operands, **how)
 
-    def refuse(self, ruled_out: Mapping[str, str]) -> None:
-        """UnsupportedError where the author asks for a way that cannot express the call."""
-        if self.given in ruled_out:
-            possible = next(name for name in LOWERINGS[self.function] if name not in ruled_out)
-            why = f"lowering {self.given!r} cannot express this: {ruled_out[self.given]}"
-            raise UnsupportedError(f"{self.function}: {why}; use {possible!r}")
-
     def way(self, ruled_out: Mapping[str, str] = {}, default: str | None = None) -> str:
         """The way, of those that are not ruled out for the reasons given."""
-        if self.used is None:
-            self.refuse(ruled_out)
-            self.used = self._chosen([name for name in LOWERINGS[self.function] if name not in ruled_out], default)
+        possible = [name for name in LOWERINGS[self.function] if name not in ruled_out]
+        if self.used is None and self.given in ruled_out:
+            why = f"lowering {self.given!r} cannot express this: {ruled_out[self.given]}"
+            raise UnsupportedError(f"{self.function}: {why}; use {possible[0]!r}")
+        self.used = self.used or self._chosen(possible, default)
         return self.used
 
     def _chosen(self, possible: list[str], default: str | None) -> str:

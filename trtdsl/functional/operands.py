@@ -10,21 +10,7 @@ from ..core.errors import DefinitionError, ShapeError, UnsupportedError
 from ..layers.base import normalize_axis as normalize_axis
 from ..layers.shape import size_tensor
 from ..sizes.size import INFINITY
-from .common import (
-    MAX_DIMS,
-    L,
-    Network,
-    Size,
-    SizeLike,
-    Tensor,
-    bounds,
-    dtype_name,
-    np,
-    product,
-    require_network,
-    shape_text,
-    torch,
-)
+from .common import MAX_DIMS, L, Network, Size, SizeLike, Tensor, bounds, np, product, require_network, torch
 
 T = TypeVar("T")
 
@@ -280,25 +266,6 @@ def per_axis(value: T | Sequence[T], count: int, name: str) -> tuple[T, ...]:
             raise ShapeError(f"{name} needs {count} values, not {len(value)}: {tuple(value)}")
         return tuple(value)
     return (value,) * count  # type: ignore[return-value]
-
-
-def require_rank(x: Tensor, takes: str, least: int, most: int | None = None) -> None:
-    """ShapeError, which says what a function takes, for another number of dimensions: ``least``, or up to ``most``."""
-    if not least <= x.ndim <= (least if most is None else most):
-        raise ShapeError(f"{takes}, not {shape_text(x.shape)}")
-
-
-def require_floats(takes: str, *tensors: Tensor) -> None:
-    """UnsupportedError, which says what a function takes, for tensors of another kind."""
-    for tensor in tensors:
-        if not tensor.dtype.is_floating_point:
-            raise UnsupportedError(f"{takes} floating-point numbers, not {dtype_name(tensor.dtype)}: cast it first")
-
-
-def require_one_of(names: str, given: Any, known: Iterable[str | None]) -> None:
-    """DefinitionError, which says what ``given`` names, for a name that is not among those known."""
-    if given not in known:
-        raise DefinitionError(f"{names} is one of {', '.join(map(repr, known))}, not {given!r}")
 
 
 def varargs(args: Sequence[Any]) -> tuple[Any, ...]:

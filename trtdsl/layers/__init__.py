@@ -16,6 +16,7 @@ from .cast import identity as identity
 from .collective import all_gather as all_gather
 from .collective import all_reduce as all_reduce
 from .collective import reduce_scatter as reduce_scatter
+from .collective import shard as shard
 from .concatenation import concatenation as concatenation
 from .conditional import Conditional as Conditional
 from .constant import constant as constant

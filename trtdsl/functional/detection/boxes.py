@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
+from ..checks import require_one_of
 from ..common import DefinitionError, L, ShapeError, Tensor, operation, shape_text, torch
 from ..indexing.gather import nonzero
-from ..operands import along, binary, choose, floating, require_one_of
+from ..operands import along, binary, choose, floating
 from ..reducing.reduction import top
 from ..reducing.sort import argsort
 from ..shaping.create import counted, filled

@@ -31,7 +31,8 @@ def _emit(step: Operation, values: Sequence[Tensor], dtype: torch.dtype) -> Tens
         if isinstance(step, Multiply):
             return L.elementwise(a, b, "AND" if dtype == torch.bool else "PROD")
         ops = ["TRANSPOSE" if turned else "NONE" for turned in (step.transpose_a, step.transpose_b)]
-        return _weighted(a, b, ops[0]) if step.transpose_b and _is_softmax(b) else L.matrix_multiply(a, b, *ops)
+        rows = is_low(b) and isinstance(b.node, Layer) and b.node.what[-2:] == ("softmax", "rows")
+        return _weighted(a, b, ops[0]) if step.transpose_b and rows else L.matrix_multiply(a, b, *ops)
     x = L.cast(values[step.x], dtype)
     if isinstance(step, Diagonal):
         flat = L.shuffle(x, step.first, step.shape)
@@ -43,13 +44,8 @@ def _emit(step: Operation, values: Sequence[Tensor], dtype: torch.dtype) -> Tens
     return L.shuffle(x, step.first, step.shape, step.second)
 
 
-def _is_softmax(x: Tensor) -> bool:
-    """Whether it is a softmax of rows in half precision, as attention's weights are."""
-    return is_low(x) and isinstance(x.node, Layer) and x.node.what[-2:] == ("softmax", "rows")
-
-
 def _weighted(values: Tensor, weights: Tensor, op: str) -> Tensor:
-    """``values @ weights.mT`` as ``(weights @ values.mT).mT``.
+    """``values @ weights.mT`` as ``(weights @ values.mT).mT``, of a softmax of rows as attention's weights are.
 
     In half precision the builder makes one kernel of attention only where its weights come first (TensorRT-RTX 1.7).
     """

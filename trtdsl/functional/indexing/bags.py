@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..checks import require_one_of
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
-from ..operands import binary, choose, require_one_of
+from ..operands import binary, choose
 from ..pointwise.arithmetic import mul
 from ..products.matmul import matmul
 from ..reducing.cumulative import cumsum

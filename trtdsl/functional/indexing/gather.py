@@ -8,20 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...sizes.size import SizeLike, product
+from ..checks import require_one_of, require_rank
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, broadcast, operation, shape_text, torch
-from ..operands import (
-    align,
-    along,
-    as_tensor,
-    as_vector,
-    axis_of,
-    binary,
-    choose,
-    on_axis,
-    require_one_of,
-    require_rank,
-    stretch,
-)
+from ..operands import align, along, as_tensor, as_vector, axis_of, binary, choose, on_axis, stretch
 from ..shaping.create import filled, indices_of
 from .index import advanced, as_indices
 
@@ -176,9 +165,7 @@ def argwhere(input: Tensor) -> Tensor:
 
 @operation
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
-    """The elements where ``mask`` holds, broadcast, as a vector.
-
-    INonZeroLayer and IGatherLayer. Its size depends on data.
+    """The elements where ``mask`` holds as a vector, whose size depends on data: INonZeroLayer and IGatherLayer.
 
     >>> F.masked_select(net.input("x", (2, 8)), net.input("m", (8,), "bool")).ndim
     1
@@ -348,9 +335,7 @@ def _along(input: Tensor, dim: int, index: Tensor, source: Tensor) -> tuple[int,
 
 @operation
 def index_put(input: Tensor, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Tensor:
-    """``input`` with ``values`` at the places that ``indices`` (int or bool tensors, None for all) name.
-
-    IScatterLayer (ND).
+    """``input`` with ``values`` at the places that ``indices`` (int, bool, None for all) name: IScatterLayer (ND).
 
     ``accumulate`` adds, as often as a place appears, by the layers of :func:`scatter_reduce`.
 

@@ -103,10 +103,8 @@ def as_indices(x: Tensor, items: Sequence[Any]) -> list[Tensor | None]:
             for axis in range(index.ndim):
                 expected = x.shape[len(places)]
                 if isinstance(expected, int) and isinstance(index.shape[axis], int) and index.shape[axis] != expected:
-                    raise ShapeError(
-                        f"a mask of shape {shape_text(index.shape)} does not fit {shape_text(x.shape)} "
-                        f"at dimension {len(places)}"
-                    )
+                    what = f"{shape_text(x.shape)} at dimension {len(places)}"
+                    raise ShapeError(f"a mask of shape {shape_text(index.shape)} does not fit {what}")
                 places.append(L.squeeze(L.slice(found, (axis, 0), (1, count)), [0]))
         elif index.dtype in (torch.int32, torch.int64):
             places.append(from_start(index, x.shape[len(places)]))
@@ -192,9 +190,8 @@ def _bound(part: Any) -> Any:
     try:
         return operator.index(part)
     except TypeError:
-        raise DefinitionError(
-            f"a slice goes from int to int, or Size, such as x.shape[1] // 2, not to {part!r}"
-        ) from None
+        text = f"a slice goes from int to int, or Size, such as x.shape[1] // 2, not to {part!r}"
+        raise DefinitionError(text) from None
 
 
 def _clamp(part: Any, default: SizeLike, low: SizeLike, high: SizeLike, length: SizeLike) -> SizeLike:

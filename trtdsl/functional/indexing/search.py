@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ...sizes.shape import shape_text
+from ..checks import require_one_of, require_rank
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, require_network, torch
-from ..operands import align, as_tensor, binary, numeric, promote, require_one_of, require_rank
+from ..operands import align, as_tensor, binary, numeric, promote
 from ..reducing.reduction import any as any_of
 from ..shaping.reshape import ravel
 
@@ -37,10 +38,8 @@ def searchsorted(
     if sorter is not None:
         sorted_sequence = L.gather(sorted_sequence, sorter, sorted_sequence.ndim - 1, "ELEMENT")
     if sorted_sequence.ndim > 1 and sorted_sequence.shape[:-1] != values.shape[:-1]:
-        raise ShapeError(
-            "searchsorted: sequence and values must agree in all dimensions but the last: "
-            f"{shape_text(sorted_sequence.shape)} and {shape_text(values.shape)}"
-        )
+        shapes = f"{shape_text(sorted_sequence.shape)} and {shape_text(values.shape)}"
+        raise ShapeError(f"searchsorted: sequence and values must agree in all dimensions but the last: {shapes}")
     edges, wanted = promote(sorted_sequence, values)
     if sorted_sequence.ndim == 1:
         wanted = L.unsqueeze(L.cast(values, edges.dtype), [values.ndim])

@@ -16,7 +16,7 @@ def signs_in_int8(graph: Graph) -> None:
     """
     if not graph.is_quantized:
         return
-    for op, write in (("NEG", _negated), ("ABS", _magnitude)):
+    for op, write in (("NEG", _negated), ("ABS", lambda x: L.elementwise(x, _negated(x), "MAX"))):
         for layer in graph.layers("unary", op):
             x = layer.operands[0]
             if x is not None and x.dtype.is_floating_point and not x.is_constant:
@@ -26,7 +26,3 @@ def signs_in_int8(graph: Graph) -> None:
 
 def _negated(x: Tensor) -> Tensor:
     return L.elementwise(x, x.network.constant(torch.full((1,) * x.ndim, -1.0), x.dtype), "PROD")
-
-
-def _magnitude(x: Tensor) -> Tensor:
-    return L.elementwise(x, _negated(x), "MAX")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...definition.precision import is_low
+from ..checks import require_floats, require_one_of, require_rank
 from ..common import MAX_DIMS, DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
 from ..family import OF_ONE, family
 from ..lowerings import lowered, way
@@ -16,9 +17,6 @@ from ..operands import (
     floating,
     in_float32,
     normalize_axis,
-    require_floats,
-    require_one_of,
-    require_rank,
     scaled,
     sum_in_float32,
     with_dimension,
@@ -34,44 +32,25 @@ def _refuse_inplace(inplace: bool) -> None:
         raise UnsupportedError("inplace=True: tensors of a network are values; leave it out and use the result")
 
 
-def _activation(op: str, input: Tensor) -> Tensor:
-    return L.activation(floating(input), op)
+def _of_floats(compute: Callable[[Tensor], Tensor], input: Tensor) -> Tensor:
+    """``compute`` of floating-point numbers, which integers become first."""
+    return compute(floating(input))
 
 
-sigmoid, tanh, softsign = family(
-    _activation,
-    """{}: IActivationLayer {key}; integers become float32 first.
-
-    >>> F.{name}(net.input("x", (2, 3))).shape
-    (2, 3)
-    """,
-    sigmoid=("SIGMOID", "``1 / (1 + exp(-input))``"),
-    tanh=("TANH", "The hyperbolic tangent"),
-    softsign=("SOFTSIGN", "``input / (1 + |input|)``"),
-)
-
-
-def _of_one(compute: Callable[[Tensor], Tensor], input: Tensor) -> Tensor:
-    return compute(input)
-
-
-def _logsigmoid(x: Tensor) -> Tensor:
-    return L.unary(L.activation(L.unary(x, "NEG"), "SOFTPLUS", alpha=1.0, beta=1.0), "NEG")
-
-
-def _tanhshrink(input: Tensor) -> Tensor:
-    x = floating(input)
-    return x - L.activation(x, "TANH")
-
-
-logsigmoid, tanhshrink = family(
-    _of_one,
+sigmoid, tanh, softsign, logsigmoid, tanhshrink = family(
+    _of_floats,
     OF_ONE,
+    sigmoid=(lambda x: L.activation(x, "SIGMOID"), "``1 / (1 + exp(-input))``: IActivationLayer SIGMOID."),
+    tanh=(lambda x: L.activation(x, "TANH"), "The hyperbolic tangent: IActivationLayer TANH."),
+    softsign=(lambda x: L.activation(x, "SOFTSIGN"), "``input / (1 + |input|)``: IActivationLayer SOFTSIGN."),
     logsigmoid=(
-        _logsigmoid,
+        lambda x: -L.activation(-x, "SOFTPLUS", alpha=1.0, beta=1.0),
         "``log(sigmoid(input))`` without underflow: ``-softplus(-input)``: IUnaryLayer NEG, IActivationLayer SOFTPLUS.",
     ),
-    tanhshrink=(_tanhshrink, "``input - tanh(input)``: IActivationLayer TANH and IElementWiseLayer SUB."),
+    tanhshrink=(
+        lambda x: x - L.activation(x, "TANH"),
+        "``input - tanh(input)``: IActivationLayer TANH and IElementWiseLayer SUB.",
+    ),
 )
 
 
@@ -319,10 +298,7 @@ hardshrink, softshrink = family(
     OF_ONE,
     hardshrink=(
         lambda x, lambd: choose(abs(x) > lambd, x, 0, x.dtype),
-        """``input`` where ``|input| > lambd``, 0 elsewhere (NaN stays).
-
-        IUnaryLayer ABS, IElementWiseLayer GREATER, ISelectLayer.
-        """,
+        "``input`` where ``|input| > lambd``, else 0: IUnaryLayer ABS, IElementWiseLayer GREATER, ISelectLayer.",
     ),
     softshrink=(
         _soft,
@@ -333,9 +309,7 @@ hardshrink, softshrink = family(
 
 @operation
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """``input`` where it is greater than ``threshold``, ``value`` elsewhere.
-
-    IElementWiseLayer GREATER and ISelectLayer.
+    """``input`` where it is above ``threshold``, ``value`` elsewhere: IElementWiseLayer GREATER and ISelectLayer.
 
     >>> F.threshold(net.input("x", (2, 3)), 0.1, 20.0).shape
     (2, 3)
@@ -346,9 +320,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
 
 @operation
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """The first half of ``dim`` times the sigmoid of the second.
-
-    ISliceLayers, IActivationLayer SIGMOID, IElementWiseLayer PROD.
+    """One half of ``dim`` times the sigmoid of the other: ISliceLayers, IActivationLayer SIGMOID, IElementWiseLayer.
 
     >>> F.glu(net.input("x", ("N", 6))).shape
     (N, 3)

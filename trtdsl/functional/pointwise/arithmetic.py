@@ -335,10 +335,7 @@ atan2, xlogy, xlog1py, copysign, logaddexp, logaddexp2, ldexp = family(
     OF_TWO,
     atan2=(
         _atan2,
-        """The angle of the point (``other``, ``input``), from -pi to pi.
-
-        IUnaryLayer ATAN, IElementWiseLayers, ISelectLayers.
-        """,
+        "The angle of the point (``other``, ``input``) up to pi: IUnaryLayer ATAN, IElementWiseLayers, ISelectLayers.",
     ),
     xlogy=(
         lambda a, b: _unless_zero(a, b, a * L.unary(b, "LOG")),
@@ -357,10 +354,7 @@ atan2, xlogy, xlog1py, copysign, logaddexp, logaddexp2, ldexp = family(
     ),
     logaddexp=(
         _logaddexp(1.0),
-        """``log(exp(input) + exp(other))`` without overflow.
-
-        IActivationLayer SOFTPLUS of minus the distance, plus the greater.
-        """,
+        "``log(exp(input) + exp(other))`` without overflow: the greater and IActivationLayer SOFTPLUS of -distance.",
     ),
     logaddexp2=(_logaddexp(math.log(2)), "``log2(2 ** input + 2 ** other)`` without overflow: as :func:`logaddexp`."),
     ldexp=(

@@ -24,13 +24,11 @@ def to(input: Tensor, *args: Any, dtype: Any = None, copy: bool = False, **place
     for argument in (*args, placement.get("other")):
         if isinstance(argument, Tensor):
             dtype = argument.dtype
-        elif isinstance(argument, torch.dtype) or (isinstance(argument, str) and not _is_device(argument)):
+        elif isinstance(argument, torch.dtype) or (
+            isinstance(argument, str) and argument.partition(":")[0] not in ("cpu", "cuda", "meta", "mps", "xpu")
+        ):
             dtype = argument
     return input if dtype is None else L.cast(input, as_dtype(dtype))
-
-
-def _is_device(name: str) -> bool:
-    return name.partition(":")[0] in ("cpu", "cuda", "meta", "mps", "xpu")
 
 
 @operation

@@ -143,9 +143,7 @@ rsqrt, exp2, expm1, log1p, log2, log10, erfc, deg2rad, rad2deg, sinc, entr, ndtr
 
 @operation
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
-    """``log(input / (1 - input))``, ``input`` clamped to ``[eps, 1 - eps]`` first.
-
-    IElementWiseLayers and IUnaryLayer LOG.
+    """``log(input / (1 - input))`` of ``input`` from ``eps`` to ``1 - eps``: IElementWiseLayers and IUnaryLayer LOG.
 
     >>> F.logit(net.input("x", (2, 3)), eps=1e-6).shape
     (2, 3)
@@ -179,9 +177,7 @@ def nan_to_num(
 
 @operation
 def signbit(input: Tensor) -> Tensor:
-    """Whether the sign is set, of -0.0 too (where ``1 / input`` is negative).
-
-    IElementWiseLayer LESS and OR, IUnaryLayer RECIP.
+    """Whether the sign is set, of -0.0 too, by ``1 / input``: IElementWiseLayer LESS and OR, IUnaryLayer RECIP.
 
     >>> F.signbit(net.input("x", (2, 3))).dtype
     torch.bool

@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...core.errors import ShapeError, UnsupportedError
 from ...core.tensors.exact import beside
 from ...definition.graph import Later, Layer
 from ...definition.tensor import weight_names_of
 from ...definition.tuning.precisions import GROUP, NARROW, PER_TENSOR, narrow_dtype
-from ..common import (
-    L,
-    Network,
-    ShapeError,
-    Tensor,
-    UnsupportedError,
-    as_dtype,
-    dtype_name,
-    operation,
-    shape_text,
-    torch,
-)
-from ..operands import align, as_tensor
+from ..common import L, Tensor, as_dtype, dtype_name, operation, shape_text, torch
+from ..operands import as_tensor
 from .arithmetic import clamp
 
 
@@ -149,9 +139,7 @@ def fused_moving_avg_obs_fake_quant(
     given = [as_tensor(each, input.network) for each in (observer_on, fake_quant_on, running_min, running_max)]
     on, faked, *_ = given
     if not on.is_constant or not faked.is_constant or bool((on.data != 0).any()):
-        raise UnsupportedError(
-            "its observer is on: turn it off by module.apply(torch.ao.quantization.disable_observer)"
-        )
+        raise UnsupportedError("its observer is on: module.apply(torch.ao.quantization.disable_observer) turns it off")
     if bool((faked.data == 0).all()):
         return input
     axis = ch_axis % input.ndim if per_row_fake_quant else None
@@ -170,8 +158,9 @@ def _faked(input: Tensor, scale: Any, zero_point: Any, axis: int | None, low: in
     if computed or bool((least < -128).any()) or bool((most > 127).any()):
         step = scale.data.reshape(shape)  # torch multiplies by the reciprocal
         step, inverse = (network.plain_constant(each, scale.weight_names) for each in (step, step.reciprocal()))
-        steps = L.unary(L.elementwise(input, L.cast(inverse, wide), "PROD"), "ROUND")
-        return L.elementwise(clamp(steps, *_bounds(network, least, most, wide)), L.cast(step, wide), "PROD")
+        steps = L.unary(input * L.cast(inverse, wide), "ROUND")
+        ends = [float(x) if x.numel() == 1 else network.plain_constant(x.to(wide), ()) for x in (least, most)]
+        return clamp(steps, *ends) * L.cast(step, wide)
     if input.is_constant:
         values, steps = input.data.float(), scale.data.float().reshape(shape)
         codes = (values * steps.reciprocal()).round().clamp(least, most)
@@ -193,13 +182,6 @@ def fake_quantized(x: Tensor, scale: Tensor, low: float, high: float) -> Tensor:
         x = clamp(x, low * step, high * step)
     step = L.cast(scale, x.dtype)
     return L.dequantize(L.quantize(x, step), step, x.dtype)
-
-
-def _bounds(network: Network, least: torch.Tensor, most: torch.Tensor, dtype: torch.dtype) -> list[Any]:
-    """Numbers where there is one of each, and constants otherwise."""
-    if least.numel() == 1:
-        return [float(least), float(most)]
-    return [network.plain_constant(each.to(dtype), ()) for each in (least, most)]
 
 
 def rounded(x: Tensor, scale: float, dtype: str) -> Tensor:
@@ -225,8 +207,7 @@ def product_in_int4(x: Tensor, weight: Tensor) -> Tensor:
     narrow = L.int4_constant(Tensor(network, codes.shape, torch.int8, data=codes, weight_names=weight.weight_names))
     wide = L.dequantize(narrow, network.plain_constant(scale, ()), torch.float32, axis=0)
     rows = L.cast(L.unsqueeze(x, [x.ndim - 1]), torch.float32)
-    products = L.elementwise(*align([rows, L.shuffle(wide, reshape=weight.shape)]), op="PROD")
-    return L.cast(L.reduce(products, "SUM", [x.ndim]), x.dtype)
+    return L.cast(L.reduce(rows * L.shuffle(wide, reshape=weight.shape), "SUM", [x.ndim]), x.dtype)
 
 
 def _least_squares(rows: torch.Tensor, most: float) -> torch.Tensor:
@@ -307,11 +288,9 @@ def _blocks(x: Tensor, scale: Tensor, axis: int | None) -> tuple[int, ...] | Non
         return None
     if axis is not None:
         size = x.shape[axis]
-        if scale.ndim != 1 or scale.shape[0] != size:
-            raise ShapeError(
-                f"a scale for dimension {axis} of {shape_text(x.shape)} must be ({size},), "
-                f"not {shape_text(scale.shape)}"
-            )
+        if scale.shape != (size,):
+            what = f"a scale for dimension {axis} of {shape_text(x.shape)}"
+            raise ShapeError(f"{what} must be ({size},), not {shape_text(scale.shape)}")
         return None
     if scale.ndim != x.ndim:
         raise ShapeError(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..checks import require_floats
 from ..common import L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
-from ..operands import choose, require_floats
+from ..operands import choose
 from ..reducing.reduction import top
 from ..reducing.statistics import vector_norm
 from ..shaping.create import filled, indices_of

@@ -38,10 +38,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
 
 
 def _by_sums(a: Tensor, b: Tensor) -> Tensor:
-    """The product of integers, which IMatrixMultiplyLayer does not take.
-
-    IElementWiseLayer PROD and IReduceLayer SUM.
-    """
+    """The product of integers, which IMatrixMultiplyLayer does not take: IElementWiseLayer PROD, IReduceLayer SUM."""
     rows = L.unsqueeze(a, [0]) if a.ndim == 1 else a
     columns = L.unsqueeze(b, [1]) if b.ndim == 1 else b
     contracted = (rows.shape[-1], columns.shape[-2])

@@ -68,7 +68,11 @@ def multi_head_attention_forward(
     added = (bias_k is not None) + bool(add_zero_attn)
     if attn_mask is None and is_causal:
         raise DefinitionError("multi_head_attention_forward(is_causal=True) needs attn_mask, as in torch")
-    attn_mask, key_padding_mask = _by_head(_open(attn_mask, added), _open(key_padding_mask, added), batch, num_heads)
+    attn_mask, key_padding_mask = _open(attn_mask, added), _open(key_padding_mask, added)
+    if attn_mask is not None and attn_mask.ndim == 3:  # (N * heads, L, S)
+        attn_mask = L.shuffle(attn_mask, reshape=(batch, num_heads, *attn_mask.shape[1:]))
+    if key_padding_mask is not None:
+        key_padding_mask = L.unsqueeze(key_padding_mask, [1, 2])
     if need_weights or added or static_k is not None or static_v is not None:
         q, k, v = (_heads(x, num_heads, *own) for x, *own in zip((query, key, value), *parameters, strict=True))
         k, v = (_lengthened(x, given, add_zero_attn) for x, given in ((k, static_k), (v, static_v)))
@@ -182,15 +186,6 @@ def _followed(x: Tensor) -> torch.dtype | None:
     """The low dtype of autocast that the parts of this call follow."""
     call = x.network.current_operation
     return None if call is None else call.precision
-
-
-def _by_head(
-    mask: Tensor | None, padding: Tensor | None, batch: SizeLike, heads: int
-) -> tuple[Tensor | None, Tensor | None]:
-    """The masks of :func:`multi_head_attention_forward`, to be broadcast to (N, heads, L, S)."""
-    if mask is not None and mask.ndim == 3:  # (N * heads, L, S)
-        mask = L.shuffle(mask, reshape=(batch, heads, *mask.shape[1:]))
-    return mask, None if padding is None else L.unsqueeze(padding, [1, 2])
 
 
 def _without_hidden_rows(weights: Tensor, masks: list[Tensor]) -> Tensor:

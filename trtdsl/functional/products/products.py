@@ -5,21 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..common import (
-    MAX_DIMS,
-    L,
-    ShapeError,
-    Tensor,
-    UnsupportedError,
-    broadcast,
-    normalize_axis,
-    operation,
-    shape_text,
-    torch,
-)
+from ...core.errors import ShapeError, UnsupportedError
+from ..checks import require_rank
+from ..common import MAX_DIMS, L, Tensor, broadcast, normalize_axis, operation, shape_text, torch
 from ..einsum import einsum
 from ..family import family
-from ..operands import along, promote, require_rank, result_type, scaled, stretch
+from ..operands import along, promote, result_type, scaled, stretch
 from ..pointwise.arithmetic import add
 from ..shaping.create import filled, indices_of
 from ..shaping.reshape import broadcast_tensors
@@ -165,9 +156,7 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, a
 
 @operation
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
-    """The product of matrices (the first and the last may be vectors), in the order of least work.
-
-    IMatrixMultiplyLayers.
+    """The product of matrices (the outer two may be vectors), in the order of least work: IMatrixMultiplyLayers.
 
     >>> F.multi_dot([net.input("a", (2, 3)), net.input("b", (3, 4)), net.input("c", (4, 5))]).shape
     (2, 5)
@@ -252,9 +241,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 
 @operation
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
-    """The cross product along ``dim`` of size 3 (the first such dimension when None).
-
-    ISliceLayers (WRAP), IElementWiseLayers.
+    """The cross product along ``dim`` of size 3, the first such one when None: ISliceLayers (WRAP), IElementWiseLayers.
 
     >>> F.cross(net.input("a", ("N", 3)), net.input("b", ("N", 3)), dim=1).shape
     (N, 3)

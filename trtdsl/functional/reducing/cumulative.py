@@ -19,12 +19,7 @@ from .reduction import summable
 
 
 def _accumulated(compute: Callable[[Tensor, int], Tensor], input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    return compute(summable(input, dtype), dim)
-
-
-def _sums(x: Tensor, dim: int) -> Tensor:
-    axis = axis_of(dim, x.ndim)
-    return with_dimension(x, lambda x: L.cumulative(x, axis, "SUM"))
+    return with_dimension(summable(input, dtype), lambda x: compute(x, axis_of(dim, input.ndim)))
 
 
 cumsum, cumprod = family(
@@ -34,12 +29,13 @@ cumsum, cumprod = family(
     >>> F.{name}(net.input("x", (2, 5)), 1).shape
     (2, 5)
     """,
-    cumsum=(_sums, "Sums of the elements up to each: ICumulativeLayer SUM; integers and bool as int64."),
+    cumsum=(
+        lambda x, axis: L.cumulative(x, axis, "SUM"),
+        "Sums of the elements up to each: ICumulativeLayer SUM; integers and bool as int64.",
+    ),
     cumprod=(
         lambda x, dim: _scan(x, dim, 1, operator.mul),
-        """Products of the elements up to each, by doubling strides.
-
-        ISliceLayer and IElementWiseLayer PROD for each power of two.
+        """Products of the elements up to each: ISliceLayer and IElementWiseLayer PROD for each power of two.
 
         Raises UnsupportedError for a dimension without an upper bound.
         """,

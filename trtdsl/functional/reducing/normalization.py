@@ -5,21 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...sizes.size import SizeLike, product
-from ..common import (
-    MAX_DIMS,
-    Call,
-    DefinitionError,
-    L,
-    ShapeError,
-    Tensor,
-    UnsupportedError,
-    operation,
-    shape_text,
-    torch,
-)
+from ..checks import require_floats, require_rank
+from ..common import MAX_DIMS, Call, L, Tensor, operation, shape_text, torch
 from ..lowerings import Choice, lowered, way
-from ..operands import along, binary, require_floats, require_rank, scaled
+from ..operands import along, binary, scaled
 from ..products.folding import Scaled
 from ..products.fusion import affine, made_of
 from .statistics import vector_norm

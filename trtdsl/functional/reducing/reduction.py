@@ -6,27 +6,16 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...core.errors import ShapeError, UnsupportedError
 from ...definition.methods import Dims
 from ...definition.operation import Operation
 from ...definition.tensor import Extremes, Selected
 from ...layers.shuffle import Shuffle
-from ..common import (
-    Call,
-    L,
-    ShapeError,
-    Tensor,
-    UnsupportedError,
-    as_dtype,
-    channels_last,
-    is_static,
-    operation,
-    product,
-    shape_text,
-    torch,
-)
+from ..checks import require_floats
+from ..common import Call, L, Tensor, as_dtype, channels_last, is_static, operation, product, shape_text, torch
 from ..family import family
 from ..lowerings import AUTO, lowered, way
-from ..operands import axes_of, axis_of, choose, require_floats, varargs
+from ..operands import axes_of, axis_of, choose, varargs
 from ..pointwise.arithmetic import maximum, minimum
 from ..shaping.reshape import ravel
 
@@ -198,9 +187,7 @@ def _place(op: str, input: Tensor, dim: int | None = None, keepdim: bool = False
 
 argmax, argmin = family(
     _place,
-    """Where the {} element is over ``dim``, or in the flattened tensor when None; the first of equal ones.
-
-    ITopKLayer.
+    """Where the {} element is over ``dim``, or in the flattened tensor; the first of equal ones: ITopKLayer.
 
     >>> F.{name}(net.input("x", (2, 3)), dim=1).dtype
     torch.int64

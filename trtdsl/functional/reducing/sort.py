@@ -117,9 +117,8 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     if length == 0:
         raise ShapeError(f"there is no median of no elements: dimension {axis} of {shape_text(input.shape)}")
     middle = (length - 1) // 2
-    found = _last_of(_top(input, middle + 1, axis, "MIN"), middle, axis, True)
-    values = or_nan(found.values, input, axis)
-    indices = found.indices
+    values, indices = _last_of(_top(input, middle + 1, axis, "MIN"), middle, axis, True)
+    values = or_nan(values, input, axis)
     if input.dtype.is_floating_point:
         first = _top(L.cast(L.unary(input, "ISNAN"), torch.int32), 1, axis, "MAX").indices
         indices = L.select(L.unary(values, "ISNAN"), first, indices)

@@ -5,34 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...definition.methods import Dims
-from ..common import (
-    DefinitionError,
-    L,
-    ShapeError,
-    Tensor,
-    UnsupportedError,
-    as_dtype,
-    operation,
-    product,
-    shape_text,
-    torch,
-)
+from ..checks import require_floats, require_one_of, require_rank
+from ..common import L, Tensor, as_dtype, operation, product, shape_text, torch
 from ..family import family
-from ..operands import (
-    as_tensor,
-    as_vector,
-    axes_of,
-    axis_of,
-    binary,
-    choose,
-    floating,
-    on_axis,
-    require_floats,
-    require_one_of,
-    require_rank,
-    sum_in_float32,
-)
+from ..operands import as_tensor, as_vector, axes_of, axis_of, binary, choose, floating, on_axis, sum_in_float32
 from ..pointwise.arithmetic import sub
 from ..shaping.arrange import diagonal
 from ..shaping.reshape import ravel

@@ -7,22 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...core.errors import ShapeError, UnsupportedError
 from ...layers.grid_sample import MISPLACED, lies_in_memory
 from ...sizes.size import SizeLike, is_static, product, size_max
-from ..common import (
-    L,
-    Network,
-    ShapeError,
-    Tensor,
-    UnsupportedError,
-    channels_last,
-    folding,
-    operation,
-    shape_text,
-    torch,
-)
+from ..checks import require_floats, require_one_of
+from ..common import L, Network, Tensor, channels_last, folding, operation, shape_text, torch
 from ..lowerings import lowered, way
-from ..operands import as_tensor, choose, combined, on_axis, require_floats, require_one_of
+from ..operands import as_tensor, choose, combined, on_axis
 from .separable import MODES, resized_by_layer, separable, transformation_of, why_not
 from .taps import Taps, make_taps, number
 
@@ -219,10 +210,8 @@ def bilinear_sample(
     """
     require_one_of("bilinear_sample: padding_mode", padding_mode, ("valid", *PADDINGS))
     if image.ndim != 4 or coords.ndim != 4 or coords.shape[-1] != 2:
-        raise ShapeError(
-            f"bilinear_sample takes an image (N, C, H, W) and coordinates (N, Ho, Wo, 2), "
-            f"not {shape_text(image.shape)} and {shape_text(coords.shape)}"
-        )
+        shapes = f"{shape_text(image.shape)} and {shape_text(coords.shape)}"
+        raise ShapeError(f"bilinear_sample takes an image (N, C, H, W) and coordinates (N, Ho, Wo, 2), not {shapes}")
     _same_batch(image, coords, "bilinear_sample", "the coordinates")
     require_floats("bilinear_sample takes", image, coords)
     sizes = image.shape[2:]

@@ -11,10 +11,11 @@ from typing import Any
 from ...core.tensors.exact import Rounded
 from ...sizes.shape import shape_text
 from ...sizes.size import Size, SizeLike, bounds, divide_exactly, is_static, size_max, size_min
+from ..checks import require_floats, require_one_of
 from ..common import L, Network, ShapeError, Tensor, UnsupportedError, channels_last, folding, np, operation, torch
 from ..family import family
 from ..lowerings import AUTO, lowered, way
-from ..operands import as_tensor, require_floats, require_one_of, stretch
+from ..operands import as_tensor, stretch
 from ..windows.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from .resize_matrix import antialias_matrix, resample_by_matrix
 from .taps import Number, Taps, make_taps, minimum, number, resample

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from ..checks import require_rank
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
 from ..family import family
-from ..operands import along, require_rank
+from ..operands import along
 from ..pointwise.activation import relu, sigmoid, tanh
 from ..products.matmul import linear
 from ..shaping.arrange import flip

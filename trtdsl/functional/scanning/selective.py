@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..checks import require_rank
 from ..common import L, ShapeError, Tensor, bounds, operation, product, shape_text, torch
 from ..einsum import einsum
 from ..einsum.equation import label_sizes, parse
 from ..lowerings import lowered, way
-from ..operands import along, combined, doubled, require_rank
+from ..operands import along, combined, doubled
 from ..pointwise.activation import silu, softplus
 from ..pointwise.elementary import exp
 from ..shaping.create import counted, filled
@@ -65,10 +66,8 @@ def selective_scan(
     (N, 8, T)
     """
     if u.ndim != 3 or A.ndim != 2:
-        raise ShapeError(
-            "selective_scan takes u of (batch, dim, length) and A of (dim, state), "
-            f"not {shape_text(u.shape)} and {shape_text(A.shape)}"
-        )
+        shapes = f"{shape_text(u.shape)} and {shape_text(A.shape)}"
+        raise ShapeError(f"selective_scan takes u of (batch, dim, length) and A of (dim, state), not {shapes}")
     label_sizes(parse("bdl,dn,bdl->bdln", (3, 2, 3)), [u.shape, A.shape, delta.shape])
     longest = bounds(u.shape[2])[1]
     best = "pairs" if _why_not_pairs(u, delta, A) is None else "chunked" if longest > AT_ONCE else "blocks"

@@ -13,10 +13,11 @@ from typing import Any
 from ...definition.operation import operation, require_network
 from ...layers.shape import size_tensor
 from ...sizes.size import Size, SizeLike, product, size_max
+from ..checks import require_one_of, require_rank
 from ..common import MAX_DIMS, DefinitionError, L, Network, ShapeError, Tensor, UnsupportedError, as_dtype, np, torch
 from ..family import family, finished
 from ..operands import as_tensor as _tensor_of
-from ..operands import as_vector, binary, choose, on_axis, require_one_of, require_rank, result_type, stretch, varargs
+from ..operands import as_vector, binary, choose, on_axis, result_type, stretch, varargs
 
 
 def _stored(made: Tensor, *, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:

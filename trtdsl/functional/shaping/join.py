@@ -8,11 +8,12 @@ from typing import Any
 
 from ...sizes.condition import Condition, verdict
 from ...sizes.size import SizeLike, bounds, fixed, from_front, size_max, size_min
+from ..checks import require_rank
 from ..common import MAX_DIMS, DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
 from ..family import family
 from ..indexing.assign import write_along
 from ..indexing.index import from_start, index_in, slice_bounds
-from ..operands import along, axis_of, normalize_axis, require_rank, result_type
+from ..operands import along, axis_of, normalize_axis, result_type
 from .reshape import atleast_1d, atleast_2d, atleast_3d
 
 
@@ -79,9 +80,7 @@ def part(x: Tensor, axis: int, start: SizeLike, length: SizeLike) -> Tensor:
 
 @operation
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Parts of ``split_size_or_sections`` elements, the last one perhaps less, or of the sizes in that list.
-
-    ISliceLayers.
+    """Parts of ``split_size_or_sections`` elements, the last perhaps less, or of the sizes in that list: ISliceLayers.
 
     Raises UnsupportedError where the number of parts depends on a dynamic size.
 
@@ -97,9 +96,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
         raise ShapeError(f"split: the size of the parts must not be negative: {size}")
     number = fixed(size_max(-(-length // size), 1)) if size != 0 else 1
     if number is None:
-        raise UnsupportedError(
-            f"split: {length} elements give a number of parts that depends on a dynamic size: give a list of sizes"
-        )
+        raise UnsupportedError(f"split: how many parts {length} elements give depends on a dynamic size: list sizes")
     return split_with_sizes(tensor, [*[size] * (number - 1), length - size * (number - 1)], axis)
 
 
@@ -143,9 +140,8 @@ def chunk(input: Tensor, chunks: SizeLike, dim: int = 0) -> tuple[Tensor, ...]:
     else:
         number = fixed(-(-length // size)) if bounds(size)[0] > 0 else None
     if number is None:
-        raise UnsupportedError(
-            f"chunk: whether {length} elements give {parts} parts depends on a dynamic size: use split with sizes"
-        )
+        what = f"whether {length} elements give {parts} parts"
+        raise UnsupportedError(f"chunk: {what} depends on a dynamic size: use split with sizes")
     return split(input, [*[size] * (number - 1), length - (number - 1) * size], axis)
 
 

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
+from ..checks import require_rank
 from ..common import L, SizeLike, Tensor, as_dtype, is_static, operation, require_network, torch
 from ..family import family
-from ..operands import as_tensor, require_rank, result_type, varargs
+from ..operands import as_tensor, result_type, varargs
 from .arrange import pad
 from .join import cat
 from .reshape import atleast_2d

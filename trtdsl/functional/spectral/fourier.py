@@ -7,9 +7,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..checks import require_rank
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, torch
 from ..family import family
-from ..operands import along, axes_of, axis_of, binary, floating, require_rank, with_last
+from ..operands import along, axes_of, axis_of, binary, floating, with_last
 from ..products.matmul import matmul
 from ..shaping.arrange import pad
 from ..windows.convolution import conv1d, conv_transpose1d
@@ -223,8 +224,9 @@ fftshift, ifftshift = family(
 # -- short-time transforms, as convolutions with windowed waves --------------------------------------------------------
 
 
-def _window(window: Tensor | None, win_length: int, n_fft: int) -> torch.Tensor:
+def _window(window: Tensor | None, win_length: int | None, n_fft: int) -> torch.Tensor:
     """The window in the middle of ``n_fft`` places; of ones where there is none."""
+    win_length = n_fft if win_length is None else win_length
     if window is None:
         values = torch.ones(win_length)
     elif not window.is_constant:
@@ -270,7 +272,7 @@ def stft(
         x = pad(x, (n_fft // 2, n_fft // 2), pad_mode)
     frequencies = n_fft // 2 + 1 if onesided in (None, True) else n_fft
     cosines, sines = waves(frequencies, n_fft, n_fft, -1)
-    shape = _window(window, n_fft if win_length is None else win_length, n_fft)
+    shape = _window(window, win_length, n_fft)
     scale = n_fft**-0.5 if normalized else 1.0
     names = () if window is None else window.weight_names
     kernels = [(wave * shape * scale)[:, None].contiguous() for wave in (cosines, sines)]
@@ -310,13 +312,12 @@ def istft(
         raise UnsupportedError(f"istft takes the {n_fft // 2 + 1} frequencies of a real signal, not {input.shape[-2]}")
     network = input.network
     hop = n_fft // 4 if hop_length is None else hop_length
-    shape = _window(window, n_fft if win_length is None else win_length, n_fft)
+    shape = _window(window, win_length, n_fft)
     names = () if window is None else window.weight_names
     cosines, sines = waves(n_fft // 2 + 1, n_fft, n_fft, 1)
     scale = mirrored(n_fft) * shape * (n_fft**-0.5 if normalized else 1 / n_fft)
     parts = [input.real, input.imag]
-    if input.ndim == 2:
-        parts = [L.unsqueeze(part, [0]) for part in parts]
+    parts = [L.unsqueeze(part, range(3 - input.ndim)) for part in parts]
     signals = [
         conv_transpose1d(part, network.plain_constant((wave * scale)[:, None].contiguous(), names), stride=hop)
         for part, wave in zip(parts, (cosines, sines), strict=True)

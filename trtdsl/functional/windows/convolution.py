@@ -8,9 +8,10 @@ from typing import Any
 
 from ...layers.convolution import Geometry, check_channels, convolution_of_shape, convolution_shape, deconvolution_shape
 from ...layers.windows import count_windows
+from ..checks import require_rank
 from ..common import L, ShapeError, Tensor, UnsupportedError, channels_last, is_static, product, shape_text, torch
 from ..family import family
-from ..operands import along, combined, on_axis, per_axis, require_rank, windowed
+from ..operands import along, combined, on_axis, per_axis, windowed
 from ..products.folding import deferred
 from ..shaping.arrange import flip
 from .blocks import with_even_channels

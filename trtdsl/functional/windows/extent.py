@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ...layers.windows import check_positive, require_windows
 from ...sizes.size import SizeLike, floor_divide, size_min
+from ..checks import require_rank
 from ..common import L, Shape, ShapeError, Tensor
-from ..operands import per_axis, require_rank
+from ..family import describe
+from ..operands import per_axis
 
 Window = SizeLike | Sequence[SizeLike]  # one size, or one per spatial dimension
 
@@ -92,7 +93,6 @@ def check_rank(ndim: int, x: Tensor) -> None:
 def batched(function: Callable[..., Any]) -> Callable[..., Any]:
     """Has a function of a number of dimensions and (N, C, …) take (C, …), too: as a batch of one."""
 
-    @functools.wraps(function)
     def call(ndim: int, input: Tensor, *args: Any, **kwargs: Any) -> Any:
         check_rank(ndim, input)
         if input.ndim == ndim + 2:
@@ -100,4 +100,5 @@ def batched(function: Callable[..., Any]) -> Callable[..., Any]:
         result = function(ndim, L.unsqueeze(input, [0]), *args, **kwargs)
         return tuple(L.squeeze(x, [0]) for x in result) if isinstance(result, tuple) else L.squeeze(result, [0])
 
+    describe(call, function)
     return call
