@@ -64,11 +64,6 @@ def file_of(path: Path) -> Path:
     return next((each for each in (path, *path.parents) if is_file(each)), path)
 
 
-def tree_of(path: Path) -> ast.AST:
-    """A module's code; nothing of one that is compiled, or that Python does not read."""
-    return _tree(_source(path))
-
-
 def _source(path: Path) -> bytes:
     if is_compiled(path):
         return b""

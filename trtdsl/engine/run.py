@@ -21,11 +21,6 @@ from .loading.manifest import manifest_path
 ARRAY = Kind("an array", r"\x93NUMPY")
 
 
-def read_inputs(files: Mapping[str, str | os.PathLike[str]]) -> dict[str, np.ndarray]:
-    """Arrays by input name. Raises UsageError for a missing file, FeedError for a file that is no array."""
-    return {name: read_array(name, path) for name, path in files.items()}
-
-
 def run_files(
     engine: str | os.PathLike[str],
     inputs: Mapping[str, str | os.PathLike[str]],
@@ -45,7 +40,7 @@ def run_files(
     """
     reads = [("engine", engine), ("manifest", manifest_path(Path(engine))), ("weights", weights)]
     reads += [(f"input {name!r}", file) for name, file in inputs.items()]
-    arrays = read_inputs(inputs)
+    arrays = {name: read_array(name, path) for name, path in inputs.items()}
     found = open_engine(engine, backend=backend, manifest=manifest, allow_host_code=allow_host_code)
     if found.manifest is not None:
         _outputs(Path(output), found.manifest.signature.outputs, reads)

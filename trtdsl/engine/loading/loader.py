@@ -414,30 +414,25 @@ def judge_validity(validity: str, diagnostics: int, members: dict[str, int], dev
     if validity != "INVALID":
         return
     found = [name for name, bit in members.items() if diagnostics & bit]
-    kinds: dict[str, tuple[type[TrtdslError], str]] = {
-        "MALFORMED_ENGINE": (EngineDamagedError, "TensorRT-RTX finds the engine malformed: build it again"),
-        "VERSION_MISMATCH": (
-            VersionMismatchError,
-            "TensorRT-RTX says that another version built the engine: build it again",
+    errors: dict[str, TrtdslError] = {
+        "MALFORMED_ENGINE": EngineDamagedError("TensorRT-RTX finds the engine malformed: build it again"),
+        "VERSION_MISMATCH": VersionMismatchError(
+            "TensorRT-RTX says that another version built the engine: build it again"
         ),
-        "UNSUPPORTED_CC": (
-            ComputeCapabilityError,
-            "TensorRT-RTX says that the engine is not for this GPU: build it with "
-            + option("compute_capabilities", device),
+        "UNSUPPORTED_CC": ComputeCapabilityError(
+            f"TensorRT-RTX says that the engine is not for this GPU: build it with "
+            f"{option('compute_capabilities', device)}"
         ),
-        "OLD_CUDA_DRIVER": (OldDriverError, "TensorRT-RTX says that the NVIDIA driver is too old: update it"),
-        "OLD_CUDA_RUNTIME": (OldDriverError, "TensorRT-RTX says that the CUDA runtime is too old: update it"),
-    }
-    for name, (kind, sentence) in kinds.items():
-        if name in found:
-            raise kind(sentence)
-    if "CUDA_ERROR" in found:
-        raise NoDriverError(
+        "OLD_CUDA_DRIVER": OldDriverError("TensorRT-RTX says that the NVIDIA driver is too old: update it"),
+        "OLD_CUDA_RUNTIME": OldDriverError("TensorRT-RTX says that the CUDA runtime is too old: update it"),
+        "CUDA_ERROR": NoDriverError(
             "TensorRT-RTX says that the CUDA driver or runtime is not installed correctly; the engine was not judged"
-        )
-    if "INSUFFICIENT_GPU_MEMORY" in found:
-        raise OutOfMemoryError(None, None, "the engine")
-    raise EngineRefusedError(f"TensorRT-RTX says that the engine is invalid ({', '.join(found) or 'no reason given'})")
+        ),
+        "INSUFFICIENT_GPU_MEMORY": OutOfMemoryError(None, None, "the engine"),
+    }
+    reasons = ", ".join(found) or "no reason given"
+    refused = EngineRefusedError(f"TensorRT-RTX says that the engine is invalid ({reasons})")
+    raise next((error for name, error in errors.items() if name in found), refused)
 
 
 OUT_OF_MEMORY = re.compile(r"out\s?of\s?memory|memory ?allocation|insufficient memory|not enough memory", re.IGNORECASE)
