@@ -1,4 +1,4 @@
-"""Right networks are not refused, whatever the seed; with ``-m heavy`` 1,012 of them."""
+"""Right networks are not refused, whatever the seed; with ``-m heavy`` 1,344 of them."""
 
 import pytest
 from support.delicate import DELICATE
