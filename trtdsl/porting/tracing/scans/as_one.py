@@ -258,8 +258,16 @@ class Written(Rounds):
             item, step = self.form.steps[number]
             if op.form == "setitem":
                 place = self.made[0][op.results]
-                self._check_written(op, number, place, item)
+                rest = taking.index_of(op)[1:] if item == 0 else []
+                self._check_written(op, number, place, item, part=bool(rest))
                 self.writes[place], self.changed[op] = (op, args[2]), None
+                if rest:  # of a part, some elements: in the round it is a tensor of its own
+                    target = op.args[0]
+                    row, written = (Value(target.shape[1:], target.dtype) for _ in range(2))
+                    self.along.append((target, row, 0, False))
+                    given = args[1][1:] if len(rest) > 1 else args[1][1]
+                    self.changed[op], self.rows[op] = ((row, given, args[2]), kwargs), written
+                    self.writes[place] = op, written
             else:
                 base, axis, rest = self._whole(op, item, step)
                 value = Value(taking.without(base.shape, axis), base.dtype) if rest else op.results
@@ -354,12 +362,16 @@ class Written(Rounds):
                 value, rest = new
                 if rest:
                     item.name, item.form, item.kwargs = "getitem", "method", {}
-                    item.qualified, item.args = "torch.Tensor.__getitem__", (value, rest)
+                    item.qualified = "torch.Tensor.__getitem__"
+                    item.args = value, rest[0] if len(rest) == 1 else rest
                     body.append(item)
                 continue
             for inner in item.inner:
                 inner.body = self._body(inner.body, changed)
             item.args, item.kwargs = new
+            if item in self.rows:
+                item.results = self.rows[item]
+                item.results.producer = item
             for inner, results in zip(item.inner, item.args[len(item.args) - len(item.inner) :]):
                 inner.results = results
             body.append(item)
@@ -410,7 +422,7 @@ class Written(Rounds):
         assert self.loop.location is not None
         self.asked.append(Guard(symbol, left, right, True, self.loop.location))
 
-    def _check_written(self, op: Op, number: int, place: int, item: int) -> None:
+    def _check_written(self, op: Op, number: int, place: int, item: int, part: bool) -> None:
         target, _, given = op.args
         slot = sum(len(taking.taken_by(each)) for each in self.ops[0][:number])
         users = sum(isinstance(source, tuple) and source[0] == place for source in self.form.sources)
@@ -418,8 +430,11 @@ class Written(Rounds):
             source == "local" and value is op.results for source, value in zip(self.form.sources, self.slots[0])
         )
         axis = taking.axis_of(target, taking.index_of(op), item)
+        axis = 0 if part and isinstance(op.args[1][0], int) else axis
         alone = self.form.sources[slot] == (place, 1) and users == 1 and not local and axis is not None
-        fits = isinstance(given, Value) and axis is not None and given.shape == taking.without(target.shape, axis)
+        own = isinstance(given, Value) and given.dtype == target.dtype
+        whole = own and axis is not None and given.shape == taking.without(target.shape, axis)
         rest = [each for each in taking.index_of(op) if each not in (slice(None), Ellipsis)]
-        if not (alone and fits and given.dtype == target.dtype and len(rest) == 1 and self.form.steps[number][1] == 1):
+        fits = (whole and len(rest) == 1) or (part and (own or not isinstance(given, Value)))
+        if not (alone and fits and self.form.steps[number][1] == 1):
             raise Unlike(f"a tensor is written to and read in one round{taking.line_of(op)}")

@@ -63,6 +63,8 @@ class Rounds:
         """Tensors, what they are in each round, along which dimensions, and whether backwards."""
         self.writes: dict[int, tuple[Op, Value]] = {}
         """What is written part by part, by its place."""
+        self.rows: dict[Op, Value] = {}
+        """What a write to some elements of a part makes of the part."""
         self.heads: list[Any] = []
         """Calls of unbind of whose parts the rounds have all but the first."""
         self.parts: dict[Value, Value] = {}

@@ -74,7 +74,7 @@ class Uses:
         rounds, target = self.rounds, op.args[0]
         index = taking.index_of(op)
         item = next(item for item, each in enumerate(index) if each not in (slice(None), Ellipsis))
-        axis = taking.axis_of(target, index, item)
+        axis = 0 if op in rounds.rows else taking.axis_of(target, index, item)
         assert axis is not None
         parts = self.stacked[place] = Value((self.count, *given.shape), given.dtype)
         parts.name = given.name
