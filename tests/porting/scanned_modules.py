@@ -413,3 +413,16 @@ class Averages(nn.Module):
         for t in range(x.shape[1]):
             total = total + x[:, t] / (t + 2)
         return total
+
+
+class Scattered(nn.Module):
+    """Writes some elements of each part: at places, or in a slice."""
+
+    def forward(self, x):
+        order = x.sum(2).argsort(1)
+        places, filled = torch.zeros_like(order), x * 2
+        for i in range(x.shape[0]):
+            places[i, order[i, :]] = torch.arange(x.shape[1])
+        for i in range(x.shape[0]):
+            filled[i, 1:] = x[i, 1:].exp()
+        return places, filled

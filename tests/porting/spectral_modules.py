@@ -44,3 +44,20 @@ class Vocoder(nn.Module):
         size, angle = x.chunk(2, dim=1)
         spectrum = torch.exp(size) * (torch.cos(angle) + 1j * torch.sin(angle))
         return torch.fft.irfft(spectrum, 16, dim=1) + torch.abs(torch.exp(1j * size)).sum(1, keepdim=True)
+
+
+class FourierLayer(nn.Module):
+    """A layer of a Fourier neural operator: a few frequencies are weighted, and written into zeros."""
+
+    def __init__(self):
+        super().__init__()
+        self.low, self.high = (nn.Parameter(torch.randn(2, 3, 4, 3, dtype=torch.cfloat)) for _ in range(2))
+
+    def forward(self, x):
+        n, _, height, width = x.shape
+        found = torch.fft.rfft2(x)
+        kept = torch.zeros(n, 3, height, width // 2 + 1, dtype=torch.cfloat)
+        kept[:, :, :4, :3] = torch.einsum("bixy,ioxy->boxy", found[:, :, :4, :3], self.low)
+        kept[..., -4:, :3] = torch.einsum("bixy,ioxy->boxy", found[:, :, -4:, :3], self.high)
+        kept[:, 0, 0, 0] = 0
+        return torch.fft.irfft2(kept, s=(height, width))

@@ -13,6 +13,8 @@ MODULES = Path(__file__).parent / "spectral_modules.py"
         ("Rotary", "N,S,8", {"N": (1, 2, 3), "S": (2, 5, 9)}),
         ("Power", "N,T", {"N": (1, 2, 3), "T": (64, 100, 200)}),
         ("Mixing", "N,8,16", {"N": (1, 2, 3)}),
+        ("FourierLayer", "N,2,H,W", {"N": (1, 2, 3), "H": (8, 12, 15), "W": (8, 10, 16)}),
+        ("FourierLayer", "N,2,16,16", {"N": (1, 2, 3)}),
         ("Vocoder", "N,18,T", {"N": (1, 2, 3), "T": (2, 5, 9)}),
     ],
 )

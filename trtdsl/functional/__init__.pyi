@@ -2106,7 +2106,8 @@ def angle(input: Any) -> Any:
 def fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """The discrete Fourier transform along ``dim``, of real or complex values: two or four IMatrixMultiplyLayers.
 
-    The length (``n``, or the axis's) must be static, and 4096 at most. Computed in float32.
+    The length (``n``, or the axis's) is 4096 at most; the waves of a dynamic one are computed in the network, each
+    time that it runs. Computed in float32.
 
     >>> F.fft(net.input("x", ("N", 8)), dim=1).shape[0]
     N

@@ -6,6 +6,7 @@ from support import assert_close, evaluate
 
 import trtdsl as td
 import trtdsl.functional as F
+from trtdsl.engine.compiling.compiler import compile_engine
 
 
 def pairs(*shape, seed=0):
@@ -160,7 +161,7 @@ def test_istft_gives_the_signal_back():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda x: F.fft(x), "the length must be static"),
+        (lambda x: F.fft(F.cat([x] * 512, 1)), "a length of 512[*]T takes a product with a matrix of its square: 4096"),
         (lambda x: F.rfft(F.view_as_complex(x[:, :2])), "rfft takes real values"),
         (lambda x: F.view_as_complex(x), "pairs in the last dimension"),
         (lambda x: F.stft(x, 8), "return_complex=True or False"),
@@ -177,3 +178,31 @@ def test_bad_calls(call, message):
 def test_waves_are_exact_at_quarters_of_a_turn():
     made = evaluate(lambda x: F.view_as_real(F.rfft(x)), torch.tensor([[1.0, 3.0, 5.0, 7.0]]))
     assert made.tolist() == [[[16, 0], [-4, 4], [-4, 0]]]
+
+
+@pytest.mark.parametrize("length", [4, 7, 12])
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda x, fft: fft.rfft(x, dim=1),
+        lambda x, fft: fft.fft(x, dim=1, norm="ortho"),
+        lambda x, fft: fft.ifft(fft.fft(x, dim=1) * (1 + 2j), dim=1),
+        lambda x, fft: fft.rfft(x, n=8, dim=1),
+        lambda x, fft: fft.rfft(x, n=2 * x.shape[1], dim=1),
+        lambda x, fft: fft.rfft(x, n=x.shape[1] // 2, dim=1),
+        lambda x, fft: fft.irfft(fft.rfft(x, dim=1), n=x.shape[1], dim=1, norm="forward"),
+        lambda x, fft: fft.irfft(fft.rfft(x, dim=1), dim=1),
+    ],
+)
+def test_transforms_of_a_dynamic_length(act, length):
+    x = torch.randn(2, length, 3, generator=torch.Generator().manual_seed(length))
+    dims = [("N", td.Dim("T", min=4, opt=8, max=16), 3)]
+    both(lambda x: act(x, F), lambda x: act(x, torch.fft), x, dims=dims)
+
+
+def test_the_waves_of_a_dynamic_length_are_built():
+    @td.network(inputs={"x": td.Input((td.Dim("N", min=1, opt=2, max=3), td.Dim("T", min=4, opt=8, max=16)))})
+    def network(x):
+        return {"y": F.irfft(F.rfft(x) * 2, n=x.shape[1])}
+
+    assert compile_engine(network.define())

@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms of static lengths, as products with the matrix of their waves, or as convolutions."""
+"""Discrete Fourier transforms, as products with the matrix of their waves, or as convolutions."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...sizes.size import SizeLike, bounds, size_min
 from ..checks import require_rank
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, torch
 from ..family import family
 from ..operands import along, axes_of, axis_of, binary, floating, with_last
+from ..pointwise.elementary import cos, sin
 from ..products.matmul import matmul
 from ..shaping.arrange import pad
+from ..shaping.create import arange
 from ..windows.convolution import conv1d, conv_transpose1d
 from .complex_tensor import ComplexTensor, view_as_real
 
@@ -29,31 +32,47 @@ def waves(rows: int, columns: int, length: int, sign: int) -> tuple[torch.Tensor
     return cosines.float(), (sign * sines).float()
 
 
+def _waves(input: Any, rows: SizeLike, columns: SizeLike, length: SizeLike, sign: int) -> tuple[Any, Any]:
+    """As :func:`waves`; those of a dynamic length are computed in the network."""
+    if isinstance(length, int) and isinstance(rows, int) and isinstance(columns, int):
+        return waves(rows, columns, length, sign)
+    with input.network.current():
+        turns = arange(rows).unsqueeze(1) * arange(columns) % length
+        angles = L.cast(turns, torch.float32) * (2 * math.pi) / length
+        quarters = turns * 4 % length == 0  # as in waves
+    cosines, sines = (L.select(quarters, values.round(), values) for values in (cos(angles), sin(angles)))
+    return cosines, sines * sign
+
+
 def mirrored(length: int) -> torch.Tensor:
     """How often each frequency (length // 2 + 1, 1) of a real signal counts: twice with a mirror image of its own."""
-    weight = torch.full((length // 2 + 1, 1), 2.0)
-    weight[0] = 1.0
-    if length % 2 == 0:
-        weight[-1] = 1.0
-    return weight
+    return (2.0 - (torch.arange(length // 2 + 1) * 2 % length == 0).float())[:, None]
 
 
-def _length(value: Any) -> int:
-    if not isinstance(value, int):
-        raise UnsupportedError(f"the length must be static, not {value}: it says what the waves are")
-    if value < 1:
+def _mirrored(input: Any, length: SizeLike) -> Any:
+    if isinstance(length, int):
+        return mirrored(length)
+    with input.network.current():
+        own = arange(length // 2 + 1) * 2 % length == 0
+    return (2.0 - L.cast(own, torch.float32)).unsqueeze(1)
+
+
+def _length(value: SizeLike) -> SizeLike:
+    most = bounds(value)[1]
+    if most < 1:
         raise ShapeError(f"the length must be positive, not {value}")
-    if value > LONGEST:
+    if most > LONGEST:
         raise UnsupportedError(f"a length of {value} takes a product with a matrix of its square: {LONGEST} at most")
     return value
 
 
-def _scale(norm: str | None, length: int, inverse: bool) -> float:
+def _scale(input: Any, norm: str | None, length: Any, inverse: bool) -> Any:
     if norm not in NORMS:
         raise DefinitionError(f"norm is None, 'backward', 'forward' or 'ortho', not {norm!r}")
-    if norm == "ortho":
-        return 1 / math.sqrt(length)
-    return 1 / length if inverse == (norm in (None, "backward")) else 1.0
+    with input.network.current():
+        if norm == "ortho":
+            return length**-0.5
+        return 1 / length if inverse == (norm in (None, "backward")) else 1.0
 
 
 def _parts(input: Any) -> tuple[Tensor, Tensor | None]:
@@ -62,15 +81,16 @@ def _parts(input: Any) -> tuple[Tensor, Tensor | None]:
     return L.cast(floating(input), torch.float32), None
 
 
-def _times(x: Tensor, axis: int, matrix: torch.Tensor) -> Tensor:
+def _times(x: Tensor, axis: int, matrix: Any) -> Tensor:
     """The product along an axis, cut or filled up with zeros, with a matrix (length of the axis, of the result)."""
-    have, length = x.shape[axis], len(matrix)
-    cut = isinstance(have, int) and have > length
-    x = along(x, axis, 0, length) if cut else pad(x, [0, 0] * (x.ndim - 1 - axis) + [0, length - have])
+    have, length = x.shape[axis], matrix.shape[0]
+    kept = size_min(have, length)
+    x = x if kept == have else along(x, axis, 0, kept)
+    x = pad(x, [0, 0] * (x.ndim - 1 - axis) + [0, length - kept])
     return with_last(x, axis, lambda rows: matmul(rows, x.network.constant(matrix)))
 
 
-def _product(input: Any, axis: int, waves: Sequence[torch.Tensor], scale: float) -> ComplexTensor:
+def _product(input: Any, axis: int, waves: Sequence[Any], scale: Any) -> ComplexTensor:
     real, imag = _parts(input)
     cosines, sines = (wave * scale for wave in waves)
     a, b = _times(real, axis, cosines), _times(real, axis, sines)
@@ -86,8 +106,8 @@ Axes = Sequence[tuple[int, int | None]]
 def _complex(inverse: bool, input: Any, axes: Axes, norm: str | None) -> Any:
     for axis, given in reversed(axes):
         length = _length(input.shape[axis] if given is None else given)
-        turns = waves(length, length, length, 1 if inverse else -1)
-        input = _product(input, axis, turns, _scale(norm, length, inverse))
+        turns = _waves(input, length, length, length, 1 if inverse else -1)
+        input = _product(input, axis, turns, _scale(input, norm, length, inverse))
     return input
 
 
@@ -96,7 +116,8 @@ def _half(input: Any, axes: Axes, norm: str | None) -> ComplexTensor:
         raise DefinitionError("rfft takes real values: F.fft takes complex ones")
     *others, (axis, given) = axes
     length = _length(input.shape[axis] if given is None else given)
-    found = _product(input, axis, waves(length, length // 2 + 1, length, -1), _scale(norm, length, False))
+    half = _waves(input, length, length // 2 + 1, length, -1)
+    found = _product(input, axis, half, _scale(input, norm, length, False))
     return _complex(False, found, others, norm)
 
 
@@ -105,8 +126,8 @@ def _whole(input: Any, axes: Axes, norm: str | None) -> Tensor:
     for other in others:
         input = _complex(True, input, [other], norm)
     length = _length(2 * (input.shape[axis] - 1) if given is None else given)
-    weight = mirrored(length) * _scale(norm, length, True)
-    cosines, sines = (wave * weight for wave in waves(length // 2 + 1, length, length, 1))
+    weight = _mirrored(input, length) * _scale(input, norm, length, True)
+    cosines, sines = (wave * weight for wave in _waves(input, length // 2 + 1, length, length, 1))
     real, imag = _parts(input)
     found = _times(real, axis, cosines)
     return found if imag is None else found - _times(imag, axis, sines)
@@ -141,7 +162,8 @@ fft, ifft, rfft, irfft = family(
         FFT,
         """The discrete Fourier transform along ``dim``, of real or complex values: two or four IMatrixMultiplyLayers.
 
-        The length (``n``, or the axis's) must be static, and 4096 at most. Computed in float32.
+        The length (``n``, or the axis's) is 4096 at most; the waves of a dynamic one are computed in the network, each
+        time that it runs. Computed in float32.
         """,
     ),
     ifft=(IFFT, "The inverse of :func:`fft`."),

@@ -15,9 +15,10 @@ from ...core.errors import DefinitionError, Location, TrtdslError, UnsupportedEr
 from ...core.lazy import torch
 from ...core.tensors.watched import each_call
 from ...definition.spec.reference import call_reference
-from ..calls import Call, Helper, Op, SizeOf, Value, Weight, leaves, made_by, rebuilt
+from ..calls import Call, Helper, Op, SizeOf, Value, Weight, leaves, made_by, rebuilt, sizes_of
 from ..translating.aten import is_overload, public_call, written_out
 from ..translating.counterpart import counterpart
+from ..translating.lowering import COMPLEX_ZEROS
 from ..translating.spellings import python_type, respelled
 from ..translating.unknown import sized, unlike_itself
 from .frames import TRANSFORMS, authors_frame, bound, helper_frames, here, place_of, transforms, unless_it_raises
@@ -358,11 +359,12 @@ class Recorder:
             return False
         given = list(_tensors((args, kwargs)))
         operands = [*given, *tensors]
-        double = any(dtype_name(tensor.dtype) in FOLDED for tensor in operands)
+        zeros = op.name in COMPLEX_ZEROS and not given and any(True for _ in sizes_of((op.args, op.kwargs)))
+        double = not zeros and any(dtype_name(tensor.dtype) in FOLDED for tensor in operands)
         arrays = any(type(leaf).__module__ == "numpy" for leaf in leaves((args, kwargs)))
         folded = double or arrays or any(id(tensor) in self.folded for tensor in operands)
         kept = op.form == "setitem" or bool(given and keeps_value(op, given[0], result))
-        if not folded and (kept or counterpart(op) is not None):
+        if zeros or (not folded and (kept or counterpart(op) is not None)):
             return False
         for tensor in tensors:
             self.folded.add(id(tensor))

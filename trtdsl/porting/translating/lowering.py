@@ -24,7 +24,7 @@ def statements(op: Op) -> list[Statement]:
     if isinstance(op, Scan):
         return [Statement(results, _first_round(op), list(results))]
     write = WRITES.get(op.name)
-    expression = write(op) if write is not None else _of_pairs(op) or counterpart(op)
+    expression = _of_pairs(op) or (write(op) if write is not None else counterpart(op))
     if expression is None:
         return [Statement(results, _missing(op), several, _note(op, results))]
     return [Statement(results, expression, several)]
@@ -54,15 +54,26 @@ def _first_round(scan: Scan) -> Expression:
 
 
 def _of_pairs(op: Op) -> Expression | None:
-    """Complex values that are joined or padded, as pairs of real numbers; None for other calls."""
-    given = (
-        dict(zip(("tensors", "dim") if op.name != "pad" else ("input", "pad", "mode", "value"), op.args)) | op.kwargs
-    )
-    operands = [leaf for leaf in leaves(given.get("tensors", given.get("input"))) if isinstance(leaf, Value)]
-    if op.name not in ("cat", "stack", "pad") or not operands or not all(each.dtype.is_complex for each in operands):
+    """Complex values that are joined, padded, written to or zeros, as pairs of real numbers; None for other calls."""
+    if op.name not in PAIRED or not all(value.dtype.is_complex for value in leaves(op.results)):
         return None
+    given = dict(zip(PAIRED[op.name], op.args)) | op.kwargs
+    operands = [leaf for leaf in leaves([given.get(name) for name in PAIRED[op.name]]) if isinstance(leaf, Value)]
+    operands = [each for each in operands if each.dtype.is_complex]
     pairs = [Expression("function", "view_as_real", [Argument(None, each)]) for each in operands]
-    if op.name == "pad":
+    if op.name in COMPLEX_ZEROS:
+        sizes = op.args[op.name == "new_zeros" :]
+        sizes = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (list, tuple)) else sizes or op.kwargs["size"]
+        more = [Argument(None, _plain((*sizes, 2)))]
+        return Expression("function", "view_as_complex", [Argument(None, Expression("function", "zeros", more))])
+    if op.name == "setitem":
+        index = op.args[1] if isinstance(op.args[1], tuple) else (op.args[1],)
+        whole = (*index, slice(None)) if any(each is Ellipsis for each in index) else index
+        if len(pairs) < 2 and op.args[2] != 0:
+            return None
+        more = [Argument(None, pairs[0]), Argument(None, _plain(whole))]
+        more.append(Argument(None, pairs[-1] if len(pairs) > 1 else Literal(0)))
+    elif op.name == "pad":
         if given.get("mode", "constant") != "constant" or given.get("value"):
             return None
         more = [Argument(None, pairs[0]), Argument(None, _plain((0, 0, *given["pad"])))]
@@ -70,6 +81,12 @@ def _of_pairs(op: Op) -> Expression | None:
         dim = given.get("dim", 0)
         more = [Argument(None, pairs), Argument("dim", Literal(dim if dim >= 0 else dim - 1, "dim"))]
     return Expression("function", "view_as_complex", [Argument(None, Expression("function", op.name, more))])
+
+
+COMPLEX_ZEROS = ("zeros", "new_zeros")
+PAIRED = {"cat": ("tensors", "dim"), "stack": ("tensors", "dim"), "pad": ("input", "pad", "mode", "value")}
+PAIRED |= {"setitem": ("input", "index", "value"), **dict.fromkeys(COMPLEX_ZEROS, ())}
+"""The arguments of what is done to pairs of real numbers, by the names of the calls."""
 
 
 def _missing(op: Op) -> Expression:
