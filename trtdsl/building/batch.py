@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,9 @@ def build_several(
     target = Path(folder) if folder is not None else Path()
     wholes: dict[str, list[str]] = {}
     for name in networks:
-        whole, parts = parts_of(name)
+        whole, parts = name, []
+        with suppress(TrtdslError):  # its own build says what is wrong with it, and the others are built
+            whole, parts = parts_of(name)
         wholes[whole if parts else name] = [f"{spec.file}:{spec.name}" for spec in parts] or [name]
     networks = [name for names in wholes.values() for name in names]
     names = {name: (name, settings) for name in networks}
