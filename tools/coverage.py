@@ -29,7 +29,7 @@ def row(type: str) -> str:
         prepare, how = KINDS[type].prepare, "evaluated"
     else:
         return f"| {type} | no: {NOT_EVALUATED[type]} | | |"
-    file = Path(inspect.getsourcefile(prepare) or "").name
+    file = Path(inspect.getsourcefile(inspect.unwrap(prepare)) or "").name
     note = " ".join((inspect.getdoc(prepare) or "").split())
     return f"| {type} | {how} | `layers/{file}` | {note} |"
 

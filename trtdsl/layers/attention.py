@@ -108,7 +108,7 @@ def _without_mask(node: Node) -> Evaluate | None:
 MISTAKES = Mistakes(instead={"mask left out": _without_mask})
 
 
-@evaluates("ATTENTION_INPUT", category="attention", flops=_flops, unbuilt=_unbuilt, mistakes=MISTAKES)
+@evaluates("ATTENTION_INPUT", category="attention", wide=True, flops=_flops, unbuilt=_unbuilt, mistakes=MISTAKES)
 def _attention_input(node: Node) -> Evaluate:
     """The whole attention. The scores, the mask and the normalization are computed in float32 and rounded once.
 
@@ -116,7 +116,7 @@ def _attention_input(node: Node) -> Evaluate:
     NaN gives NaN, and so does a row whose positions are all masked. Assumed: with lengths, a causal mask is anchored at
     the lengths; packed tokens beyond the last length are 0.
     """
-    layer, dtype = node.layer.attention, node.dtype
+    layer = node.layer.attention
     if layer.norm_op.name == "NONE":
         raise UnsupportedError(f"layer {node.name!r} ({node.type}): {NOT_NORMALIZED}")
     node.known(layer.norm_op, ("SOFTMAX",), "normalization")
@@ -141,12 +141,12 @@ def _attention_input(node: Node) -> Evaluate:
             rows, columns = query.shape[-2], key.shape[-2]
             shift = columns - rows if causal == "LOWER_RIGHT" else 0
             allowed = torch.ones(rows, columns, dtype=torch.bool).tril(shift)
-        added = mask.float() if mask is not None and mask.dtype != torch.bool else None
-        weights = _weights(query.float() @ key.float().mT, allowed, added)
+        added = mask if mask is not None and mask.dtype != torch.bool else None
+        weights = _weights(query @ key.mT, allowed, added)
         if quantized is not None and scale is not None:
             steps = spread(scale, weights.shape, weights.ndim - 3)
             weights = narrow(weights / steps, quantized).float() * steps
-        return weights @ value.float()
+        return weights @ value
 
     def evaluate(
         query: torch.Tensor,
@@ -158,8 +158,8 @@ def _attention_input(node: Node) -> Evaluate:
         key_lengths: torch.Tensor | None = None,
     ) -> torch.Tensor:
         if query_form == PADDED and key_lengths is None:
-            return attend(query, key, value, mask, scale).to(dtype)
-        result = torch.zeros_like(query, dtype=torch.float32)
+            return attend(query, key, value, mask, scale)
+        result = torch.zeros_like(query)
         batch = query.shape[0] if query_lengths is None or query_form == PADDED else query_lengths.numel() - 1
         queries = _items(query, query_form, query_lengths, batch)
         keys, values = (_items(x, key_form, key_lengths, batch) for x in (key, value))
@@ -171,7 +171,7 @@ def _attention_input(node: Node) -> Evaluate:
                 rows, columns = queries[item].shape[-2], keys[item].shape[-2]
                 some = some[..., :rows, :columns]
             outputs[item].copy_(attend(queries[item], keys[item], values[item], some, scale))
-        return result.to(dtype)
+        return result
 
     return evaluate
 
@@ -235,10 +235,10 @@ TURNED = Mistakes(
 )
 
 
-@evaluates("ROTARY_EMBEDDING", flops=3, mistakes=TURNED)
+@evaluates("ROTARY_EMBEDDING", wide=True, flops=3, mistakes=TURNED)
 def _rotary_embedding(node: Node) -> Evaluate:
     """``(a, b)`` becomes ``(a cos - b sin, a sin + b cos)``, computed in float32 and rounded once."""
-    interleaved, rotary_dim, dtype = node.layer.interleaved, node.layer.rotary_embedding_dim, node.dtype
+    interleaved, rotary_dim = node.layer.interleaved, node.layer.rotary_embedding_dim
 
     def evaluate(
         x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, position_ids: torch.Tensor | None = None
@@ -246,12 +246,12 @@ def _rotary_embedding(node: Node) -> Evaluate:
         size = rotary_dim or x.shape[-1]
         if position_ids is not None:
             cos, sin = cos[position_ids.long()], sin[position_ids.long()]
-        cos, sin = cos.float().unsqueeze(1), sin.float().unsqueeze(1)
-        turned, rest = x[..., :size].float(), x[..., size:]
+        cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
+        turned, rest = x[..., :size], x[..., size:]
         a, b = (turned[..., ::2], turned[..., 1::2]) if interleaved else turned.chunk(2, -1)
         first, second = a * cos - b * sin, a * sin + b * cos
         both = torch.stack((first, second), -1).flatten(-2) if interleaved else torch.cat((first, second), -1)
-        return torch.cat((both.to(dtype), rest), -1) if rest.shape[-1] else both.to(dtype)
+        return torch.cat((both, rest), -1) if rest.shape[-1] else both
 
     return evaluate
 

@@ -40,24 +40,22 @@ def _another_axis(node: Node) -> Evaluate | None:
 MISTAKES = Mistakes(left_out=True, flags=("exclusive", "reverse"), instead={"another axis": _another_axis})
 
 
-@evaluates("CUMULATIVE", category="reduction", settings=True, flops=1, mistakes=MISTAKES)
+@evaluates("CUMULATIVE", category="reduction", settings=True, wide=True, flops=1, mistakes=MISTAKES)
 def _cumulative(node: Node) -> Evaluate:
     """Assumed: float16 and bfloat16 accumulate in float32; the order of the additions is not defined."""
-    layer, dtype = node.layer, node.dtype
+    layer = node.layer
     node.known(layer.op, ("SUM",), "operation")
     exclusive, reverse = layer.exclusive, layer.reverse
 
     def evaluate(x: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
         axis = int(place) % x.ndim
-        total = x.float() if dtype in (torch.float16, torch.bfloat16) else x
-        if reverse:
-            total = total.flip(axis)
+        total = x.flip(axis) if reverse else x
         if exclusive and x.shape[axis]:
             total = torch.cat(
                 (torch.zeros_like(total.narrow(axis, 0, 1)), total.narrow(axis, 0, x.shape[axis] - 1)), axis
             )
         total = running_sum(total, axis)
-        return (total.flip(axis) if reverse else total).to(dtype)
+        return total.flip(axis) if reverse else total
 
     return evaluate
 

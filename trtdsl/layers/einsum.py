@@ -128,18 +128,16 @@ def _sum_out(x: torch.Tensor, labels: Labels, needed: set[str]) -> tuple[torch.T
     return (x.sum(axes), [label for label in labels if label in needed]) if axes else (x, labels)
 
 
-@evaluates("EINSUM", category="product", flops=_flops, mistakes=Mistakes(instead=REVERSED))
+@evaluates("EINSUM", category="product", wide=True, flops=_flops, mistakes=Mistakes(instead=REVERSED))
 def _einsum(node: Node) -> Evaluate:
     """Operands from left to right, in float32 for the half types, rounded once."""
-    equation, dtype = node.layer.equation, node.dtype
-
+    equation = node.layer.equation
     if _are_apart(*parse(equation, [len(operand.shape) for operand in node.inputs if operand is not None])):
         raise UnsupportedError(f"layer {node.name!r} ({node.type}): {equation!r}: {APART}")
 
     def evaluate(*operands: torch.Tensor) -> torch.Tensor:
         inputs, output = parse(equation, [x.ndim for x in operands])
-        wide = [x.float() if dtype in (torch.float16, torch.bfloat16) else x for x in operands]
-        terms = [_bare(x, labels) for x, labels in zip(wide, inputs, strict=True)]
+        terms = [_bare(x, labels) for x, labels in zip(operands, inputs, strict=True)]
         result, labels = terms[0]
         for index in range(1, len(terms)):
             later = {label for _, others in terms[index + 1 :] for label in others}
@@ -149,6 +147,6 @@ def _einsum(node: Node) -> Evaluate:
         for axis, label in enumerate(output):
             if label not in labels:
                 result = result.unsqueeze(axis)
-        return result.to(dtype)
+        return result
 
     return evaluate

@@ -215,6 +215,7 @@ def evaluates(
     flops: Callable[[Node, Shapes], int] | int = 0,
     moves: bool | Callable[[Node], bool] = True,
     unbuilt: Callable[[Node], str | None] | str | None = None,
+    wide: bool = False,
     **facts: Any,
 ) -> Callable[[Callable[[Node], Evaluate]], Callable[[Node], Evaluate]]:
     """Registers the evaluator of a layer type.
@@ -222,7 +223,8 @@ def evaluates(
     The decorated ``prepare(node)`` reads the layer's attributes once and gives a function from input tensors to the
     output tensor(s). ``flops`` is a number per element of the first output, or a function of the node and its shapes.
     ``unbuilt`` says why, and which nodes, TensorRT-RTX cannot build without a GPU, with the alternative.
-    ``facts`` are others of :class:`Kind`.
+    Where it is ``wide``, the function of a layer of a half type gets float32 and gives what is rounded once. ``facts``
+    are others of :class:`Kind`.
     """
 
     def register(prepare: Callable[[Node], Evaluate]) -> Callable[[Node], Evaluate]:
@@ -232,10 +234,21 @@ def evaluates(
         refusal: Callable[[Node], str | None] = (
             unbuilt if callable(unbuilt) else lambda node: str(unbuilt) if unbuilt else None
         )
-        KINDS[type] = Kind(type, prepare, cost, moves, refusal, **facts)
+        KINDS[type] = Kind(type, _rounded_once(prepare) if wide else prepare, cost, moves, refusal, **facts)
         return prepare
 
     return register
+
+
+def _rounded_once(prepare: Callable[[Node], Evaluate]) -> Callable[[Node], Evaluate]:
+    @functools.wraps(prepare)
+    def prepared(node: Node) -> Evaluate:
+        evaluate, dtype, half = prepare(node), node.dtype, (torch.float16, torch.bfloat16)
+        if dtype not in half:
+            return evaluate
+        return lambda *xs: evaluate(*(x.float() if x is not None and x.dtype in half else x for x in xs)).to(dtype)
+
+    return prepared
 
 
 def kind(node: Node) -> Kind:

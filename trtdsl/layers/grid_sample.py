@@ -69,12 +69,12 @@ MISTAKES = Mistakes(
 )
 
 
-@evaluates("GRID_SAMPLE", category="sampling", flops=_flops, mistakes=MISTAKES)
+@evaluates("GRID_SAMPLE", category="sampling", wide=True, flops=_flops, mistakes=MISTAKES)
 def _grid_sample(node: Node) -> Evaluate:
     """A coordinate that is NaN counts as -1. One that is infinite gives NaN in CUBIC, and in LINEAR with FILL. NEAREST
     rounds a point before REFLECT brings it inside. An image without pixels reads as 0.
     """
-    layer, dtype = node.layer, node.dtype
+    layer = node.layer
     mode, outside, align = layer.interpolation_mode.name, layer.sample_mode.name, layer.align_corners
 
     def evaluate(x: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
@@ -87,7 +87,7 @@ def _grid_sample(node: Node) -> Evaluate:
             point = point * (0.5 * (size - 1)) if align else point * (0.5 * size) - 0.5
             taps.append(_taps(point, size, mode, outside, align))
         batch = torch.arange(x.shape[0]).reshape((-1,) + (1,) * (grid.ndim - 2))
-        last = x.movedim(1, -1).float()
+        last = x.movedim(1, -1)
         total = torch.zeros((*grid.shape[:-1], x.shape[1]))
         for chosen in itertools.product(*taps):
             index = tuple(position for position, _, _ in chosen)
@@ -96,7 +96,7 @@ def _grid_sample(node: Node) -> Evaluate:
             for _, factor, ok in chosen:
                 weight, inside = weight * factor, inside & ok
             total = total + torch.where(inside[..., None], value, 0.0) * weight[..., None]
-        return total.movedim(-1, 1).to(dtype)
+        return total.movedim(-1, 1)
 
     return evaluate
 

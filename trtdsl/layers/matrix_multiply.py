@@ -83,6 +83,7 @@ REVERSED: Mapping[str, Callable[[Node], Evaluate]] = {
 @evaluates(
     "MATRIX_MULTIPLY",
     category="product",
+    wide=True,
     flops=lambda node, shapes: 2 * shapes.inputs[0][-2 if node.layer.op0.name == "TRANSPOSE" else -1] * shapes.elements,
     mistakes=Mistakes({op: {"NONE": "TRANSPOSE", "TRANSPOSE": "NONE"} for op in ("op0", "op1")}, instead=REVERSED),
 )
@@ -91,12 +92,8 @@ def _matrix_multiply(node: Node) -> Evaluate:
     op_a, op_b = (
         node.known(op, ("NONE", "TRANSPOSE", "VECTOR"), "operation") for op in (node.layer.op0, node.layer.op1)
     )
-    dtype = node.dtype
-    low = dtype in (torch.float16, torch.bfloat16)
 
     def evaluate(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        if low:  # accumulates in float32, rounds once
-            a, b = a.float(), b.float()
         a = a.unsqueeze(-2) if op_a == "VECTOR" else a.mT if op_a == "TRANSPOSE" else a
         b = b.unsqueeze(-1) if op_b == "VECTOR" else b.mT if op_b == "TRANSPOSE" else b
         product = _product(a, b)
@@ -104,7 +101,7 @@ def _matrix_multiply(node: Node) -> Evaluate:
             product = product.squeeze(-1)
         if op_a == "VECTOR":
             product = product.squeeze(-1 if op_b == "VECTOR" else -2)
-        return product.to(dtype)
+        return product
 
     return evaluate
 

@@ -65,30 +65,29 @@ MISTAKES = Mistakes(axes=True, left_out=True, numbers={"epsilon": lambda x: x * 
 
 
 # 8 FLOPs: mean, difference, square, variance, root, division, scale, bias
-@evaluates("NORMALIZATION", category="normalization", flops=8, mistakes=MISTAKES)
+@evaluates("NORMALIZATION", category="normalization", wide=True, flops=8, mistakes=MISTAKES)
 def _normalization(node: Node) -> Evaluate:
     """Assumed: float16 and bfloat16 are computed in float32 and rounded once, at the end."""
-    layer, dtype = node.layer, node.dtype
+    layer = node.layer
     axes, groups, epsilon = axes_of(layer.axes, len(node.inputs[0].shape)), layer.num_groups, node.number("epsilon")
     version_2 = getattr(layer, "is_v2", False)
 
     def evaluate(x: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-        wide, scale, bias = x.float(), scale.float(), bias.float()
         shape = x.shape
-        if not wide.numel():  # var_mean warns of means of nothing
-            return wide.to(dtype)
+        if not x.numel():  # var_mean warns of means of nothing
+            return x
         over = axes
         if groups != 1:
-            wide = wide.reshape(shape[0], groups, shape[1] // groups, *shape[2:])
-            over = list(range(2, wide.ndim))
+            x = x.reshape(shape[0], groups, shape[1] // groups, *shape[2:])
+            over = list(range(2, x.ndim))
             if not version_2:
                 scale, bias = scale.unsqueeze(2), bias.unsqueeze(2)
         # var_mean sums in float64: a long sum of like numbers in float32 has an error of its own, which no GPU has.
-        variance, mean = torch.var_mean(wide, over, correction=0, keepdim=True)
-        normal = (wide - mean).div_(variance.add_(epsilon).sqrt_())
+        variance, mean = torch.var_mean(x, over, correction=0, keepdim=True)
+        normal = (x - mean).div_(variance.add_(epsilon).sqrt_())
         if groups != 1 and version_2:
             normal = normal.reshape(shape)
-        return normal.mul_(scale).add_(bias).reshape(shape).to(dtype)
+        return normal.mul_(scale).add_(bias).reshape(shape)
 
     return evaluate
 
@@ -114,22 +113,22 @@ def lrn(x: Tensor, window: int, alpha: float, beta: float, k: float) -> Tensor:
 @evaluates(
     "LRN",
     category="normalization",
+    wide=True,
     flops=lambda node, shapes: shapes.elements * (node.layer.window_size + 4),
     mistakes=Mistakes(left_out=True, numbers=dict.fromkeys(("alpha", "beta", "k"), lambda x: x * 1.25)),
 )
 def _lrn(node: Node) -> Evaluate:
     """Assumed: alpha is divided by the window, as in ONNX (whose parser hands alpha over unchanged) and Caffe."""
-    layer, dtype = node.layer, node.dtype
+    layer = node.layer
     if len(node.inputs[0].shape) != 4:  # an engine normalizes the third dimension from the end
         raise node.unsupported(f"rank {len(node.inputs[0].shape)}, where the channels are not known ({FLAT}),")
     window, (alpha, beta, k) = layer.window_size, map(node.number, ("alpha", "beta", "k"))
 
     def evaluate(x: torch.Tensor) -> torch.Tensor:
-        wide = x.float()
-        squares = wide * wide
+        squares = x * x
         edge = squares.new_zeros((x.shape[0], window // 2, *x.shape[2:]))
         padded = torch.cat((edge, squares, edge), 1)
         total = sum(padded.narrow(1, shift, x.shape[1]) for shift in range(window))
-        return (wide / torch.pow(k + alpha / window * total, beta)).to(dtype)
+        return x / torch.pow(k + alpha / window * total, beta)
 
     return evaluate

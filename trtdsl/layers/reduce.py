@@ -91,6 +91,7 @@ _MISTAKEN = {"SUM": "AVG", "AVG": "SUM", "MAX": "MIN", "MIN": "MAX", "PROD": "SU
     "REDUCE",
     category="reduction",
     carries_sizes=True,
+    wide=True,
     flops=lambda node, shapes: count(shapes.inputs[0]),
     mistakes=Mistakes({"op": _MISTAKEN}, axes=True),
 )
@@ -100,8 +101,7 @@ def _reduce(node: Node) -> Evaluate:
     """
     evaluate = node.pick(_EVALUATE, node.layer.op.name, "operation")
     axes, keep = axes_of(node.layer.axes, len(node.inputs[0].shape)), node.layer.keep_dims
-    low = node.dtype in (torch.float16, torch.bfloat16)  # accumulates in float32, rounds once
-    return lambda x: evaluate(x.float() if low else x, axes, keep).to(x.dtype)
+    return lambda x: evaluate(x, axes, keep)
 
 
 @operation
@@ -123,7 +123,7 @@ def softmax(x: Tensor, axis: int) -> Tensor:
 
 
 # 5 FLOPs: maximum, subtraction, exponential, sum, division
-@evaluates("SOFTMAX", category="normalization", flops=5, mistakes=Mistakes(axes=True, left_out=True))
+@evaluates("SOFTMAX", category="normalization", flops=5, wide=True, mistakes=Mistakes(axes=True, left_out=True))
 def _softmax(node: Node) -> Evaluate:
     """Computed in float32 and rounded once, the greatest element subtracted first."""
     axes = axes_of(node.layer.axes, len(node.inputs[0].shape))
@@ -133,9 +133,8 @@ def _softmax(node: Node) -> Evaluate:
     def evaluate(x: torch.Tensor) -> torch.Tensor:
         if not x.numel():
             return x
-        wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
-        powers = (wide - torch.amax(wide, axes, keepdim=True)).exp_()
-        return powers.div_(torch.sum(powers, axes, keepdim=True)).to(x.dtype)
+        powers = (x - torch.amax(x, axes, keepdim=True)).exp_()
+        return powers.div_(torch.sum(powers, axes, keepdim=True))
 
     return evaluate
 

@@ -32,7 +32,10 @@ def scale(x: Tensor, shift: Tensor | None, scale: Tensor | None, power: Tensor |
     return add_layer(add, x, weights=constants, shape=x.shape, order="kept")
 
 
-@evaluates("SCALE", category="normalization", flops=2, weights={"shift": "SHIFT", "scale": "SCALE", "power": ""})
+WEIGHTS = {"shift": "SHIFT", "scale": "SCALE", "power": ""}
+
+
+@evaluates("SCALE", category="normalization", wide=True, flops=2, weights=WEIGHTS)
 def _scale(node: Node) -> Evaluate:
     """Computed in float32 and rounded once. Powers as those of C."""
     layer, ndim, dtype = node.layer, len(node.inputs[0].shape), node.dtype
@@ -53,15 +56,12 @@ def _scale(node: Node) -> Evaluate:
     shift, scale, power = parameter(layer.shift), parameter(layer.scale), parameter(layer.power)
 
     def evaluate(x: torch.Tensor) -> torch.Tensor:
-        y = x.float()
         if scale is not None and shift is not None:
-            y = torch.addcmul(shift, y, scale)
+            x = torch.addcmul(shift, x, scale)
         elif scale is not None:
-            y = y * scale
+            x = x * scale
         elif shift is not None:
-            y = y + shift
-        if power is not None:
-            y = torch.pow(y, power)
-        return y.to(dtype)
+            x = x + shift
+        return x if power is None else torch.pow(x, power)
 
     return evaluate
