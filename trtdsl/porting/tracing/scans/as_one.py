@@ -275,6 +275,8 @@ class Written(Rounds):
                 self.changed[op] = value, rest
         for place in self.writes:
             self.carried.pop((place, 1), None)
+        if not self.along and not self.ops[0]:
+            raise Unlike("its rounds compute nothing")
         if not self.along:  # its number of rounds alone comes from outside
             numbers = self.op("arange", (self.length,), (len(self.rounds),), torch.int64)
             self.along.append((numbers, Value((), torch.int64), 0, False))
