@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -136,13 +136,17 @@ def _of_file(
         return _evaluate(data, texts, given, ranks, profile, observe, count, expected, served, replaced)
 
 
-def _inputs_of(text: ProgramText, fed: Container[str]) -> dict[str, Operand]:
-    """The inputs of a program that are fed, with its dtypes: others may be sizes that the host computes."""
+def _inputs_of(text: ProgramText, fed: Mapping[str, Any]) -> dict[str, Operand]:
+    """The inputs of a program that are fed, with its dtypes: others may be sizes that the host computes.
+
+    What has no dimensions for the network has one of 1 for its program, and may be fed either way.
+    """
     found = {}
     for name in text.names("inputs"):
         tensor = text.tensors.get(name)
         if tensor is not None and plain(name) in fed:
             sizes = tuple(size if isinstance(size, int) else -1 for size in tensor.dims)
+            sizes = () if sizes == (1,) and getattr(fed[plain(name)], "ndim", 0) == 0 else sizes
             found[plain(name)] = Operand(sizes, as_dtype(DTYPES.get(tensor.dtype, tensor.dtype)))
     return found
 
