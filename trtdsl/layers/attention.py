@@ -70,15 +70,14 @@ def attention(
         key_value_form=None if key_value_lengths is None or key.ndim != 3 else packed,
     )
 
-    def finish(
-        _: Any, name: str, rename: Any
-    ) -> None:  # IAttention's name does not reach its layers, which are the last ones
+    def finish(_: Any, name: str, named: Any) -> None:
+        # IAttention's name does not reach its layers, which are the last ones.
         definition = network.target.definition
         for index in range(definition.num_layers - 1, -1, -1):
             layer = definition.get_layer(index)
             if not layer.type.name.startswith("ATTENTION") or layer.name in network.layers:
                 break
-            rename(layer, name if layer.type.name == "ATTENTION_OUTPUT" else f"{name}.input")
+            named(layer, name if layer.type.name == "ATTENTION_OUTPUT" else f"{name}.input")
 
     operands = query, key, value, mask, quantize_scale, query_lengths, key_value_lengths
     return add_layer(add, *operands, shape=query.shape, fold=False, finish=finish)

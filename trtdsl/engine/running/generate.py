@@ -14,6 +14,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import fields
 
 from ...core.caller import Finite, Positive, Seed, as_argument, option
+from ...core.dtypes import dtype_name
 from ...core.errors import ExecutionError, UsageError
 from ...core.files.reading import Count
 from ...core.lazy import torch
@@ -231,7 +232,7 @@ def _model(
         if not all(isinstance(size, int) for size in shape[1:]):
             raise UsageError(f"the state {each} has dynamic sizes besides its batch, {tuple(shape)}: fix them")
         capacity = min(capacity, shape[-2] if len(shape) > 2 else math.inf)
-    dtypes = {each: str(inputs[each].dtype).removeprefix("torch.") for each in OWN}
+    dtypes = {each: dtype_name(inputs[each].dtype) for each in OWN}
     (batch, (_, longest)), vocabulary = tokens, outputs["logits"].shape[-1]
     return _Model(f"the network {name!r}", dtypes, batch, longest, capacity, vocabulary, session)
 
