@@ -78,6 +78,8 @@ def test_a_module_trained_for_quantization_runs_in_int8(make):
         warnings.simplefilter("ignore")
         spec = td.from_module(make(), inputs={"x": td.Input((2, 16, 8, 8))})
         report = td.check(spec)
+        half = td.check(spec, precision="fp16", feeds={"x": torch.randn(2, 16, 8, 8)})
     assert report.passed, report
+    assert half.passed, half
     (convolution,) = (each for each in td.program(spec.define()).launches if each.kind == "convolution")
     assert convolution.dtype == "int8"

@@ -35,6 +35,22 @@ def test_fake_quantization_has_an_exact_scale():
     torch.testing.assert_close(exact.of(y), torch.tensor([0.1, 0.3], dtype=torch.float64), rtol=1e-15, atol=0)
 
 
+@pytest.mark.parametrize("each", [False, True], ids=["per tensor", "per channel"])
+@pytest.mark.parametrize("rounds", [True, False])
+def test_fake_quantization_of_half_precision_has_exact_values_with_its_observer_off(each, rounds):
+    x, scale = torch.tensor([[0.1, 0.26], [0.5, 90.0]]), torch.tensor([0.1, 0.3][: each + 1])
+    flags, exact = [torch.tensor([flag], dtype=torch.int64) for flag in (0, rounds)], Exact()
+    with exact:
+        y = torch.fused_moving_avg_obs_fake_quant(
+            x.half(), *flags, -128 * scale, 127 * scale, scale, torch.zeros(1 + each, dtype=torch.int32),
+            0.01, -128, 127, 0, each,
+        )  # fmt: skip
+    step = scale.double()[:, None]
+    expected = ((x.double() / step).round().clamp(-128, 127) * step) if rounds else x.double()
+    torch.testing.assert_close(exact.of(y), expected, rtol=1e-6, atol=0)
+    assert not exact.rounded
+
+
 def test_of_equal_values_the_first_comes_first():
     x = torch.tensor([2.0, 3.0, 3.0, 1.0, 3.0])
     with Exact():

@@ -24,6 +24,7 @@ from .operators import (
     RECURRENT,
     REMAINDERS,
     STEPS,
+    by_channel,
     faked,
     finite_of,
     nearest,
@@ -301,7 +302,9 @@ class Exact:
             wide = (wide[0][0], self._shaken(wide[0][1] + 1) - 1, *wide[0][2:]), wide[1]
         if name.rstrip("_") == "nan_to_num":  # whose greatest number is that of the dtype
             wide = (wide[0][0], *finite_of(args[0].dtype, *args[1:], **kwargs)), {}
-        if INSTEAD.get(name) in (faked, observed) and isinstance(args[0], torch.nn.Parameter):
+        if INSTEAD.get(name) in (faked, observed) and (
+            isinstance(args[0], torch.nn.Parameter) or by_channel(name, args)
+        ):
             wide[1]["weight"] = args[0]
         exact = INSTEAD.get(name, func)(*wide[0], **wide[1])
         if self.noise is not None and name.rstrip("_") not in MOVING:

@@ -68,12 +68,19 @@ def faked(x: Any, scale: Any, zero: Any, *rest: Any, weight: Any = None) -> Any:
     return ((steps.clamp(low, high) - zero) * scale, inside) if enabled else (x.clone(), torch.ones_like(inside))
 
 
-def observed(x: Any, on: Any, faked: Any, low: Any, high: Any, scale: Any, zero: Any, *rest: Any, **more: Any) -> Any:
+def by_channel(name: str, args: Any) -> bool:
+    """Whether each channel has a scale, as those of weights have that were made of others (a batch norm's)."""
+    return args[0].dtype == torch.float32 and ("per_channel" in name or any(args[11:12]))
+
+
+def observed(x: Any, on: Any, rounds: Any, low: Any, high: Any, scale: Any, zero: Any, *rest: Any, **more: Any) -> Any:
     """The same of a module whose observer is off."""
     _, least, most, axis, each, *_ = (*rest, False)
     if bool(on):
         raise RuntimeError("scales that change")
-    return faked(x, scale, zero, *([axis] if each else [faked]), least, most, **more)
+    if not bool(rounds):
+        return x.clone(), torch.ones_like(x, dtype=torch.bool)
+    return faked(x, scale, zero, *([axis] if each else []), least, most, **more)
 
 
 def _sorted(x: Any, dim: int = -1, descending: bool = False, stable: Any = None) -> Any:
