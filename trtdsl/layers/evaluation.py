@@ -244,7 +244,7 @@ def _rounded_once(prepare: Callable[[Node], Evaluate]) -> Callable[[Node], Evalu
     @functools.wraps(prepare)
     def prepared(node: Node) -> Evaluate:
         evaluate, dtype, half = prepare(node), node.dtype, (torch.float16, torch.bfloat16)
-        if dtype not in half:
+        if not dtype.is_floating_point:
             return evaluate
         return lambda *xs: evaluate(*(x.float() if x is not None and x.dtype in half else x for x in xs)).to(dtype)
 

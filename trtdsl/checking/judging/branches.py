@@ -132,6 +132,13 @@ def _text(condition: Any) -> str:
 
 def _evaluated(condition: Any, columns: Mapping[str, Any]) -> Any:
     """Whether a condition holds at each of the sizes."""
+    import sympy
+
+    joined = {sympy.And: np.logical_and, sympy.Or: np.logical_or}.get(condition.func)
+    if joined is not None:  # Python's own words are for single values
+        return joined.reduce([_evaluated(each, columns) for each in condition.args])
+    if condition.func is sympy.Not:
+        return ~_evaluated(condition.args[0], columns)
     functions = {
         "math": np,
         "round": np.round,
@@ -140,7 +147,7 @@ def _evaluated(condition: Any, columns: Mapping[str, Any]) -> Any:
         "min": lambda *sizes: functools.reduce(np.minimum, sizes),
     }
     found = eval(_text(condition), {"__builtins__": {}, **functions}, dict(columns))
-    return np.broadcast_to(found, np.shape(next(iter(columns.values()))))
+    return np.broadcast_to(np.asarray(found, dtype=bool), np.shape(next(iter(columns.values()))))
 
 
 @dataclass

@@ -167,7 +167,8 @@ def _faked(input: Tensor, scale: Any, zero_point: Any, axis: int | None, low: in
 
         def exact(x: torch.Tensor, step: torch.Tensor) -> torch.Tensor:
             step = step.reshape(shape)
-            own = torch.equal(x, values.double())  # of ties, which greatest values mostly are, torch's rounding decides
+            # Of ties, which greatest values mostly are, torch's rounding decides; by channel of what is computed, too.
+            own = axis is not None or torch.equal(x, values.double())
             return (codes.double() if own else (x / step).round().clamp(least, most)) * step
 
         made = beside((codes * steps).to(wide), exact, input.data, scale.data)
