@@ -73,13 +73,31 @@ def by_channel(name: str, args: Any) -> bool:
     return args[0].dtype == torch.float32 and ("per_channel" in name or any(args[11:12]))
 
 
+def scales_between(
+    low: torch.Tensor, high: torch.Tensor, least: int, most: int, axis: int, each: bool, symmetric: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The scales and zero points that torch's fused fake quantization finds of the least and the greatest values.
+
+    It does so whenever it rounds, whatever scales it is given. RuntimeError where no values were observed.
+    """
+    with torch._C._DisableTorchDispatch():  # in float32, as torch does
+        count = low.numel()
+        scale, zero = torch.ones(count), torch.zeros(count, dtype=torch.int32)
+        x = torch.zeros([count if place == axis else 1 for place in range(max(axis + 1, 2))])
+        bounds = [bound.detach().float().reshape(count).clone() for bound in (low, high)]
+        flags = torch.zeros(1), torch.ones(1)
+        torch.fused_moving_avg_obs_fake_quant(x, *flags, *bounds, scale, zero, 1.0, least, most, axis, each, symmetric)
+    return scale, zero
+
+
 def observed(x: Any, on: Any, rounds: Any, low: Any, high: Any, scale: Any, zero: Any, *rest: Any, **more: Any) -> Any:
     """The same of a module whose observer is off."""
-    _, least, most, axis, each, *_ = (*rest, False)
+    _, least, most, axis, each, symmetric, *_ = (*rest, False, False)
     if bool(on):
         raise RuntimeError("scales that change")
     if not bool(rounds):
         return x.clone(), torch.ones_like(x, dtype=torch.bool)
+    scale, zero = scales_between(low, high, least, most, axis, each, symmetric)
     return faked(x, scale, zero, *([axis] if each else []), least, most, **more)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from ...core.errors import ShapeError, UnsupportedError
 from ...core.tensors.exact import beside
+from ...core.tensors.operators import scales_between
 from ...definition.graph import Later, Layer
 from ...definition.tensor import weight_names_of
 from ...definition.tuning.precisions import GROUP, NARROW, PER_TENSOR, narrow_dtype
@@ -128,12 +129,13 @@ def fused_moving_avg_obs_fake_quant(
     symmetric_quant: bool = False,
 ) -> Tensor:
     """:func:`fake_quantize_per_tensor_affine`, or per channel with ``per_row_fake_quant``, as torch's modules for
-    quantization call it, whose observer is off.
+    quantization call it, whose observer is off. As in torch, the scale and the zero point are those of the least and
+    greatest values observed, whatever ``scale`` and ``zero_point`` are.
 
     Raises UnsupportedError for an observer that is on: it finds other scales with each run.
 
     >>> x, on, off = td.Network().input("x", (2, 8)), torch.ones(1), torch.zeros(1)
-    >>> F.fused_moving_avg_obs_fake_quant(x, off, on, off, off, 0.5 * on, off, 0.01, -128, 127, 0).dtype
+    >>> F.fused_moving_avg_obs_fake_quant(x, off, on, -on, on, 0.5 * on, off, 0.01, -128, 127, 0).dtype
     torch.float32
     """
     given = [as_tensor(each, input.network) for each in (observer_on, fake_quant_on, running_min, running_max)]
@@ -142,8 +144,15 @@ def fused_moving_avg_obs_fake_quant(
         raise UnsupportedError("its observer is on: module.apply(torch.ao.quantization.disable_observer) turns it off")
     if bool((faked.data == 0).all()):
         return input
-    axis = ch_axis % input.ndim if per_row_fake_quant else None
-    return _faked(input, scale, zero_point, axis, quant_min, quant_max, *given)
+    axis = ch_axis % input.ndim
+    try:
+        found = scales_between(
+            *(each.data for each in given[2:]), quant_min, quant_max, axis, per_row_fake_quant, symmetric_quant
+        )
+    except (RuntimeError, AttributeError):
+        raise UnsupportedError("its observer has seen no values: run the module with the observer on first") from None
+    given += [as_tensor(each, input.network) for each in (scale, zero_point)]
+    return _faked(input, *found, axis if per_row_fake_quant else None, quant_min, quant_max, *given)
 
 
 def _faked(input: Tensor, scale: Any, zero_point: Any, axis: int | None, low: int, high: int, *read: Tensor) -> Tensor:
