@@ -359,7 +359,7 @@ def llama(
     computed = [name for name in weights.shapes if name.endswith(COMPUTED)]
     views, scale, part = windows(config), width**-0.5, Part(rank, ranks, bits, biased(config))
     cache = td.State((N, groups, capacity, width), dtype, sharded=1)
-    mixed: tuple[str, ...] = MIXTURES.get(config.model_type, ())
+    mixed = list(MIXTURES.get(config.model_type, ()))
     names = [f"{kind}_{layer}" for layer in range(layers) for kind in ("keys", "values")]
     tied = {"lm_head.weight": EMBEDDING} if config.tie_word_embeddings else None
 
@@ -424,7 +424,7 @@ def llama(
         normed = norm(x, block.post_attention_layernorm, eps).reshape(-1, x.shape[-1])
         if not config.is_mixture(layer):
             return dense(normed, block.mlp).view(x.shape)
-        return mixture(normed, block[mixed[0]], list(mixed[1:])).view(x.shape)
+        return mixture(normed, block[mixed[0]], mixed[1:]).view(x.shape)
 
     @td.network(
         inputs={

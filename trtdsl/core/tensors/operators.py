@@ -84,9 +84,10 @@ def scales_between(
         count = low.numel()
         scale, zero = torch.ones(count), torch.zeros(count, dtype=torch.int32)
         x = torch.zeros([count if place == axis else 1 for place in range(max(axis + 1, 2))])
-        bounds = [bound.detach().float().reshape(count).clone() for bound in (low, high)]
-        flags = torch.zeros(1), torch.ones(1)
-        torch.fused_moving_avg_obs_fake_quant(x, *flags, *bounds, scale, zero, 1.0, least, most, axis, each, symmetric)
+        first, last = (bound.detach().float().reshape(count).clone() for bound in (low, high))
+        compute: Any = torch.fused_moving_avg_obs_fake_quant
+        observing, rounding = torch.zeros(1), torch.ones(1)
+        compute(x, observing, rounding, first, last, scale, zero, 1.0, least, most, axis, each, symmetric)
     return scale, zero
 
 

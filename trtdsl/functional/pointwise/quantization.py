@@ -139,20 +139,20 @@ def fused_moving_avg_obs_fake_quant(
     torch.float32
     """
     given = [as_tensor(each, input.network) for each in (observer_on, fake_quant_on, running_min, running_max)]
-    on, faked, *_ = given
+    on, faked, low, high = given
     if not on.is_constant or not faked.is_constant or bool((on.data != 0).any()):
         raise UnsupportedError("its observer is on: module.apply(torch.ao.quantization.disable_observer) turns it off")
     if bool((faked.data == 0).all()):
         return input
     axis = ch_axis % input.ndim
     try:
-        found = scales_between(
-            *(each.data for each in given[2:]), quant_min, quant_max, axis, per_row_fake_quant, symmetric_quant
+        steps, zeros = scales_between(
+            low.data, high.data, quant_min, quant_max, axis, per_row_fake_quant, symmetric_quant
         )
     except (RuntimeError, AttributeError):
         raise UnsupportedError("its observer has seen no values: run the module with the observer on first") from None
     given += [as_tensor(each, input.network) for each in (scale, zero_point)]
-    return _faked(input, *found, axis if per_row_fake_quant else None, quant_min, quant_max, *given)
+    return _faked(input, steps, zeros, axis if per_row_fake_quant else None, quant_min, quant_max, *given)
 
 
 def _faked(input: Tensor, scale: Any, zero_point: Any, axis: int | None, low: int, high: int, *read: Tensor) -> Tensor:
