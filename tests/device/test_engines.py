@@ -7,7 +7,7 @@ import pytest
 
 import trtdsl as td
 from trtdsl.building.batch import write_engines
-from trtdsl.definition.spec.load import parts_of
+from trtdsl.definition.spec.load import open_file
 
 TEXT = """
 import trtdsl as td
@@ -30,7 +30,7 @@ def many(x):
 def built(machine, tmp_path):
     """Built in this process too: the simulated device knows the engines that are built on it."""
     (tmp_path / "whole.py").write_text(TEXT)
-    whole, parts = parts_of(tmp_path / "whole.py")
+    whole, parts = open_file(tmp_path / "whole.py").parts()
     engines = [td.build(spec, tmp_path / f"{spec.name}.engine").engine for spec in parts]
     write_engines(tmp_path, whole, engines)
     return tmp_path / "whole.engines.json"
@@ -44,7 +44,7 @@ def test_a_file_of_parts_is_built_whole(tmp_path):
     facts = json.loads((tmp_path / "whole.engines.json").read_text())
     assert [each["engine"] for each in facts["engines"]] == ["one.engine", "many.engine"]
     assert facts["engines"][1]["profiles"][0]["dims"] == {"N": [2, 4, 8]}
-    assert parts_of(f"{file}:one") == ("one", [])
+    assert open_file(f"{file}:one").parts() == ("one", [])
 
 
 def rows(count):

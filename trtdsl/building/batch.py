@@ -16,7 +16,7 @@ from ..core.cancel import Progress, cancellable, untold
 from ..core.errors import CancelledError, TrtdslError, UsageError, told
 from ..core.files.names import file_name
 from ..core.files.writing import check_writable, make_folder, write_all_atomically
-from ..definition.spec.load import load_spec, parts_of
+from ..definition.spec.load import load_spec, open_file
 from ..engine.loading.manifest import ENGINES, read_manifest
 from .build import build, engine_file
 from .manifest import dump
@@ -71,7 +71,7 @@ def build_several(
     for name in networks:
         whole, parts = name, []
         with suppress(TrtdslError):  # its own build says what is wrong with it, and the others are built
-            whole, parts = parts_of(name)
+            whole, parts = open_file(name).parts()
         wholes[whole if parts else name] = [f"{spec.file}:{spec.name}" for spec in parts] or [name]
     networks = [name for names in wholes.values() for name in names]
     names = {name: (name, settings) for name in networks}

@@ -130,19 +130,21 @@ def build(
     options |= {"check": not no_check, "on": check, "tolerance": tolerances_of(tolerance)}
     options |= {"force": force, "dry_run": dry_run}
     from ...building.tune import SECONDS  # which imports most rooms
-    from ...definition.spec.load import parts_of
+    from ...definition.spec.load import open_file
 
     seconds = tune_seconds if tune_seconds is not None else SECONDS if tune else None
     if seconds is not None and (lowerings is False or dry_run):
         raise UsageError(f"--tune writes a tuning, and {'--dry-run' if dry_run else '--no-tuning'} is against it")
-    if len(network) > 1 or ranks > 1 or parts_of(network[0])[1]:
+    with out.progress():
+        file = None if len(network) > 1 or ranks > 1 else open_file(network[0])
+    if file is None or file.parts()[1]:
         if isinstance(lowerings, Path):
             raise UsageError("--tuning names the file of one network, and there are several")
         more = {"settings": settings_of(set_), "ranks": ranks, "tuning": lowerings, "tune_seconds": seconds}
         _build_several(out, network, output, jobs, {**options, **more})
     else:
         with out.progress():
-            spec = td.load_spec(network[0], settings_of(set_))
+            spec = file.spec(settings_of(set_))
         _build_one(out, spec, lowerings, seconds, output, options)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from os import PathLike
 from os.path import exists
 from pathlib import Path
@@ -30,39 +31,51 @@ def load_spec(
     Raises UsageError when there is no such file or spec, and for settings that are unknown, missing or badly typed;
     DefinitionError when the file or the function raises.
     """
+    return open_file(name, text).spec(settings)
+
+
+@dataclass(frozen=True)
+class NetworkFile:
+    """What a network's file defines, with the name of the network that is asked for, if any."""
+
+    path: Path
+    wanted: str
+    names: Mapping[str, Any]
+
+    @cached_property
+    def specs(self) -> dict[str, NetworkSpec]:
+        """Its networks by their names."""
+        return {spec.name: spec for spec in self.names.values() if isinstance(spec, NetworkSpec)}
+
+    def spec(self, settings: Mapping[str, Any] | None = None) -> NetworkSpec:
+        """As :func:`load_spec`."""
+        path, specs = self.path, self.specs
+        makers = {name: function for name, function in self.names.items() if returns_a_network(function)}
+        wanted = self.wanted or _chosen(path, specs, makers)
+        if wanted in makers and wanted not in specs:
+            return _made(path, wanted, makers[wanted], settings or {})
+        if wanted not in specs:
+            raise UsageError(_no_such_network(path, wanted, self.names, [*specs, *makers]))
+        if settings:
+            raise UsageError(f"{path}:{wanted} takes no settings, such as {next(iter(settings))!r}: it is one network")
+        return specs[wanted]
+
+    def parts(self) -> tuple[str, list[NetworkSpec]]:
+        """The name of a network that is in parts, each for some of the sizes, and these; of no parts otherwise."""
+        stem, wholes = self.path.stem, {spec.part_of for spec in self.specs.values()}
+        whole = self.wanted or (stem if stem in wholes else next(iter(wholes), None) if len(wholes) == 1 else None)
+        return whole or "", [spec for spec in self.specs.values() if whole and spec.part_of == whole]
+
+
+def open_file(name: str | PathLike[str], text: bytes | None = None) -> NetworkFile:
+    """The file in ``FILE.py`` or ``FILE.py:NAME``, run once. Raises what :func:`load_spec` does of a file."""
     if not isinstance(name, (str, PathLike)):
         raise UsageError(f"a network is the name of its file, not {name!r}")
     file, _, wanted = str(name).partition(".py:")
     path = Path(f"{file}.py" if wanted or not file.endswith(".py") else file)
     if not is_file(path):
         raise UsageError(_not_a_network(str(name), path))
-    names = vars(load_module(path, text))
-    specs = {spec.name: spec for spec in names.values() if isinstance(spec, NetworkSpec)}
-    makers = {name: function for name, function in names.items() if returns_a_network(function)}
-    if not wanted:
-        wanted = _chosen(path, specs, makers)
-    if wanted in makers and wanted not in specs:
-        return _made(path, wanted, makers[wanted], settings or {})
-    if wanted not in specs:
-        raise UsageError(_no_such_network(path, wanted, names, [*specs, *makers]))
-    if settings:
-        raise UsageError(f"{path}:{wanted} takes no settings, such as {next(iter(settings))!r}: it is one network")
-    return specs[wanted]
-
-
-def parts_of(name: str | PathLike[str]) -> tuple[str, list[NetworkSpec]]:
-    """The name of a network that a file has in parts, each for some of the sizes, and these; of no parts otherwise.
-
-    ``name`` is ``FILE.py`` or ``FILE.py:NAME``. Raises what :func:`load_spec` does where there is no such file.
-    """
-    file, _, wanted = str(name).partition(".py:")
-    path = Path(f"{file}.py") if wanted else Path(file)
-    if path.suffix != ".py" or not is_file(path):
-        return wanted, []
-    specs = [spec for spec in vars(load_module(path)).values() if isinstance(spec, NetworkSpec)]
-    wholes = {spec.part_of for spec in specs}
-    whole = wanted or (path.stem if path.stem in wholes else next(iter(wholes), None) if len(wholes) == 1 else None)
-    return whole or "", [spec for spec in specs if whole and spec.part_of == whole]
+    return NetworkFile(path, wanted, vars(load_module(path, text)))
 
 
 def _chosen(path: Path, specs: Mapping[str, NetworkSpec], makers: Mapping[str, Any]) -> str:
