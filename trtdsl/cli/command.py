@@ -150,6 +150,8 @@ def errors(out: Output, context: typer.Context) -> Iterator[None]:
         with cancellable():
             yield
             sys.stdout.flush()  # a reader that has gone away shows here rather than when Python ends
+            if PRESSED.is_set() and not NOTICED.is_set():  # a library lost the interrupt, and the end came first
+                raise CancelledError("cancelled when all was done")
     except typer.Exit:
         raise
     except BaseException as error:

@@ -6,7 +6,7 @@ import contextlib
 import faulthandler
 import sys
 
-from ..core.cancel import NOTICED, PRESSED
+from ..core.cancel import NOTICED
 from ..core.errors import CancelledError, TrtdslError
 from ..core.exit_codes import RUNTIME
 from .interrupt import answered
@@ -33,8 +33,7 @@ def main() -> None:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(RUNTIME)
     except (KeyboardInterrupt, SystemExit) as ended:
-        lost = PRESSED.is_set() and not NOTICED.is_set()  # a library took the interrupt, and the end came first
-        if not lost and isinstance(ended, SystemExit) and (ended.code != CancelledError.exit_code or NOTICED.is_set()):
+        if isinstance(ended, SystemExit) and (ended.code != CancelledError.exit_code or NOTICED.is_set()):
             raise  # all is said; typer says nothing of Ctrl-C while it reads arguments
         sys.stderr.write(f"error: {CancelledError()}\n")
         sys.exit(CancelledError.exit_code)
