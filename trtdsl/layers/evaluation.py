@@ -244,7 +244,8 @@ def _rounded_once(prepare: Callable[[Node], Evaluate]) -> Callable[[Node], Evalu
     @functools.wraps(prepare)
     def prepared(node: Node) -> Evaluate:
         evaluate, dtype, half = prepare(node), node.dtype, (torch.float16, torch.bfloat16)
-        if not dtype.is_floating_point:
+        operands = (node.backend.torch_dtype(each.dtype) for each in node.inputs if each is not None)
+        if not any(each in half for each in (dtype, *operands)):
             return evaluate
         return lambda *xs: evaluate(*(x.float() if x is not None and x.dtype in half else x for x in xs)).to(dtype)
 
