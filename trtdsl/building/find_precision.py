@@ -18,7 +18,7 @@ from ..checking.saved import given_feeds, sizes_of
 from ..core.author import authors_code
 from ..core.backend import Backend, get_backend
 from ..core.cancel import cancellable, untold
-from ..core.dtypes import dtype_name
+from ..core.dtypes import SHORT, dtype_name
 from ..core.errors import FeedError, Location, UsageError, noted
 from ..core.files.writing import check_writable, write_atomically
 from ..core.lazy import torch
@@ -48,8 +48,6 @@ SAMPLES = 32
 CLOSE = 5e-3
 """Floors are estimates: of two that differ by less than this part, the one with fewer bytes is cheaper."""
 DRAWN = "values drawn as a check draws them: not representative, give data of your own"
-LOWEST = {"fp16": "float16", "bf16": "bfloat16", "fp8": "float8_e4m3fn", "fp32": "float32"}
-"""Short names of dtypes."""
 RECORDED = 1 / 3
 """The part of the time that exact values may take: samples that do not fit in it are left out."""
 Metric = Callable[[Outputs, Outputs], float]
@@ -251,12 +249,12 @@ def find_precision(
 def _allowed(allow: Sequence[str]) -> tuple[str, ...]:
     """The low dtypes by torch's names. UsageError for another, and for none."""
     given = (allow,) if isinstance(allow, str) or not isinstance(allow, Iterable) else tuple(allow)
-    asked = dict.fromkeys(LOWEST.get(each := dtype_name(name), each) for name in given)
+    asked = dict.fromkeys(SHORT.get(each := dtype_name(name), each) for name in given)
     narrow = [way for way in NARROW if not asked.keys().isdisjoint((way, narrow_dtype(way)))]
     names = dict.fromkeys(each for each in asked if each not in ("float32", *NARROW))
     if narrow:
         names = dict.fromkeys(("float16", *names, *narrow))  # which float16 is around
-    if not names or not names.keys() <= {*LOWEST.values(), *NARROW}:
+    if not names or not names.keys() <= {*SHORT.values(), *NARROW}:
         raise UsageError(f"allow has dtypes below float32, 'fp16', 'bf16', 'int8', 'fp8' or 'int4', not {allow!r}")
     return tuple(names)
 

@@ -7,6 +7,9 @@ from typing import Any
 from .errors import UsageError
 from .lazy import torch
 
+SHORT = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp8": "float8_e4m3fn"}
+"""torch's names of dtypes by those that precisions have."""
+
 
 def as_dtype(dtype: Any) -> torch.dtype:
     """torch's dtype for a dtype or its name; UsageError for an unknown name.

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from ..core.dtypes import dtype_name
+from ..core.dtypes import SHORT, as_dtype, dtype_name
 from ..core.errors import Location, UsageError
 from ..core.lazy import CURRENT_NETWORK, quantization, torch
 from .tensor import Operation, Tensor
@@ -69,8 +69,7 @@ def as_precision(precision: Any) -> torch.dtype | None:
 
 
 def _dtypes() -> dict[str, torch.dtype]:
-    names = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
-    return names | {dtype_name(dtype): dtype for dtype in names.values()}
+    return {name: as_dtype(SHORT[each]) for each in ("fp32", "fp16", "bf16") for name in (each, SHORT[each])}
 
 
 @contextmanager
