@@ -68,6 +68,25 @@ def test_a_fake_quantization_with_computed_scales_is_refused():
         F.fused_moving_avg_obs_fake_quant(x, one, one, one, one, one, one, 0.01, -128, 127, 0)
 
 
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("each", [False, True], ids=["per tensor", "per channel"])
+def test_fused_fake_quantization_has_the_scales_of_the_observed_bounds(each, symmetric):
+    x, on, off = randn(4, 33) * 3, torch.ones(1), torch.zeros(1)
+    low, high = (-torch.rand(4) - 1, 2 * torch.rand(4) + 1) if each else (torch.tensor(-1.0), torch.tensor(3.0))
+
+    def given():  # other scales than the bounds', which torch overwrites
+        return torch.full_like(low, 0.5).reshape(-1), torch.zeros(low.numel(), dtype=torch.int32)
+
+    rest = 0.01, -128, 127, 0, each, symmetric
+    expected = torch.fused_moving_avg_obs_fake_quant(x, off, on, low, high, *given(), *rest)
+    got = evaluate(lambda x: F.fused_moving_avg_obs_fake_quant(x, off, on, low, high, *given(), *rest), x)
+    assert_close(got, expected)
+    net = td.Network()
+    x, low = net.input("x", (4, 33)), net.input("low", low.shape)
+    with pytest.raises(td.UnsupportedError, match="the bounds of a fake quantization are constants"):
+        F.fused_moving_avg_obs_fake_quant(x, off, on, low, high, *given(), *rest)
+
+
 def test_fp8():
     x = randn(4, 64) * 100
     expected = (x / 2.0).clamp(-448, 448).to(torch.float8_e4m3fn).float() * 2.0

@@ -78,7 +78,7 @@ def scales_between(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The scales and zero points that torch's fused fake quantization finds of the least and the greatest values.
 
-    It does so whenever it rounds, whatever scales it is given. RuntimeError where no values were observed.
+    It does so whenever it rounds, whatever scales it is given; where no values were observed, too.
     """
     with torch._C._DisableTorchDispatch():  # in float32, as torch does
         count = low.numel()

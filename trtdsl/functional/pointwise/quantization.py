@@ -145,12 +145,9 @@ def fused_moving_avg_obs_fake_quant(
     if bool((faked.data == 0).all()):
         return input
     axis = ch_axis % input.ndim
-    try:
-        steps, zeros = scales_between(
-            low.data, high.data, quant_min, quant_max, axis, per_row_fake_quant, symmetric_quant
-        )
-    except (RuntimeError, AttributeError):
-        raise UnsupportedError("its observer has seen no values: run the module with the observer on first") from None
+    if not (low.is_constant and high.is_constant):
+        raise UnsupportedError("the bounds of a fake quantization are constants, not computed")
+    steps, zeros = scales_between(low.data, high.data, quant_min, quant_max, axis, per_row_fake_quant, symmetric_quant)
     given += [as_tensor(each, input.network) for each in (scale, zero_point)]
     return _faked(input, steps, zeros, axis if per_row_fake_quant else None, quant_min, quant_max, *given)
 
