@@ -13,7 +13,7 @@ import trtdsl as td
 from trtdsl.core.errors import UnsupportedError
 from trtdsl.functional.einsum import search
 from trtdsl.functional.einsum.costs import Costs
-from trtdsl.functional.einsum.draft import Draft
+from trtdsl.functional.einsum.draft import Draft, Value
 from trtdsl.functional.einsum.equation import Equation, parse
 from trtdsl.functional.einsum.paths import greatest
 from trtdsl.functional.einsum.ways import kinds_of, ways_of
@@ -36,43 +36,28 @@ def products(draw, operands):
 def start(case):
     """A draft of the operands alone."""
     equation, sizes, dynamic, constants = case
-    draft = Draft(Costs(sizes, dynamic))
-    for term, constant in zip(equation.terms, constants, strict=True):
-        draft.operand(tuple((label,) for label in term), constant)
-    return draft
+    operands = [tuple((label,) for label in term) for term in equation.terms]
+    return Draft(Costs(sizes, dynamic), map(Value, operands, constants))
 
 
-def continued(draft):
-    """A draft that can be continued in another way."""
-    other = Draft(draft.costs)
-    for name in ("operations", "axes", "constant"):
-        setattr(other, name, list(getattr(draft, name)))
-    other.cost, other.layers = draft.cost, draft.layers
-    return other
-
-
-def ways_for(draft, a, b, rest, equation, prefer, limit, integers):
-    one, two = draft.labels(a), draft.labels(b)
-    kinds = kinds_of(one, two, set(equation.output).union(*map(draft.labels, rest)))
-    return ways_of(draft.costs, one, two, kinds, prefer, limit, integers)
-
-
-def cheapest(draft, values, path, equation, limit):
+def cheapest(draft, path, equation, limit):
     """The least cost of all plans along a path, each drafted whole."""
     if not path:
-        final = continued(draft)
-        final.arrange(values[0], tuple((label,) for label in equation.output))
+        final = draft.copy()
+        final.arrange(*draft.left, tuple((label,) for label in equation.output))
         return final.cost
-    i, j = path[0]
-    rest = [value for k, value in enumerate(values) if k not in (i, j)]
+    a, b = (draft.left[k] for k in path[0])
+    one, two = draft.labels(a), draft.labels(b)
+    later = [draft.labels(value) for value in draft.left if value not in (a, b)]
+    kinds = kinds_of(one, two, set(equation.output).union(*later))
     found = math.inf
-    for way in ways_for(draft, values[i], values[j], rest, equation, equation.output, limit, False):
-        other = continued(draft)
+    for way in ways_of(draft.costs, one, two, kinds, equation.output, limit, False):
+        other = draft.copy()
         try:
-            result = way.draft(other, values[i], values[j])
+            other.step(way.kind, (a, b), way.append, *way.how)
         except UnsupportedError:
             continue
-        found = min(found, cheapest(other, [*rest, result], path[1:], equation, limit))
+        found = min(found, cheapest(other, path[1:], equation, limit))
     return found
 
 
@@ -91,7 +76,7 @@ def test_no_plan_of_two_operands_is_cheaper_than_the_one_found(case):
     equation, draft = case[0], start(case)
     path = [(0, 1)]
     limit = greatest(draft.costs, equation.terms, equation, path)
-    assert plan_of(case).cost == pytest.approx(cheapest(draft, [0, 1], path, equation, limit), rel=1e-12)
+    assert plan_of(case).cost == pytest.approx(cheapest(draft, path, equation, limit), rel=1e-12)
 
 
 @settings(max_examples=40, deadline=None)
@@ -105,7 +90,7 @@ def test_no_plan_along_a_path_is_cheaper_where_all_layouts_are_carried_on(case):
         search._searched.cache_clear()
         found = plan_of(case, (path,)).cost
         search._searched.cache_clear()
-    assert found == pytest.approx(cheapest(draft, [0, 1, 2], path, equation, limit), rel=1e-12)
+    assert found == pytest.approx(cheapest(draft, path, equation, limit), rel=1e-12)
 
 
 @settings(max_examples=100, deadline=None)

@@ -1,92 +1,139 @@
-"""A plan under construction: operations are appended, and their costs are added up."""
+"""A plan under construction: the operations so far, and what they cost."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ..common import MAX_DIMS, UnsupportedError
-from .costs import Costs, Move, Price
+from .costs import Costs
 from .equation import ITEM, Labels, text
 from .plan import Add, Axes, Diagonal, MatrixMultiply, Multiply, Operation, Reduce, Shuffle, Step, Take
 
+# The cost of arithmetic relative to traffic: a GPU does this many operations in the time of moving one byte.
+MATRIX_FLOPS_PER_BYTE = 64
+VECTOR_FLOPS_PER_BYTE = 16
+TILE = 16  # rows and columns of the smallest tile that a matrix product is computed in
+TILE_BYTES = 512  # the least cost of one matrix of a batch
+FLAGGED = 0.9  # the most that TRANSPOSE flags cost, as a part of the cost of transposing the result
+ONE_ORDER = "to be multiplied in one order"
+
+
+class Value(NamedTuple):
+    """A value of a plan: an operand, or what an operation gives, which costs nothing where it is a constant."""
+
+    axes: Axes
+    constant: bool
+    operation: Operation | None = None
+    flops: int = 0
+    moved: int = 0
+    """Bytes."""
+    note: str = ""
+    """What is remarkable of the operation."""
+
 
 class Draft:
-    """The operations so far, with the dimensions of every value in labels."""
+    """The values so far, and the steps that made them; a search goes on from copies."""
 
-    def __init__(self, costs: Costs):
+    def __init__(self, costs: Costs, operands: Iterable[Value]):
         self.costs = costs
-        self.operations: list[Operation] = []
-        self.axes: list[Axes] = []
-        self.constant: list[bool] = []
-        self.steps: list[Step] = []
-        self.notes: list[str] | None = None
-        """What is remarkable, while a step is recorded."""
+        self.values = tuple(operands)
+        self.left = tuple(range(len(self.values)))
+        """The values that are still to be used."""
         self.cost = 0.0
         self.layers = 0
-        self.flops = 0
-        self.moved = 0
-        self.largest = 0
+        self._steps: tuple[tuple[str, tuple[int, ...], int, int, Mapping[str, Labels]], ...] = ()
 
-    # -- values --------------------------------------------------------------------------------------------------------
+    def copy(self) -> Draft:
+        """The same, to be continued in another way."""
+        other = Draft.__new__(Draft)
+        other.__dict__.update(self.__dict__)
+        return other
+
+    def axes(self, value: int) -> Axes:
+        """The dimensions of a value."""
+        return self.values[value].axes
 
     def labels(self, value: int) -> Labels:
         """The labels of a value in the order in which its elements lie."""
-        return self.costs.labels(self.axes[value])
+        return self.costs.labels(self.values[value].axes)
 
-    def operand(self, axes: Axes, constant: bool) -> int:
-        """An operand of the einsum, or an operation's result."""
-        self.axes.append(axes)
-        self.constant.append(constant)
-        return len(self.axes) - 1
+    def step(
+        self, kind: str, taken: tuple[int, ...], append: Callable[..., int], *how: Any, kinds: Mapping[str, Labels] = {}
+    ) -> None:
+        """Puts what ``append`` makes of values in their place; ``kinds`` are their labels by kind."""
+        others = [value for value in self.left if value not in taken]
+        place = len(others) if len(taken) > 1 else self.left.index(*taken)
+        result = append(self, *taken, *how)
+        self.left = (*others[:place], result, *others[place:])
+        self._steps = (*self._steps, (kind, taken, result, len(self.values), kinds))
 
-    def _append(self, operation: Operation, price: Price, inputs: Sequence[int]) -> int:
-        if len(price.axes) > MAX_DIMS:
-            where = text(self.costs.labels(price.axes))
-            raise UnsupportedError(
-                f"{where} needs {len(price.axes)} dimensions on the way; TensorRT has at most {MAX_DIMS}"
+    def steps(self) -> Iterable[Step]:
+        """The steps, with all that a plan says of them."""
+        start = operands = sum(value.operation is None for value in self.values)
+        for kind, taken, result, end, kinds in self._steps:
+            made = self.values[start:end]
+            yield Step(
+                kind=kind,
+                operands=taken,
+                result=result,
+                labels=tuple(self.labels(value) for value in (*taken, result)),
+                operations=range(start - operands, end - operands),
+                notes=tuple(self._said(value) for value in made if value.note),
+                flops=sum(value.flops for value in made),
+                bytes=sum(value.moved for value in made),
+                elements=max((self.costs.elements(self.costs.labels(value.axes)) for value in made), default=0),
+                **kinds,
             )
-        constant = all(self.constant[index] for index in inputs)
-        self.operations.append(operation)
-        value = self.operand(price.axes, constant)
-        if not constant:
-            self.flops += price.flops
-            self.moved += price.moved
-            self.cost += price.cost
-            self.layers += 1
-            self.largest = max(self.largest, self.costs.elements(self.labels(value)))
-        return value
+            start = end
 
-    # -- operations ----------------------------------------------------------------------------------------------------
+    def _said(self, value: Value) -> str:
+        assert isinstance(value.operation, Shuffle)
+        cost = "free: a constant" if value.constant else f"{value.moved:,} bytes"
+        source, result = text(self.labels(value.operation.x)), text(self.costs.labels(value.axes))
+        return value.note.format(source=source, result=result, cost=cost)
+
+    def _append(
+        self,
+        operation: Operation,
+        axes: Axes,
+        inputs: Sequence[int],
+        flops: int = 0,
+        moved: int = 0,
+        cost: float | None = None,
+        note: str = "",
+    ) -> int:
+        """The number of the operation's result; without a ``cost`` of its own, it costs the bytes that are moved."""
+        if len(axes) > MAX_DIMS:
+            where = text(self.costs.labels(axes))
+            raise UnsupportedError(f"{where} needs {len(axes)} dimensions on the way; TensorRT has at most {MAX_DIMS}")
+        constant = all(self.values[index].constant for index in inputs)
+        if constant:
+            flops = moved = 0
+        else:
+            self.cost += moved if cost is None else cost
+            self.layers += 1
+        self.values = (*self.values, Value(axes, constant, operation, flops, moved, note))
+        return len(self.values) - 1
+
+    # -- one operand ---------------------------------------------------------------------------------------------------
 
     def follow(self, value: int, order: Sequence[int]) -> int:
         """The value with its dimensions in the order in which they lie in memory; no element moves."""
-        source = self.axes[value]
+        source = self.axes(value)
         target = tuple(source[axis] for axis in order)
         if target == source:
             return value
-        self._note(lambda: f"{text(self.labels(value))} lies in memory as {text(self.costs.labels(target))}")
-        return self._shuffle(value, self.costs.move(source, target, tuple(order), moves=False))
+        note = "{source} lies in memory as {result}"
+        return self._append(Shuffle(value, tuple(order)), target, [value], note=note)
 
     def arrange(self, value: int, target: Axes, why: str = "") -> int:
         """The value with the dimensions ``target``: no operation, or one Shuffle; two where merged ones come apart."""
-        for move in self.costs.moves(self.axes[value], target):
-            if move.price.moved:
-                self._note(partial(self._transposed, value, target, why))
-            value = self._shuffle(value, move)
+        for first, axes, second, result, moved, cost in self.costs.moves(self.axes(value), target):
+            note = f"transposes {{source}} to {{result}}{', ' * bool(why)}{why} ({{cost}})" if moved else ""
+            value = self._append(Shuffle(value, first, axes, second), result, [value], 0, moved, cost, note)
         return value
-
-    def _note(self, note: Callable[[], str]) -> None:
-        if self.notes is not None:
-            self.notes.append(note())
-
-    def _transposed(self, value: int, target: Axes, why: str) -> str:
-        after = text(self.costs.labels(target))
-        cost = "free: a constant" if self.constant[value] else f"{2 * self.costs.bytes_of(self.axes[value]):,} bytes"
-        return f"transposes {text(self.labels(value))} to {after}{f', {why}' if why else ''} ({cost})"
-
-    def _shuffle(self, value: int, move: Move) -> int:
-        return self._append(Shuffle(value, move.first, move.axes, move.second), move.price, [value])
 
     def diagonal(self, value: int, term: Labels) -> int:
         """The operand's value without repeated labels: ``term`` are the labels of its dimensions."""
@@ -94,59 +141,95 @@ class Draft:
         kept = list(dict.fromkeys(term))
         first = tuple(axis for label in kept for axis, other in enumerate(term) if other == label)
         counts = tuple(term.count(label) for label in kept)
-        units = {label for label, axis in zip(term, self.axes[value], strict=True) if not axis}
+        units = {label for label, axis in zip(term, self.axes(value), strict=True) if not axis}
         axes: Axes = tuple(() if label in units else (label,) for label in kept)
         moved = 2 * costs.bytes_of(axes)
         if first != tuple(range(len(first))):
             moved += 2 * costs.count(label for label in term if label not in units) * ITEM
-        return self._append(Diagonal(value, first, counts), Price(axes, 0, moved, moved), [value])
+        return self._append(Diagonal(value, first, counts), axes, [value], 0, moved)
 
     def reduce(self, value: int, labels: Iterable[str], *, fused: bool = False) -> int:
         """The sum over ``labels``; dimensions of size 1 go with them. ``fused``: the value was made for this alone."""
         labels = set(labels)
-        if any(labels & set(axis) and not labels >= set(axis) for axis in self.axes[value]):
+        if any(labels & set(axis) and not labels >= set(axis) for axis in self.axes(value)):
             value = self.arrange(value, tuple((label,) for label in self.labels(value)))
-        axes, price = self.costs.reduction(self.axes[value], labels, fused=fused)
-        return self._append(Reduce(value, axes), price, [value]) if axes else value
+        source = self.axes(value)
+        axes = tuple(k for k, axis in enumerate(source) if labels.issuperset(axis))
+        target = tuple(axis for k, axis in enumerate(source) if k not in axes)
+        read, written = self.costs.bytes_of(source), self.costs.bytes_of(target)
+        flops, moved = read // ITEM, written if fused else read + written
+        cost = moved if fused else moved + flops / VECTOR_FLOPS_PER_BYTE
+        return self._append(Reduce(value, axes), target, [value], flops, moved, cost)
 
-    def multiply(self, a: int, b: int, order: Labels, contracted: Iterable[str] = (), *, wide: bool = False) -> int:
+    # -- two operands --------------------------------------------------------------------------------------------------
+
+    def multiply(self, a: int, b: int, order: Labels, contracted: Labels) -> int:
         """The product of elements in the given order of labels, then the sum over ``contracted``."""
-        contracted = set(contracted)
-        one, two, result = self.costs.aligned(self.axes[a], self.axes[b], order, contracted)
-        x = self.arrange(a, one, "to be multiplied in one order")
-        y = self.arrange(b, two, "to be multiplied in one order")
-        price = self.costs.elementwise_product(one, two, result, summed=bool(contracted))
-        value = self._append(Multiply(x, y, wide), price, [x, y])
-        return self.reduce(value, contracted, fused=True) if contracted else value
+        mine, other, summed = set(self.labels(a)), set(self.labels(b)), set(contracted)
+        groups: Axes = tuple((label,) for label in order)
+        if len(groups) > MAX_DIMS:
+            alike = itertools.groupby(order, key=lambda x: (x in mine, x in other, x in summed))
+            groups = tuple(tuple(group) for _, group in alike)
+        one, two = (tuple(axis if axis[0] in own else () for axis in groups) for own in (mine, other))
+        pair = [self.arrange(a, one, ONE_ORDER), self.arrange(b, two, ONE_ORDER)]
+        elements = self.costs.elements(self.costs.labels(groups))
+        # A sum that follows reads the product where it is made.
+        moved = self._bytes_of(one, two) + (0 if summed else elements * ITEM)
+        cost = moved + (2 if summed else 1) * elements / VECTOR_FLOPS_PER_BYTE
+        value = self._append(Multiply(*pair, wide=bool(summed)), groups, pair, elements, moved, cost)
+        return self.reduce(value, summed, fused=True) if summed else value
 
-    def matrix_multiply(self, matrices: Sequence[int], turned: Sequence[bool], price: Price, flags: float) -> int:
-        """The product of the matrices in the last two dimensions of two values whose batch dimensions are aligned.
+    def matrix_product(self, a: int, b: int, swap: bool, batch: Labels, m: Labels, n: Labels, k: Labels) -> int:
+        """The product of matrices (batch, m, k) and (batch, k, n); ``swap``: the second operand is the left one.
 
-        ``turned`` are the TRANSPOSE flags, which cost ``flags``.
+        TensorRT-RTX 1.7 copies what TRANSPOSE flags turn (its activation memory shows it), TensorRT need not. So the
+        flags decide between operands, but never for a Shuffle that they can save.
         """
-        (a, b), (turn_a, turn_b) = matrices, turned
-        result = self._append(MatrixMultiply(a, b, turn_a, turn_b), price, matrices)
-        self.cost += flags
-        return result
+        costs, values = self.costs, (b, a) if swap else (a, b)
+        axes = [self.axes(value) for value in values]
+        left, right = (costs.matrix(own, batch, free, k) for own, free in zip(axes, (m, n)))
+        turned = left.inner_first, not right.inner_first
+        copied = 0  # an operand that is moved anyway can be moved once more in the same go
+        for value, own, matrix, flag in zip(values, axes, (left, right), turned):
+            copied += costs.bytes_of(own) if flag and not matrix.moved and not self.values[value].constant else 0
+        matrices, rows, columns, inner = (costs.elements(each) for each in (batch, m, n, k))
+        results = matrices * rows * columns
+        if not left.inner_first and not any(right.axes[:-2]):  # one right matrix for all, so the batch is rows
+            rows, matrices = rows * matrices, 1
+        tiles = 2 * matrices * _round_up(rows, TILE) * _round_up(columns, TILE) * _round_up(inner, TILE // 2)
+        target: Axes = (*[(label,) for label in batch], m, n)
+        moved = self._bytes_of(*axes) + results * ITEM
+        flags = min(2 * copied, FLAGGED * 2 * costs.bytes_of(target)) if copied else 0
+        cost = moved + tiles / MATRIX_FLOPS_PER_BYTE + matrices * TILE_BYTES + flags
+        x, y = (
+            self.arrange(value, matrix.axes, f"{free} and contracted together")
+            for value, matrix, free in zip(values, (left, right), ("rows", "columns"))
+        )
+        return self._append(MatrixMultiply(x, y, *turned), target, [x, y], 2 * results * inner, moved, cost)
 
     def unrolled(self, a: int, b: int, order: Labels, label: str) -> int:
         """The sum over one small label, product by product: no value is greater than the result."""
         costs, axis, total = self.costs, order.index(label), -1
-        mine, other = ({*self.labels(value)} for value in (a, b))
-        one, two = (tuple((name,) if name in own else () for name in order) for own in (mine, other))
-        target: Axes = tuple(() if name == label else (name,) for name in order)
-        x = self.arrange(a, one, "to be multiplied in one order")
-        y = self.arrange(b, two, "to be multiplied in one order")
-        steps = costs.sizes[label]
-        for index in range(steps):
+        one, two = (tuple((x,) if x in self.labels(value) else () for x in order) for value in (a, b))
+        target: Axes = tuple(() if x == label else (x,) for x in order)
+        x, y = self.arrange(a, one, ONE_ORDER), self.arrange(b, two, ONE_ORDER)
+        elements, last = costs.elements(costs.labels(target)), costs.sizes[label] - 1
+        for index in range(last + 1):
             parts = [
-                self._append(Take(source, axis, index), Price((*axes[:axis], (), *axes[axis + 1 :]), 0, 0, 0), [source])
+                self._append(Take(source, axis, index), (*axes[:axis], (), *axes[axis + 1 :]), [source])
                 for source, axes in ((x, one), (y, two))
             ]
-            product = self._append(Multiply(*parts, wide=True), costs.term(one, two, target, first=index == 0), parts)
-            if index == 0:
-                total = product
-                continue
-            price = costs.sum_of_terms(target, last=index == steps - 1)
-            total = self._append(Add(total, product), price, [total, product])
+            read = 0 if index else self._bytes_of(one, two)  # the first reads the operands, the last sum writes
+            cost = read + 2 * elements / VECTOR_FLOPS_PER_BYTE
+            product = self._append(Multiply(*parts, wide=True), target, parts, elements, read, cost)
+            written = elements * ITEM if index == last else 0
+            pair = (total, product)
+            total = self._append(Add(*pair), target, pair, elements, written) if index else product
         return self.arrange(total, tuple(each for each in target if each))
+
+    def _bytes_of(self, one: Axes, two: Axes) -> int:
+        return self.costs.bytes_of(one) + self.costs.bytes_of(two)
+
+
+def _round_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
+from ...core.errors import UnsupportedError
 from ...sizes.shape import Shape, hint
 from ...sizes.size import Size, is_static
 from .costs import Costs
-from .draft import Draft
+from .draft import Draft, Value
 from .equation import Equation, Labels, label_sizes
 from .paths import Path, greatest
 from .paths import paths as paths_of
-from .plan import Axes, EinsumPlan, Step, own_sizes, resolve
-from .ways import Value, Way, kinds_of, price_of, ways_of
+from .plan import Axes, EinsumPlan, own_sizes, resolve
+from .ways import kinds_of, ways_of
 
 BEAM = 6  # layouts of the values so far that are carried on to the next pair
 Order = tuple[int, ...]
-T = TypeVar("T")
 
 
 class Problem(NamedTuple):
@@ -65,17 +64,18 @@ class Problem(NamedTuple):
         found = _searched(equation, _known(equation, shapes), self.constants, self.integers, self.orders, paths, most)
         if found is None:
             return None
-        draft, result = found
+        made = [value for value in found.values[len(shapes) :] if not value.constant]
+        operations = [value.operation for value in found.values if value.operation is not None]
         return EinsumPlan(
             equation=equation,
             shapes=shapes,
             constants=self.constants,
             sizes=label_sizes(equation, shapes),
-            operations=resolve(draft.operations, list(zip(equation.terms, shapes, strict=True))),
-            result=result,
-            steps=tuple(draft.steps),
-            largest=draft.largest,
-            cost=draft.cost,
+            operations=resolve(operations, list(zip(equation.terms, shapes, strict=True))),
+            result=found.left[0],
+            steps=tuple(found.steps()),
+            largest=max((found.costs.elements(found.costs.labels(value.axes)) for value in made), default=0),
+            cost=found.cost,
         )
 
 
@@ -104,105 +104,72 @@ def _searched(
     orders: tuple[Order | None, ...],
     paths: tuple[Path, ...] | None,
     most: float,
-) -> tuple[Draft, int] | None:
-    """The draft that costs least, and its result: the same for all networks. None where it costs more than ``most``.
-
-    Only prices are compared, and what costs more than the best complete plan is not continued; the operations of the
-    best plan alone are drafted.
-    """
-    draft, operands, want = _start(equation, known, constants)
-    wanted = [(equation.output, want)]
+) -> Draft | None:
+    """The draft that costs least: the same for all networks. None where it costs more than ``most``."""
+    start = _start(equation, known, constants, orders)
+    costs, labels = start.costs, [start.labels(value) for value in start.left]
+    wanted = [equation.output]
     if any(order is not None for order in orders):
-        operands = [_follow(draft, value, order) for value, order in zip(operands, orders, strict=True)]
-        last = (*equation.output[:1], *equation.output[2:], *equation.output[1:2])
-        wanted.insert(0, (last, tuple((label,) for label in last)))
-    operands = [_alone(draft, equation, value, operands) for value in operands]
-    costs, labels = draft.costs, [draft.labels(value) for value in operands]
-    values = tuple(Value(draft.axes[value], draft.constant[value]) for value in operands)
-    best = _Best(costs, want, most)
-    problem: _State | None = None
-    for prefer, target in wanted:
+        wanted.insert(0, (*equation.output[:1], *equation.output[2:], *equation.output[1:2]))
+    best, problem = _Best(equation, most), None
+    for prefer in wanted:
         for path in paths_of(costs, labels, equation, constants) if paths is None else paths:
             try:
-                _along(best, _State(values, draft.cost, draft.layers), equation, path, integers, prefer, target)
-            except _TooManyDimensions as stuck:  # this path needs them; another may not
-                problem = stuck.state
-    if best.state is not None:
-        return draft, _finish(draft, _drafted(draft, operands, best.state, equation), best.target, want)
-    if problem is not None and most == math.inf:
-        _drafted(draft, operands, problem, equation)  # raises UnsupportedError, which says what needs them
-    return None
-
-
-class _State(NamedTuple):
-    """The values of a plan so far, what they cost, and how they came about: by a way to contract two of those before.
-
-    ``pair`` are the positions of these two; their product is the last value.
-    """
-
-    values: tuple[Value, ...]
-    cost: float
-    layers: int
-    pair: tuple[int, int] = (0, 0)
-    way: Way | None = None
-    before: _State | None = None
-
-
-class _TooManyDimensions(Exception):
-    """Every way to go on needs more dimensions than TensorRT has; ``state`` goes on in one of them all the same."""
-
-    def __init__(self, state: _State):
-        super().__init__()
-        self.state = state
+                _along(best, start, equation, path, integers, prefer)
+            except UnsupportedError as error:  # this path needs too many dimensions; another may not
+                problem = error
+    if best.draft is None and problem is not None and most == math.inf:
+        raise problem
+    return best.draft
 
 
 class _Best:
     """The complete plan that costs least so far; ``most`` is what one may cost."""
 
-    def __init__(self, costs: Costs, want: Axes, most: float):
-        self.costs, self.want, self.most = costs, want, most
-        self.state: _State | None = None
-        self.target: Axes = ()
+    def __init__(self, equation: Equation, most: float):
+        self.most = most
+        self.draft: Draft | None = None
+        self._want: Axes = tuple((label,) for label in equation.output)
         self._rank: tuple[float, ...] = (math.inf,)
 
-    def add(self, state: _State, target: Axes) -> None:
-        """Takes the plan with this one value, in memory as ``target`` at the end, if it costs less."""
-        (value,) = state.values
-        cost, layers = state.cost, state.layers
-        if value.axes != self.want and not value.constant:
-            moves = self.costs.moves(value.axes, target)
-            cost += sum(move.price.cost for move in moves)
-            layers += len(moves) + (target != self.want)
-        rank = (cost, layers, state.cost, state.layers)  # the last two decide between plans that cost the same
-        if cost <= self.most and rank < self._rank:
-            self.state, self.target, self.most, self._rank = state, target, cost, rank
+    def add(self, draft: Draft, prefer: Labels) -> None:
+        """Takes the plan with this one value, in memory in the order ``prefer`` at the end, if it costs less."""
+        before, (value,) = (draft.cost, draft.layers), draft.left
+        if draft.axes(value) != self._want:
+            draft = draft.copy()
+            draft.step("arrange", draft.left, _arranged, tuple((label,) for label in prefer), self._want)
+        rank = (draft.cost, draft.layers, *before)  # the last two decide between plans that cost the same
+        if draft.cost <= self.most and rank < self._rank:
+            self.draft, self.most, self._rank = draft, draft.cost, rank
 
-    def rest(self, state: _State) -> float:
+    def rest(self, draft: Draft) -> float:
         """What the next pair may cost, with room for rounded sums."""
-        return self.most * (1 + 1e-9) - state.cost
+        return self.most * (1 + 1e-9) - draft.cost
 
 
-def _drafted(draft: Draft, operands: Sequence[int], last: _State, equation: Equation) -> int:
-    """Appends the operations of a state to a draft of the operands alone; the number of the last result."""
-    states: list[_State] = []
-    state: _State | None = last
-    while state is not None:
-        states.append(state)
-        state = state.before
-    values = list(operands)
-    for state in reversed(states):
-        if state.way is None:
-            continue
-        (a, b), values = _taken(values, state.pair)
-        kinds = kinds_of(draft.labels(a), draft.labels(b), _kept(equation, map(draft.labels, values)))
-        values.append(_step(draft, state.way.kind, (a, b), partial(state.way.draft, draft, a, b), kinds))
-    return values[0]
+def _arranged(draft: Draft, value: int, target: Axes, want: Axes) -> int:
+    """The result in memory as ``target``, its dimensions then named as ``want``."""
+    result = draft.arrange(value, target, "the output's order")
+    return result if target == want else draft.follow(result, [target.index(axis) for axis in want])
 
 
-def _taken(values: Sequence[T], pair: tuple[int, int]) -> tuple[tuple[T, T], list[T]]:
-    """The values of a pair, and the others."""
-    i, j = pair
-    return (values[i], values[j]), [value for k, value in enumerate(values) if k not in pair]
+def _start(equation: Equation, known: Known, constants: Sequence[bool], orders: Sequence[Order | None]) -> Draft:
+    """A draft with the operands: diagonals taken, in the order of memory, without what is in one of them alone."""
+    sizes, dynamic, operands = known
+    draft = Draft(Costs(dict(sizes), dynamic), map(Value, operands, constants))
+    for k, labels in enumerate(equation.terms):
+        if len(set(labels)) < len(labels):
+            draft.step("diagonal", (k,), Draft.diagonal, labels)
+    for value, order in zip(draft.left, orders, strict=False):
+        # One with a repeated label, whose diagonal has been taken, stays as it is.
+        if order is not None and len(order) == len(draft.axes(value)) and order != tuple(range(len(order))):
+            draft.step("follow", (value,), Draft.follow, order)
+    for value in draft.left:
+        others = _kept(equation, [draft.labels(other) for other in draft.left if other != value])
+        lonely = tuple(label for label in draft.labels(value) if label not in others)
+        if lonely:
+            draft.step("sum", (value,), Draft.reduce, lonely, kinds={"contracted": lonely})
+    return draft
 
 
 def _kept(equation: Equation, others: Iterable[Iterable[str]]) -> set[str]:
@@ -210,110 +177,43 @@ def _kept(equation: Equation, others: Iterable[Iterable[str]]) -> set[str]:
     return set(equation.output).union(*others)
 
 
-def _start(equation: Equation, known: Known, constants: Sequence[bool]) -> tuple[Draft, list[int], Axes]:
-    """A draft with the operands, diagonals taken, and the dimensions that the result will have."""
-    sizes, dynamic, operands = known
-    draft = Draft(Costs(dict(sizes), dynamic))
-    values = [draft.operand(axes, constant) for axes, constant in zip(operands, constants, strict=True)]
-    for k, labels in enumerate(equation.terms):
-        if len(set(labels)) < len(labels):
-            values[k] = _step(draft, "diagonal", (k,), partial(draft.diagonal, k, labels))
-    return draft, values, tuple((label,) for label in equation.output)
+def _along(best: _Best, start: Draft, equation: Equation, path: Path, integers: bool, prefer: Labels) -> None:
+    """Contracts the pairs of a path, and gives ``best`` what is complete.
 
-
-# -- one operand alone -------------------------------------------------------------------------------------------------
-
-
-def _alone(draft: Draft, equation: Equation, value: int, values: Sequence[int]) -> int:
-    """The operand without the labels that are in no other operand and not in the output."""
-    others = set(equation.output).union(*(draft.labels(other) for other in values if other != value))
-    lonely = tuple(label for label in draft.labels(value) if label not in others)
-    if not lonely:
-        return value
-    return _step(draft, "sum", (value,), lambda: draft.reduce(value, lonely), {"contracted": lonely})
-
-
-def _follow(draft: Draft, value: int, order: Order | None) -> int:
-    """The operand as it lies in memory; one with a repeated label, whose diagonal has been taken, as it is."""
-    if order is None or len(order) != len(draft.axes[value]) or order == tuple(range(len(order))):
-        return value
-    return _step(draft, "follow", (value,), lambda: draft.follow(value, order))
-
-
-def _finish(draft: Draft, value: int, target: Axes, want: Axes) -> int:
-    """The result in memory as ``target``, its dimensions then named as ``want``."""
-
-    def arranged() -> int:
-        result = draft.arrange(value, target, "the output's order")
-        return result if target == want else draft.follow(result, [target.index(axis) for axis in want])
-
-    return value if draft.axes[value] == want else _step(draft, "arrange", (value,), arranged)
-
-
-def _step(
-    draft: Draft, kind: str, operands: tuple[int, ...], append: Callable[[], int], kinds: Mapping[str, Labels] = {}
-) -> int:
-    """What ``append`` gives, with a Step of the operations that it appends; ``kinds`` are the labels by kind."""
-    start, flops, moved, values = len(draft.operations), draft.flops, draft.moved, len(draft.axes)
-    draft.notes = notes = []
-    result = append()
-    draft.notes = None
-    draft.steps.append(
-        Step(
-            kind=kind,
-            operands=operands,
-            result=result,
-            labels=tuple(draft.labels(value) for value in (*operands, result)),
-            operations=range(start, len(draft.operations)),
-            notes=tuple(notes),
-            flops=draft.flops - flops,
-            bytes=draft.moved - moved,
-            elements=max((draft.costs.elements(draft.labels(k)) for k in range(values, len(draft.axes))), default=0),
-            **kinds,
-        )
-    )
-    return result
-
-
-# -- the order of pairs ------------------------------------------------------------------------------------------------
-
-
-def _along(
-    best: _Best, start: _State, equation: Equation, path: Path, integers: bool, prefer: Labels, target: Axes
-) -> None:
-    """Contracts the pairs of a path, and gives ``best`` what is complete."""
+    What costs more than the best complete plan is not continued. Raises UnsupportedError where every way to go on needs
+    more dimensions than TensorRT has.
+    """
     if not path:
-        best.add(start, target)
-    costs = best.costs
-    terms = [costs.labels(value.axes) for value in start.values]
-    limit = greatest(costs, terms, equation, path)
-    states = [start]
+        best.add(start, prefer)
+    costs = start.costs
+    limit = greatest(costs, [start.labels(value) for value in start.left], equation, path)
+    drafts = [start]
     for number, pair in enumerate(path):
-        if not states:  # nothing costs little enough
-            return
-        final = number == len(path) - 1
-        found: list[_State] = []
-        stuck: _State | None = None
-        for state in states:
-            (a, b), rest = _taken(state.values, pair)
-            one, two = costs.labels(a.axes), costs.labels(b.axes)
-            kinds = kinds_of(one, two, _kept(equation, [costs.labels(value.axes) for value in rest]))
-            cheapest: dict[Axes, _State] = {}
+        found: list[Draft] = []
+        stuck: UnsupportedError | None = None
+        for draft in drafts:
+            a, b = (draft.left[position] for position in pair)
+            one, two = draft.labels(a), draft.labels(b)
+            kinds = kinds_of(one, two, _kept(equation, [draft.labels(x) for x in draft.left if x not in (a, b)]))
+            cheapest: dict[Axes, Draft] = {}
             for way in ways_of(costs, one, two, kinds, prefer, limit, integers):
-                price = price_of(way, costs, a, b)
-                if price is None:
-                    stuck = _State((), 0, 0, pair, way, state)
+                made = draft.copy()
+                try:
+                    made.step(way.kind, (a, b), way.append, *way.how, kinds=kinds)
+                except UnsupportedError as error:
+                    stuck = error
                     continue
-                cost, layers, axes = state.cost + price[0], state.layers + price[1], price[2]
+                axes = made.axes(made.left[-1])
                 known = cheapest.get(axes)
-                if price[0] > best.rest(state) or (known is not None and (cost, layers) >= known[1:3]):
+                if made.cost - draft.cost > best.rest(draft):
                     continue
-                value = Value(axes, a.constant and b.constant)
-                made = cheapest[axes] = _State((*rest, value), cost, layers, pair, way, state)
-                if final:
-                    best.add(made, target)
+                if known is not None and (made.cost, made.layers) >= (known.cost, known.layers):
+                    continue
+                cheapest[axes] = made
+                if number == len(path) - 1:
+                    best.add(made, prefer)
             found += cheapest.values()
         if not found and stuck is not None:
-            raise _TooManyDimensions(stuck)
-        found.sort(key=lambda state: (state.cost, state.layers))
-        states = found[:BEAM]
+            raise stuck
+        found.sort(key=lambda draft: (draft.cost, draft.layers))
+        drafts = found[:BEAM]

@@ -1,103 +1,25 @@
-"""The ways to contract two operands: each drafts its operations, whose price the search compares."""
+"""The ways to contract two operands: the search compares what each costs."""
 
 from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from ..common import UnsupportedError
 from .costs import Costs
 from .draft import Draft
 from .equation import Labels
-from .plan import Axes
 
 UNROLL = 4  # the longest contraction that is written product by product
 
 
-class Value(NamedTuple):
-    """A value of a plan that is not drafted yet."""
+class Way(NamedTuple):
+    """A way to contract two values: what a plan calls it, the method of a Draft, and what it is given besides."""
 
-    axes: Axes
-    constant: bool
-
-
-class MatrixProduct(NamedTuple):
-    """A product of matrices (batch, m, k) and (batch, k, n); ``swap``: the second operand is the left one."""
-
-    swap: bool
-    batch: Labels
-    m: Labels
-    n: Labels
-    k: Labels
-
-    kind = "matrix product"
-
-    def draft(self, draft: Draft, a: int, b: int) -> int:
-        """Appends its operations; the number of the result."""
-        costs = draft.costs
-        values = (b, a) if self.swap else (a, b)
-        axes, read = [draft.axes[value] for value in values], 0
-        left, right = (costs.matrix(own, self.batch, free, self.k) for own, free in zip(axes, (self.m, self.n)))
-        turned = left.inner_first, not right.inner_first
-        copied = 0  # an operand that is moved anyway can be moved once more in the same go
-        for value, own, matrix, flag in zip(values, axes, (left, right), turned):
-            read += costs.bytes_of(own)
-            copied += costs.bytes_of(own) if flag and not matrix.moved and not draft.constant[value] else 0
-        one_right = not left.inner_first and not any(right.axes[:-2])
-        product = costs.matrix_product(self.batch, self.m, self.n, self.k, read, one_right=one_right)
-        matrices = [
-            draft.arrange(value, matrix.axes, f"{free} and contracted together")
-            for value, matrix, free in zip(values, (left, right), ("rows", "columns"))
-        ]
-        return draft.matrix_multiply(matrices, turned, product, costs.flags(copied, product.axes))
-
-
-class ElementwiseProduct(NamedTuple):
-    """A product of elements in one order of all labels, and the sum over what is contracted."""
-
-    order: Labels
-    contracted: Labels
-
-    @property
-    def kind(self) -> str:
-        """The name of the step."""
-        return "multiply and sum" if self.contracted else "multiply"
-
-    def draft(self, draft: Draft, a: int, b: int) -> int:
-        """Appends its operations; the number of the result."""
-        return draft.multiply(a, b, self.order, self.contracted, wide=bool(self.contracted))
-
-
-class AddedProducts(NamedTuple):
-    """Products of elements, one for each place of a short contracted dimension, added up."""
-
-    order: Labels
-    label: str
-
-    kind = "products added up"
-
-    def draft(self, draft: Draft, a: int, b: int) -> int:
-        """Appends its operations; the number of the result."""
-        return draft.unrolled(a, b, self.order, self.label)
-
-
-Way = MatrixProduct | ElementwiseProduct | AddedProducts
-
-
-def price_of(way: Way, costs: Costs, a: Value, b: Value) -> tuple[float, int, Axes] | None:
-    """What a way costs, its layers, and the dimensions of its result.
-
-    None where it needs more dimensions than TensorRT has.
-    """
-    draft = Draft(costs)
-    values = [draft.operand(*value) for value in (a, b)]
-    try:
-        result = way.draft(draft, *values)
-    except UnsupportedError:
-        return None
-    return draft.cost, draft.layers, draft.axes[result]
+    kind: str
+    append: Callable[..., int]
+    how: tuple[Any, ...]
 
 
 def kinds_of(one: Labels, two: Labels, keep: Iterable[str]) -> dict[str, Labels]:
@@ -127,9 +49,12 @@ def ways_of(
     if products and not integers:
         ways += _matrix_products(one, two, *kinds.values(), prefer)
     if products and not small and unrolls:
-        ways += [AddedProducts(order, contracted[0]) for order in _orders((one, two, prefer))]
+        ways += [
+            Way("products added up", Draft.unrolled, (order, *contracted)) for order in _orders((one, two, prefer))
+        ]
     if not products or small or (integers and not unrolls):
-        ways += [ElementwiseProduct(order, contracted) for order in _orders((one, two, prefer))]
+        kind = "multiply and sum" if contracted else "multiply"
+        ways += [Way(kind, Draft.multiply, (order, contracted)) for order in _orders((one, two, prefer))]
     return ways
 
 
@@ -160,9 +85,9 @@ def merge(sequences: tuple[Labels, ...]) -> Labels:
 @functools.lru_cache(maxsize=1024)
 def _matrix_products(
     one: Labels, two: Labels, both: Labels, contracted: Labels, left: Labels, right: Labels, prefer: Labels
-) -> list[MatrixProduct]:
+) -> list[Way]:
     """Matrix products of both orders of operands, over the layouts that may save a transposition."""
-    ways: dict[MatrixProduct, None] = {}
+    ways: dict[Way, None] = {}
     for swap in (False, True):
         x, y = (two, one) if swap else (one, two)
         rows, columns = (right, left) if swap else (left, right)
@@ -172,7 +97,7 @@ def _matrix_products(
             parts = (_ordered(batch, x), _ordered(batch, y), _ordered(batch, prefer))
             for order in _batch_orders(parts):
                 for k in inner:
-                    ways[MatrixProduct(swap, order, m, n, k)] = None
+                    ways[Way("matrix product", Draft.matrix_product, (swap, order, m, n, k))] = None
     return list(ways)
 
 
