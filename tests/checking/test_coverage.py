@@ -109,7 +109,7 @@ def test_a_report_names_the_lines_that_nothing_reached():
     spec = td.network(inputs={"x": td.Input((2, 3))}, reference=Reference)(lambda x: x * 1)
     report = td.check(spec)
     assert report.passed  # nothing tells the two apart, and the report says what was not seen
-    (line,) = [line for line in report.unproven if "clamp" in line]
+    (line,) = report.unproven  # none of what the check compares itself
     assert line.endswith("the reference's clamp: a value above 10000 never occurred")
     assert "test_coverage.py:" in line
 
