@@ -288,12 +288,17 @@ class Run:
         at = Case(dict(env), [], draw).at
         self.reference.at = f" at {at}" * bool(at)
         with authors_code(self.reference.module.forward):  # what is wrong with its outputs has its place, too
-            found = gather(self.reference, feeds, list(self.network.outputs), self.rules, by)
+            gathered = partial(gather, self.reference, feeds, list(self.network.outputs), self.rules)
+            asked = self.reference.recording.asked
+            followed, found = not asked.branches, gathered(by)
             if self.unsteady is None:
-                way: By = "both" if found.truth is None else "meaning"
-                again = gather(self.reference, feeds, list(self.network.outputs), self.rules, way)
-                first, second = (each.own | (each.truth or {}) for each in (found, again))
-                self.unsteady = [name for name in first if not _repeats(first[name], second.get(name))]
+                decided, asked.branches = asked.branches, True
+                again = gathered("both" if found.truth is None else "meaning")
+                asked.branches = decided
+                if followed and _changing(found, again, 0.0):  # by the type of sizes, or by chance
+                    asked.branches = True
+                    found = gathered(by)
+                self.unsteady = _changing(found, again, limits.UNREPEATED)
             return found
 
     def with_other_weights(self, sizes: Sizes) -> list[Case]:
@@ -313,14 +318,14 @@ class Run:
                 weights=other, dims={**network.fixed, **ranges}, profiles=network.profiles, exact=True, **how
             )
             run = Run(self.spec, changed, "interpreter", self.seed, self.rules, Weights(other))
-            run.open_reference()
+            reference = run.open_reference()
+            reference.recording.asked.branches = True
             run.unsteady, evidence = [], partial(run._drawn, env, "normal", corner=True)
             found = run.judged([Planned(env, OTHER, evidence, ("meaning",), quality=False)])
         except TrtdslError as error:  # of a module or a network that decides by its weights
             self.notes[f"with other weights for those that show little: {error.message}"] = None
             return []
-        assert run.reference is not None
-        return found if run.reference.not_exact is None else []
+        return found if reference.not_exact is None else []
 
     # -- judging ---------------------------------------------------------------------------------------------------
 
@@ -474,8 +479,11 @@ class Run:
         return list(dict.fromkeys(lines))
 
 
-def _repeats(first: Any, second: Any) -> bool:
-    """Whether two results are the same, up to the rounding of sums whose order is left open."""
-    if not isinstance(first, torch.Tensor) or not isinstance(second, torch.Tensor):
-        return type(first) is type(second)
-    return alike(first, second, limits.UNREPEATED)
+def _changing(first: Evidence, second: Evidence, part: float) -> list[str]:
+    """The outputs that differ by more than a part of them: sums whose order is left open do by a little."""
+    one, two = (each.own | (each.truth or {}) for each in (first, second))
+
+    def repeats(a: Any, b: Any) -> bool:
+        return alike(a, b, part) if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) else type(a) is type(b)
+
+    return [name for name in one if not repeats(one[name], two.get(name))]

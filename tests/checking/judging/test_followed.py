@@ -99,3 +99,13 @@ def test_both_sides_of_a_branch_are_tried_and_of_none_where_there_is_none():
     shape = (td.Dim("N", min=1, opt=6, max=24), 3)
     spec = td.network(inputs={"x": td.Input(shape)}, reference=Model)(lambda x: x * 1)
     assert not td.check(spec).passed
+
+
+def test_the_type_of_a_size_decides_nothing_of_what_is_compared():
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return x * 2 if type(x.shape[0]) is int else x * 3
+
+    spec = td.network(inputs={"x": td.Input(("N", 3))}, reference=Model)(lambda x: x * 2)
+    report = td.check(spec, dims={"N": (1, 4)})
+    assert report.passed and not report.findings

@@ -12,7 +12,7 @@ from ...core.errors import told
 from ...core.lazy import torch
 from ...core.tensors.exact import Exact
 from ...definition.spec.reference import call_reference, with_hooks
-from .recording import Recording, alike
+from .recording import Recording
 
 Feeds = Mapping[str, "torch.Tensor"]
 
@@ -45,7 +45,6 @@ class Reference:
         self.not_exact: str | None = None
         """Why it does not run in exact arithmetic, where it does not."""
         self.recording = Recording(exact, values=values)
-        self._compared = False
 
     def __call__(self, feeds: Feeds, *, noise: tuple[int, float] | None = None, by: str = "both") -> Any:
         """Torch's result in the network's precision, under autocast where it has one; with noise by seed and size.
@@ -82,24 +81,14 @@ class Reference:
             yield module
 
     def _called(self, module: torch.nn.Module, feeds: Feeds) -> Any:
-        """What a module gives. The first time it runs by plain sizes, too, whose type may decide what it computes."""
-        asked, plain = self.recording.asked, None
-        if not (asked.branches or self._compared):
-            self._compared = asked.branches = True
-            with torch.random.fork_rng(devices=()), _copied(self.module, lambda text: None) as other:
-                plain = self._returned(other, feeds)
-            asked.branches = False
+        asked = self.recording.asked
         try:
-            returned = self._returned(module, feeds)
+            return self._returned(module, feeds)
         except TypeError:
             if asked.branches:
                 raise
-            asked.branches, plain = True, None  # sizes are plain ints from now on, which forward may insist on
-            returned = self._returned(module, feeds)
-        if plain is not None and not asked.branches and not alike(plain, returned):
-            asked.branches = True
+            asked.branches = True  # sizes are plain ints from now on, which forward may insist on
             return self._returned(module, feeds)
-        return returned
 
     def _returned(self, module: torch.nn.Module, feeds: Feeds) -> Any:
         copies = {name: feed.clone() for name, feed in feeds.items()}

@@ -100,7 +100,7 @@ class Asked:
     nonfinite: bool = False
     """Whether a value is NaN or infinite."""
     branches: bool = False
-    """Whether something is decided by a size."""
+    """Whether something is decided by a size, or nobody wants to know: then sizes are plain ints."""
     numbers: set[float] = field(default_factory=set)
     """How values compare with these."""
 
@@ -141,7 +141,7 @@ class Recording:
 
     def __init__(self, exact: Exact, *, values: bool = False):
         self.exact, self.values = exact, values
-        self.asked, self.choices = Asked(), Coverage()
+        self.asked, self.choices = Asked(branches=values), Coverage()
         self._begin()
 
     def _begin(self) -> None:
@@ -211,16 +211,6 @@ class Recording:
         """The calls whose result the network has, and the calls that these depend on."""
         known = {call for call in self.calls if call.found is not None or not call.varies}
         return closure([([call], call.operands) for call in self.calls], known)
-
-
-def alike(a: Any, b: Any) -> bool:
-    """Whether two results have the same tensors, bit for bit but for NaN."""
-    ours, theirs = list(_tensors(a)), list(_tensors(b))
-    with torch._C._DisableTorchDispatch():  # these comparisons are no choices of the reference's
-        return len(ours) == len(theirs) and all(
-            x.shape == y.shape and x.dtype == y.dtype and bool(((x == y) | ((x != x) & (y != y))).all())
-            for x, y in zip(ours, theirs, strict=True)
-        )
 
 
 def _tensors(tree: Any) -> Iterator[torch.Tensor]:
