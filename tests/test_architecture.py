@@ -54,7 +54,6 @@ ORDERS = {
         "proof",
         "saved",
         "losses",
-        "buildable",
         "witness",
         "check",
         "generation",

@@ -16,8 +16,8 @@ import torch
 import trtdsl as td
 import trtdsl.functional as F
 import trtdsl.layers as L
+from trtdsl.building import buildable
 from trtdsl.building.build import CheckFailedError
-from trtdsl.checking import buildable
 from trtdsl.core.backend import Messages, get_backend
 from trtdsl.definition.spec.load import load_spec
 from trtdsl.engine.compiling.compiler import Statistics, _statistics, compile_engine

@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import save_file
 
 import trtdsl as td
+from trtdsl.building import buildable
 from trtdsl.building.tune import tune
-from trtdsl.checking import buildable
 from trtdsl.core.errors import TuningWarning
 from trtdsl.definition.tuning.choices import Choices
 from trtdsl.engine.loading.manifest import Refit

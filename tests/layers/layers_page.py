@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cases import BACKEND, CASES, Builder, Case, outputs_of
 
-from trtdsl.checking.buildable import Obstacle, obstacles
+from trtdsl.building.buildable import Obstacle, obstacles
 
 PAGE = Path(__file__).parents[2] / "docs" / "layers.md"
 NEEDS_A_PROFILE = {"start-from-an-input"}  # a shape tensor that is fed

@@ -9,7 +9,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ..checking.buildable import refuse_obstacles
 from ..checking.check import check
 from ..checking.judging.evidence import Tolerances, as_tolerances
 from ..checking.proof import Sources, proof_of
@@ -31,6 +30,7 @@ from ..engine.refit import recipe
 from ..programs.devices import DEFAULT, find_device
 from ..programs.evaluation.built_here import remember
 from ..sizes.profile import Profile, Range
+from .buildable import refuse_obstacles
 from .manifest import MANIFEST, check_entry, dump, make_manifest, precision_entry, read_earlier_manifest, sealed
 from .up_to_date import content_hash, is_unchanged
 

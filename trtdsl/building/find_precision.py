@@ -12,9 +12,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from ..checking.buildable import refuse_obstacles
-from ..checking.judging.quality import SQNR, Outputs, Quality, as_budget, decibels
-from ..checking.saved import given_feeds, sizes_of
+from ..checking.judging.quality import Outputs, Quality, decibels
 from ..core.author import authors_code
 from ..core.backend import Backend, get_backend
 from ..core.cancel import cancellable, untold
@@ -33,12 +31,13 @@ from ..definition.tuning.precisions import NARROW, SUFFIX, Precisions, narrow_dt
 from ..definition.weights.source import Source
 from ..engine.compiling.compiler import Progress, compile_engine
 from ..engine.program import program_of_plan
-from ..interpreter.feeds import make_feeds
+from ..interpreter.feeds import given_feeds, make_feeds, sizes_of
 from ..interpreter.fingerprint import fingerprint
 from ..programs.devices import DEFAULT, find_device, floor_of
 from ..programs.program import Program
 from ..sizes.profile import Range
-from .precision_search import Search
+from .buildable import refuse_obstacles
+from .precision_search import SQNR, Search, as_budget
 from .recording import Assignment, Call, Recording
 from .search import Figures, searched
 

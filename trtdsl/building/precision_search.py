@@ -6,9 +6,12 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from ..checking.judging.quality import SQNR, Outputs, Quality
+from ..checking.judging.quality import Outputs, Quality
 from ..core.dtypes import as_dtype
+from ..core.errors import UsageError, nearest
 from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.tuning.choices import SiteKey
@@ -27,6 +30,42 @@ ROUNDS = 12
 LATE = 2
 """As many are made after the first one even where there is no time: what was measured is worth them."""
 Found = tuple[Assignment, Network, Quality]
+
+
+@dataclass(frozen=True)
+class SQNR:
+    """The least signal to quantization noise ratio of an output: 20 decibels are a tenth off, 40 a hundredth.
+
+    >>> SQNR(45).part
+    3.1622776601683795e-05
+    """
+
+    decibels: float
+
+    def __post_init__(self) -> None:
+        if (
+            isinstance(self.decibels, bool)
+            or not isinstance(self.decibels, (int, float))
+            or not 0 < self.decibels < 300
+        ):
+            raise UsageError(f"an SQNR is a number of decibels above 0, such as td.SQNR(45), not {self.decibels!r}")
+
+    @property
+    def part(self) -> float:
+        """The greatest power of the noise, as a part of the signal's."""
+        return 10 ** (-self.decibels / 10)
+
+
+def as_budget(given: Any, outputs: Sequence[str]) -> dict[str, SQNR]:
+    """The least SQNR by output; one for all, a number of decibels or an :class:`SQNR`, or a mapping of these.
+
+    Raises UsageError for what is none of these, and for an output that there is not.
+    """
+    items: dict[str, Any] = dict(given) if isinstance(given, Mapping) else dict.fromkeys(outputs, given)
+    for name in items:
+        if name not in outputs:
+            raise UsageError(f"there is no output {name!r} with floating-point values{nearest(str(name), outputs)}")
+    return {name: each if isinstance(each, SQNR) else SQNR(each) for name, each in items.items()}
 
 
 class Search:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..checking.buildable import refuse_obstacles
 from ..core.cancel import Progress
 from ..core.dtypes import dtype_name
 from ..core.errors import CancelledError, TrtdslError, UsageError
@@ -29,6 +28,7 @@ from ..programs.devices import floor_of
 from ..programs.hazards import find_hazards
 from ..programs.program import Program
 from ..sizes.profile import Profile
+from .buildable import refuse_obstacles
 
 GAIN = 1e-3
 """The part of the floor, or of the bytes at the same floor, that a change must save to be kept."""

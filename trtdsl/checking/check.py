@@ -21,7 +21,7 @@ from ..definition.network import Network
 from ..definition.spec.opened import NetworkLike, Reference, as_spec
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights.source import Source, Weights
-from ..interpreter.feeds import DRAWS, NONFINITE, ORDINARY, RANGING, has_draw, make_feeds
+from ..interpreter.feeds import DRAWS, NONFINITE, ORDINARY, RANGING, given_feeds, has_draw, make_feeds, sizes_of
 from ..sizes.profile import Profile, Range
 from . import saved
 from .coverage import Coverage, watching, working_precision
@@ -112,7 +112,7 @@ def check(
         how = {"rules": rules, "exact": run.exact}
         cases = run.saved_cases(saved.load(against, spec, network, (*spec.trivial, *trivial), **how))
     elif feeds is not None:
-        cases = run.given_cases(saved.given_feeds(network, feeds))
+        cases = run.given_cases(given_feeds(network, feeds))
     else:
         cases = run.drawn_cases(sizes)
     if target is None:
@@ -263,14 +263,14 @@ class Run:
         """The author's own feeds."""
         self.open_reference()
         for index, feeds in enumerate(given):
-            env = saved.sizes_of(self.network, feeds)
+            env = sizes_of(self.network, feeds)
             draw = f"given {index}" if len(given) > 1 else "given"
             yield Planned(env, draw, partial(self._evidence, feeds, env, draw))
 
     def saved_cases(self, cases: Sequence[tuple[str, Evidence]]) -> Iterator[Planned]:
         """The cases of a saved check."""
         for draw, evidence in cases:
-            env = saved.sizes_of(self.network, evidence.feeds)
+            env = sizes_of(self.network, evidence.feeds)
             yield Planned(env, draw, lambda by, evidence=evidence: evidence)
 
     def open_reference(self, *, values: bool = False) -> RunningReference:

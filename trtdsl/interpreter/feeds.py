@@ -7,11 +7,13 @@ import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..core.author import authors_code
 from ..core.dtypes import as_dtype, dtype_name
-from ..core.errors import FeedError, FeedNameError, InputDamagedError, TrtdslError, UsageError
+from ..core.errors import FeedError, FeedNameError, InputDamagedError, TrtdslError, UsageError, noted
+from ..core.files.names import is_folder
 from ..core.files.reading import open_regular
 from ..core.lazy import np, torch
 from ..definition.call import Operand
@@ -367,3 +369,59 @@ def draw_feeds(
         name: _draw(name, given, tuple(value(size, dims) for size in given.shape), generator)
         for name, given in inputs.items()
     }
+
+
+def given_feeds(network: Network, given: Any, most: int | None = None) -> list[dict[str, torch.Tensor]]:
+    """Feeds of the author's: a mapping from input names to arrays or .npy files, several in a list, a folder, or a
+    callable that gives any of these; the first ``most`` of them.
+
+    A folder has ``NAME.npy`` for each input, or folders with these; for one input, also a file for each sample. Raises
+    UsageError for anything else, FeedError for feeds that do not fit the inputs.
+    """
+    if callable(given):
+        with authors_code(given, "the feeds cannot be made: "):
+            given = given()
+    if isinstance(given, (str, os.PathLike)):
+        given = _in_folder(network, Path(given))
+    if isinstance(given, Mapping):
+        given = [given]
+    if not isinstance(given, (list, tuple)) or not given or not all(isinstance(item, Mapping) for item in given):
+        raise UsageError(
+            "feeds are a mapping from input names to arrays or .npy files, a list of such, a folder, or a function "
+            f"that gives one of these, not {type(given).__name__}"
+        )
+    return [_as_tensors(network, feeds) for feeds in given[:most]]
+
+
+def _as_tensors(network: Network, feeds: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    tensors = {}
+    for name, feed in feeds.items():
+        if isinstance(feed, (str, os.PathLike)):
+            feed = read_array(name, feed)
+        tensors[name] = as_tensor(name, feed).clone()
+    if files := note_of_files(feeds):
+        with noted(FeedError, files):
+            sizes_of(network, tensors)
+    return tensors
+
+
+def _in_folder(network: Network, folder: Path) -> list[Mapping[str, Any]]:
+    if not is_folder(folder):
+        raise UsageError(f"there is no folder {folder} of feeds")
+    folders = sorted(path for path in folder.iterdir() if path.is_dir()) or [folder]
+    arrays = sorted(folder.glob("*.npy"))
+    if len(network.inputs) == 1 and arrays and not (folders[0] / f"{next(iter(network.inputs))}.npy").is_file():
+        return [dict.fromkeys(network.inputs, each) for each in arrays]
+    samples = []
+    for place in folders:
+        missing = [name for name in network.inputs if not (place / f"{name}.npy").is_file()]
+        if missing:
+            raise UsageError(f"there is no {', '.join(f'{name}.npy' for name in missing)} in {place}")
+        samples.append({name: place / f"{name}.npy" for name in network.inputs})
+    return samples
+
+
+def sizes_of(network: Network, feeds: Mapping[str, torch.Tensor]) -> dict[str, int]:
+    """The value of each dimension for some feeds; FeedError where they do not fit the inputs."""
+    expected = {name: Operand(tensor.shape, tensor.dtype) for name, tensor in network.inputs.items()}
+    return fit(expected, feeds, network.profiles)[1]

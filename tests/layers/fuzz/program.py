@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from cases import BACKEND, RECIPES, outputs_of, trt
 
-from trtdsl.checking.buildable import obstacles
+from trtdsl.building.buildable import obstacles
 from trtdsl.core.errors import (
     DefinitionError,
     ProgramFaultError,

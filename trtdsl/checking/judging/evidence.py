@@ -11,12 +11,12 @@ from ...core.dtypes import dtype_name
 from ...core.errors import UsageError
 from ...core.lazy import torch
 from ...core.tensors.exact import Exact
+from ...definition.spec.outputs import Leaves, Other, leaves, match
 from ...definition.spec.spec import NetworkSpec
 from . import limits
 from .equality import OutputComparison, Tolerance, allowed, described, deviation, excess, judge
 from .isolate import Reference
 from .quality import sqnr
-from .structure import Leaves, Other, leaves, match
 
 By = Literal["both", "meaning", "own"]
 """By what a network is compared: by exact values and its own, by the exact ones alone, or by its own alone."""

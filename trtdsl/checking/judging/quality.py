@@ -1,40 +1,14 @@
-"""How well outputs are computed, in decibels, and whether that is enough."""
+"""How well outputs are computed, in decibels."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from ...core.errors import UsageError, nearest
 from ...core.lazy import torch
 
 Outputs = Mapping[str, "torch.Tensor"]
-
-
-@dataclass(frozen=True)
-class SQNR:
-    """The least signal to quantization noise ratio of an output: 20 decibels are a tenth off, 40 a hundredth.
-
-    >>> SQNR(45).part
-    3.1622776601683795e-05
-    """
-
-    decibels: float
-
-    def __post_init__(self) -> None:
-        if (
-            isinstance(self.decibels, bool)
-            or not isinstance(self.decibels, (int, float))
-            or not 0 < self.decibels < 300
-        ):
-            raise UsageError(f"an SQNR is a number of decibels above 0, such as td.SQNR(45), not {self.decibels!r}")
-
-    @property
-    def part(self) -> float:
-        """The greatest power of the noise, as a part of the signal's."""
-        return 10 ** (-self.decibels / 10)
 
 
 @dataclass
@@ -74,19 +48,3 @@ def sqnr(got: torch.Tensor, exact: torch.Tensor) -> float:
 def decibels(part: float) -> float:
     """The SQNR of a part of the signal's power that is noise."""
     return math.inf if part == 0 else -10 * math.log10(part) if math.isfinite(part) else -math.inf
-
-
-def as_budget(given: Any, outputs: Sequence[str]) -> dict[str, SQNR]:
-    """The least SQNR by output; one for all, a number of decibels or an :class:`SQNR`, or a mapping of these.
-
-    Raises UsageError for what is none of these, and for an output that there is not.
-    """
-    items: Mapping[str, Any] = given if isinstance(given, Mapping) else dict.fromkeys(outputs, given)
-    for name in items:
-        if name not in outputs:
-            raise UsageError(f"there is no output {name!r} with floating-point values{nearest(str(name), outputs)}")
-    return {name: _as_sqnr(each) for name, each in items.items()}
-
-
-def _as_sqnr(given: Any) -> SQNR:
-    return given if isinstance(given, SQNR) else SQNR(given)

@@ -145,8 +145,7 @@ def check(
 def _losses(spec: td.NetworkSpec, network: td.Network, feeds: Any, seed: int) -> list[Any]:
     """The calls that lose most, where each has a precision of its own."""
     from ...checking.losses import precision_losses
-    from ...checking.saved import given_feeds
-    from ...interpreter.feeds import make_feeds
+    from ...interpreter.feeds import given_feeds, make_feeds
 
     if network.policy is None or network.policy.calls is None:
         return []

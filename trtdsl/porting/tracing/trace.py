@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
-from ...checking.judging.structure import walk
 from ...core.caller import to_write
 from ...core.dtypes import as_dtype, dtype_name
 from ...core.errors import DefinitionError, TrtdslError, UnsupportedError, UsageError
 from ...core.lazy import torch
 from ...core.tensors.watched import each_call, unlogged
 from ...definition.input import Input
+from ...definition.spec.outputs import walk
 from ...definition.spec.reference import with_hooks
 from ..calls import Call, Op, Value, Weight, leaves, operations, values_in
 from .frames import returned_names

@@ -8,8 +8,8 @@ import torch
 import trtdsl as td
 import trtdsl.functional as F
 import trtdsl.layers as L
-from trtdsl.checking import buildable
-from trtdsl.checking.buildable import obstacles
+from trtdsl.building import buildable
+from trtdsl.building.buildable import obstacles
 
 
 def line():
