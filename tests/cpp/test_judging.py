@@ -12,6 +12,7 @@ import pytest
 
 import trtdsl as td
 import trtdsl.functional as F
+from trtdsl.building.batch import write_engines
 from trtdsl.core import errors
 from trtdsl.core.backend import get_backend
 from trtdsl.engine.loading.loader import open_engine
@@ -43,6 +44,13 @@ def have(version=None):
 def test_the_manifest_of_a_link_stands_where_it_leads(run_engine, engine, tmp_path):
     (tmp_path / "link").symlink_to(engine)
     assert f"tensorrt-rtx {BACKEND.version}" in run_engine(tmp_path / "link", "--check", *have())
+
+
+def test_the_manifest_of_several_engines_is_refused_with_what_takes_it(run_engine, engine):
+    write_engines(engine.parent, "whole", [engine])
+    said = run_engine(engine.parent / "whole.engines.json", "--check", *have(), code=7)
+    assert "is not an engine but the manifest of several, each for some of the sizes" in said
+    assert "Python's load_engine takes: name one of its engines [not-an-engine]" in said
 
 
 def test_error_codes_are_python_s(probe):

@@ -52,6 +52,8 @@ class Output:
     quiet: bool
     verbose: bool
     began: float = field(default_factory=time.monotonic)
+    kept: list[Any] | None = None
+    """The results of a network's parts, which are printed together."""
 
     @property
     def seconds(self) -> float:
@@ -64,9 +66,11 @@ class Output:
 
     def result(self, value: Any, show: Callable[[], object]) -> None:
         """``value`` as one JSON object with ``--json``; otherwise ``show()`` prints, unless ``-q`` is given."""
-        if self.json:
+        if self.kept is not None:
+            self.kept.append(value)
+        elif self.json:
             print_json(value)
-        elif not self.quiet:
+        if not self.json and not self.quiet:
             show()
 
 

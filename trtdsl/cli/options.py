@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,9 +13,10 @@ import typer
 
 import trtdsl as td
 
-from ..core.errors import UsageError
+from ..core import exit_codes
+from ..core.errors import TrtdslError, UsageError
 from ..sizes.profile import Range, as_bounds, read_ranges
-from .command import PANELS
+from .command import PANELS, Output, print_json
 
 # Options by the panel of the help that they stand in.
 of_network, of_check, of_build, of_builder = (
@@ -121,6 +123,45 @@ def networks_of(names: Sequence[str], settings: dict[str, Any]) -> list[td.Netwo
     if settings and not networks:
         raise UsageError(f"--set is for networks, such as FILE.py:NAME, and {' and '.join(names)} is none")
     return [td.load_spec(name, settings) if settings and name in networks else name for name in names]
+
+
+def for_each_part(
+    out: Output,
+    name: str,
+    settings: dict[str, Any],
+    run: Callable[[Output, td.NetworkSpec], None],
+    alone: Mapping[str, Any],
+) -> None:
+    """Runs a command of a network; of one in parts, of each of them, whose results are one JSON object.
+
+    ``alone`` has options that are of one network, by name: UsageError where one is given and the network has parts.
+    Exits with the greatest exit code of the parts.
+    """
+    from ..definition.spec.load import open_file
+
+    file = open_file(name)
+    whole, parts = file.parts()
+    if not parts:
+        run(out, file.spec(settings))
+        return
+    if given := [option for option, value in alone.items() if value]:
+        raise UsageError(
+            f"{given[0]} is for one network, and {name} is in parts, each for some of the sizes: name one, as "
+            f"{file.path}:{parts[0].name} (of {', '.join(part.name for part in parts)})"
+        )
+    kept, code = list[Any](), exit_codes.FINE
+    for part in parts:
+        try:
+            run(replace(out, kept=kept), replace(file, wanted=part.name).spec(settings))
+        except typer.Exit as ended:
+            code = max(code, ended.exit_code)
+        except TrtdslError as error:
+            error.context.append(f"in {part.name}, one of the parts of {whole}")
+            raise
+    if out.json:
+        print_json({"schema": 1, "kind": "parts", "network": whole, "parts": kept})
+    if code:
+        raise typer.Exit(code)
 
 
 def tolerances_of(given: list[str] | None) -> dict[str | None, float] | None:

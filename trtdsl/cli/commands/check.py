@@ -17,7 +17,7 @@ from ...core.tensors.memory import keep_freed_memory
 from ...display.results import print_calls, print_check, print_losses, print_mutation, print_verdict
 from ...display.terminal import print_line
 from ..command import Output, command
-from ..options import Definition, Lowerings, NetworkName, Settings, Tolerances, files_of, tolerances_of
+from ..options import Definition, Lowerings, NetworkName, Settings, Tolerances, files_of, for_each_part, tolerances_of
 
 app = typer.Typer()
 
@@ -106,40 +106,46 @@ def check(
     if limit is not None and not mutate:
         raise UsageError("--limit belongs to --mutate: without it nothing is changed")
     keep_freed_memory()
-    with out.progress() as progress:
-        spec = td.load_spec(network, settings).tuned(lowerings)
-        defined = spec.define(**definition, exact=True)
-        weights = definition["weights"]
-        report = td.check(spec, on=on, weights=weights, seed=seed, network=defined, progress=progress.step, **rules)
-        calls = td.locate_call(spec, defined, report, weights) if layers else None
-        mutation = None
-        if mutate and report.passed:
-            given = {key: rules[key] for key in ("sizes", "tolerance", "leave_out")}
-            given |= {"network": defined, "limit": limit, "progress": progress.step}
-            mutation = td.mutate(spec, weights=weights, seed=seed, **given)
-        unbuildable = td.obstacles(defined)
-        losses = _losses(spec, defined, rules["feeds"], seed)
+    keep = {f"--{name.removesuffix('s')}": rules[name] for name in ("feeds", "save", "against")}
+    alone = {**keep, "--tuning": isinstance(lowerings, Path)}
 
-    def show() -> None:
-        print_check(report, verbose=out.verbose)
-        if calls is not None:
-            print_calls(calls)
-        elif not report.passed and on == "interpreter" and not rules["against"]:  # it compares with the module
-            print_line("next: the same with --layers finds the first call that differs")
-        print_losses(losses)
-        for obstacle in unbuildable:
-            print_line(str(obstacle))
-        if mutation is not None:
-            print_mutation(mutation, verbose=out.verbose)
+    def one(out: Output, spec: td.NetworkSpec) -> None:
+        with out.progress() as progress:
+            spec = spec.tuned(lowerings)
+            defined = spec.define(**definition, exact=True)
+            weights = definition["weights"]
+            report = td.check(spec, on=on, weights=weights, seed=seed, network=defined, progress=progress.step, **rules)
+            calls = td.locate_call(spec, defined, report, weights) if layers else None
+            mutation = None
+            if mutate and report.passed:
+                given = {key: rules[key] for key in ("sizes", "tolerance", "leave_out")}
+                given |= {"network": defined, "limit": limit, "progress": progress.step}
+                mutation = td.mutate(spec, weights=weights, seed=seed, **given)
+            unbuildable = td.obstacles(defined)
+            losses = _losses(spec, defined, rules["feeds"], seed)
 
-    parts = {"calls": calls, "mutation": mutation}
-    more = {name: None if part is None else part.to_json() for name, part in parts.items()}
-    more["losses"] = [asdict(each) for each in losses]
-    out.result({**report.to_json(), **more, "unbuildable": [asdict(each) for each in unbuildable]}, show)
-    if out.quiet and not out.json:
-        print_verdict(report)
-    if not report.passed:
-        raise typer.Exit(exit_codes.MISMATCH)
+        def show() -> None:
+            print_check(report, verbose=out.verbose)
+            if calls is not None:
+                print_calls(calls)
+            elif not report.passed and on == "interpreter" and not rules["against"]:  # it compares with the module
+                print_line("next: the same with --layers finds the first call that differs")
+            print_losses(losses)
+            for obstacle in unbuildable:
+                print_line(str(obstacle))
+            if mutation is not None:
+                print_mutation(mutation, verbose=out.verbose)
+
+        parts = {"calls": calls, "mutation": mutation}
+        more = {name: None if part is None else part.to_json() for name, part in parts.items()}
+        more["losses"] = [asdict(each) for each in losses]
+        out.result({**report.to_json(), **more, "unbuildable": [asdict(each) for each in unbuildable]}, show)
+        if out.quiet and not out.json:
+            print_verdict(report)
+        if not report.passed:
+            raise typer.Exit(exit_codes.MISMATCH)
+
+    for_each_part(out, network, settings, one, alone)
 
 
 def _losses(spec: td.NetworkSpec, network: td.Network, feeds: Any, seed: int) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
@@ -17,7 +18,7 @@ from ...display.results import ALL, print_passes, print_summary
 from ...display.terminal import print_parts, terminal
 from ...programs.devices import DEFAULT, find_device, floor_of
 from ..command import Output, command
-from ..options import NUMBER, Common, Gpu, Lowerings, Settings, Shapes, shapes_of
+from ..options import NUMBER, Common, Gpu, Lowerings, Settings, Shapes, for_each_part, shapes_of
 
 if TYPE_CHECKING:
     from ...programs.program import By
@@ -69,36 +70,40 @@ def inspect(
       trtdsl inspect net.py --sort flops
       trtdsl inspect net.engine --program --by launch
     """
+    alone = {"--tuning": isinstance(lowerings, Path)}
     if program:
-        from ...display.program import program_text
-        from ...programs.hazards import find_hazards
+        at = _checked(by, sort or "bytes", device)
 
-        at = _checked(by, sort := sort or "bytes", device)
-        with out.progress() as progress:
-            as_named = not settings and lowerings is True
-            source = network if as_named else td.load_spec(network, settings).tuned(lowerings)
-            at_sizes = {"shapes": shapes_of(shape), "profile": profile}
-            found = td.program(source, **at_sizes, **definition, progress=progress.step)
-        hazards = [vars(hazard) for hazard in find_hazards(found)] if out.json else []
-        value = {**found.to_json(), "floor": floor_of(found, device).to_json(), "hazards": hazards}
-        width = terminal().width
-        return out.result(value, lambda: print_parts(program_text(found, device, by=at, sort=sort, width=width)))
+        def launches(out: Output, source: td.NetworkSpec | str) -> None:
+            from ...display.program import program_text
+            from ...programs.hazards import find_hazards
+
+            with out.progress() as progress:
+                at_sizes = {"shapes": shapes_of(shape), "profile": profile}
+                found = td.program(source, **at_sizes, **definition, progress=progress.step)
+            hazards = [vars(hazard) for hazard in find_hazards(found)] if out.json else []
+            value = {**found.to_json(), "floor": floor_of(found, device).to_json(), "hazards": hazards}
+            text = functools.partial(program_text, found, device, by=at, sort=sort or "bytes", width=terminal().width)
+            out.result(value, lambda: print_parts(text()))
+
+        if ".py" not in Path(network).name and not settings and lowerings is True:
+            return launches(out, network)
+        return for_each_part(out, network, settings, lambda out, spec: launches(out, spec.tuned(lowerings)), alone)
     if Path(network).suffix == ".engine" and is_file(network):
         return _engine(out, Path(network))
-    sort = sort or "order"
-    if sort not in LAYER_SORTS:
-        raise UsageError(f"--sort must be one of {', '.join(LAYER_SORTS)}, not {sort!r} (of layers)")
+    order = sort or "order"
+    if order not in LAYER_SORTS:
+        raise UsageError(f"--sort must be one of {', '.join(LAYER_SORTS)}, not {order!r} (of layers)")
     shown = sys.maxsize if depth == ALL else None if depth is None else _number(depth)
-    with out.progress() as progress:
-        progress.step("defining the network", 0, 1)
-        summary = td.inspect(
-            td.load_spec(network, settings).tuned(lowerings),
-            profile=profile,
-            **definition,
-        )
-    if passes:
-        return out.result(summary.to_json(), lambda: print_passes(summary))
-    return out.result(summary.to_json(), lambda: print_summary(summary, depth=shown, sort=sort))
+
+    def layers(out: Output, spec: td.NetworkSpec) -> None:
+        with out.progress() as progress:
+            progress.step("defining the network", 0, 1)
+            summary = td.inspect(spec.tuned(lowerings), profile=profile, **definition)
+        show = print_passes if passes else functools.partial(print_summary, depth=shown, sort=order)
+        out.result(summary.to_json(), lambda: show(summary))
+
+    return for_each_part(out, network, settings, layers, alone)
 
 
 def _engine(out: Output, path: Path) -> None:

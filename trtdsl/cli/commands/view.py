@@ -15,7 +15,7 @@ from ...display.terminal import print_line, print_note
 from ...display.view.files import FORMATS, SUFFIXES, format_of, output_of
 from ...programs.devices import DEFAULT
 from ..command import Output, command
-from ..options import Common, Gpu, Settings, Shapes, shapes_of
+from ..options import Common, Gpu, Settings, Shapes, for_each_part, shapes_of
 
 app = typer.Typer()
 
@@ -65,34 +65,37 @@ def view(
         raise UsageError(f"--format is one of {', '.join(FORMATS)}, not {format!r}")
     if check and report is not None:
         raise UsageError("--check makes the report that --report has: give one of them")
-    path = Path(network)
-    with out.progress() as progress:
-        source = td.load_spec(network, settings) if ".py" in path.suffix else network
-        chosen = format or (format_of(output) if output is not None else "html")
-        if output is None:
-            called = (path.stem or "view") if isinstance(source, str) else source.name  # no manifest chooses the place
-            output = Path(file_name(called, SUFFIXES[chosen], "the network's name"))
-        from ...display.view.view import reads_of  # which imports most rooms
+    from ...display.view.view import reads_of  # which imports most rooms
 
-        reads = reads_of(path if isinstance(source, str) else source, definition["weights"], engine, report)
-        output_of(output, chosen, reads)  # type: ignore[arg-type]
-        made = td.view(
-            source,
-            check=check if report is None else report,
-            build=build,
-            engine=engine,
-            shapes=shapes_of(shape),
-            device=device,
-            profile=profile_index,
-            progress=progress.step,
-            **definition,
-        )
-    if made.note:
-        print_note(made.note)
-    made.save(output, chosen)  # type: ignore[arg-type]
-    value = {"schema": 1, "kind": "view", "file": str(output), "format": chosen, "bytes": output.stat().st_size}
-    value |= {"note": made.note} if made.note else {}
-    out.result(value, lambda: print_line(f"{output}: {_what(made)}, {value['bytes'] / 1e3:.0f} kB"))
+    def one(out: Output, source: td.NetworkSpec | str) -> None:
+        chosen = format or (format_of(output) if output is not None else "html")
+        called = (Path(source).stem or "view") if isinstance(source, str) else source.name  # no manifest chooses it
+        file = Path(file_name(called, SUFFIXES[chosen], "the network's name")) if output is None else output
+        with out.progress() as progress:
+            reads = reads_of(Path(source) if isinstance(source, str) else source, definition["weights"], engine, report)
+            output_of(file, chosen, reads)  # type: ignore[arg-type]
+            made = td.view(
+                source,
+                check=check if report is None else report,
+                build=build,
+                engine=engine,
+                shapes=shapes_of(shape),
+                device=device,
+                profile=profile_index,
+                progress=progress.step,
+                **definition,
+            )
+        if made.note:
+            print_note(made.note)
+        made.save(file, chosen)  # type: ignore[arg-type]
+        value = {"schema": 1, "kind": "view", "file": str(file), "format": chosen, "bytes": file.stat().st_size}
+        value |= {"note": made.note} if made.note else {}
+        out.result(value, lambda: print_line(f"{file}: {_what(made)}, {value['bytes'] / 1e3:.0f} kB"))
+
+    if ".py" not in Path(network).suffix:
+        return one(out, network)
+    alone = {"--output": output, "--report": report, "--engine": engine}
+    return for_each_part(out, network, settings, one, alone)
 
 
 def _what(made: td.View) -> str:
