@@ -265,18 +265,28 @@ class Part:
     def __init__(self, rank: int, ranks: int, bits: int, biased: set[str]):
         self.rank, self.ranks, self.bits, self.biased = rank, ranks, bits, biased
 
+    def rounds(self, size: int, is_shared: bool = False) -> bool:
+        """Whether weights whose rows have this size, shared out or not, are of few bits: GROUP numbers have one scale.
+
+        Of rows of one group TensorRT-RTX 1.7 writes kernels that no compiler takes.
+        """
+        size //= self.ranks if is_shared else 1
+        return self.bits in LEVELS and size % GROUP == 0 and size > GROUP
+
     def of(self, w: td.Tensor, dim: int) -> td.Tensor:
         return w if self.ranks == 1 else td.shard(w, dim, self.rank, self.ranks)
 
     def product(self, x: td.Tensor, w: td.Tensor, bias: td.Tensor | None = None) -> td.Tensor:
-        """``x @ w.T + bias``; of few bits, where GROUP numbers can share a scale, in a launch that widens and sums."""
-        if self.bits not in LEVELS or w.shape[1] % GROUP:
+        """``x @ w.T + bias``; of few bits in a launch that widens and sums."""
+        if not self.rounds(w.shape[1]):
             return F.linear(x, w, bias)
         y = (x.to(torch.float32).unsqueeze(-2) * self.narrow(w)).sum(-1).to(x.dtype)
         return y if bias is None else y + bias
 
     def narrow(self, w: td.Tensor) -> td.Tensor:
-        """A weight rounded to few bits, in float32."""
+        """A weight rounded to few bits, in float32; as it is where it is not of few bits."""
+        if not self.rounds(w.shape[-1]):
+            return w
         groups = w.reshape(-1, GROUP).to(torch.float32)
         scale = groups.abs().amax(1) / LEVELS[self.bits]
         scale = F.where(scale == 0, 1.0, scale)
@@ -345,8 +355,6 @@ def llama(
     if ranks < 1 or groups % ranks or heads % ranks:
         raise td.UsageError(f"{ranks} ranks do not share out {heads} heads and {groups} of keys and values")
     heads, groups = heads // ranks, groups // ranks
-    if bits in LEVELS and config.experts:
-        raise td.UnsupportedError(f"weights of {bits} bits are those of checkpoints without experts, unlike {folder}")
     reference, activation = importlib.import_module("reference.llama"), ACTIVATIONS[config.hidden_act]
     if not 1 < prompt <= capacity:
         raise td.UsageError(f"prompt is 2 or more tokens, and no more than the capacity of {capacity}, not {prompt}")
@@ -411,13 +419,13 @@ def llama(
 
         def each(x: td.Tensor, name: str, dim: int) -> td.Tensor:  # (T, K, out)
             weights = F.stack([part.of(w.experts[index][name].weight, dim) for index in range(config.experts)])
-            return (x.unsqueeze(-2) * L.gather(weights, chosen, 0).to(torch.float32)).sum(-1)
+            return (x.unsqueeze(-2) * L.gather(part.narrow(weights), chosen, 0).to(torch.float32)).sum(-1)
 
         wide, (gate, up, down) = x.to(torch.float32).unsqueeze(1), products
         inner = activation(each(wide, gate, 0)) * each(wide, up, 0)
         y = part.sum((each(inner, down, 1) * shares.unsqueeze(-1)).sum(1).to(x.dtype))
         if config.model_type == "qwen2_moe":  # an expert that all tokens take
-            y = y + F.sigmoid(F.linear(x, w.shared_expert_gate.weight)) * dense(x, w.shared_expert)
+            y = y + F.sigmoid(part.product(x, w.shared_expert_gate.weight)) * dense(x, w.shared_expert)
         return y
 
     def feed_forward(x: td.Tensor, block: td.Scope, layer: int) -> td.Tensor:
@@ -435,7 +443,7 @@ def llama(
         },
         weights=folder,
         # Without transformers there is nothing to check against, and an engine is built all the same.
-        reference=(lambda: reference.Model(folder, views, dtype, (LEVELS.get(bits), GROUP), mixed))
+        reference=(lambda: reference.Model(folder, views, dtype, mixed, (LEVELS.get(bits), GROUP), part.rounds))
         if importlib.util.find_spec("transformers")
         else None,
         tied=tied,

@@ -12,7 +12,9 @@ def narrow(module, level, group, x):
     groups = module.weight.float().reshape(-1, group)
     scale = groups.abs().amax(1, keepdim=True) / level
     scale = torch.where(scale == 0, 1.0, scale)
-    weight = ((groups / scale).round() * scale).reshape(module.weight.shape).to(x.dtype)
+    # In float32, as the network does it: what lies near the middle of two numbers is rounded by its last digit.
+    whole = torch.from_numpy((groups.detach().numpy() / scale.detach().numpy()).round())
+    weight = (whole * scale).reshape(module.weight.shape).to(x.dtype)
     return nn.functional.linear(x, weight, module.bias)
 
 
@@ -65,7 +67,7 @@ class Slots:
 
 
 class Model(nn.Module):
-    def __init__(self, folder: Path, views, dtype: str, rounded=(None, 1), mixture=()):
+    def __init__(self, folder: Path, views, dtype: str, mixture=(), rounded=(None, 1), rounds=None):
         super().__init__()
         from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -74,8 +76,9 @@ class Model(nn.Module):
         for layer in whole.model.layers:
             if hasattr(getattr(layer.mlp, "experts", None), "down_proj"):
                 as_published(layer, mixture[0], mixture[1:])
-        for module in whole.modules() if rounded[0] else ():
-            if isinstance(module, nn.Linear) and module.in_features % rounded[1] == 0:
+        shared = ("o_proj", "down_proj", *mixture[-1:])  # whose rows the ranks share out
+        for name, module in whole.named_modules():
+            if isinstance(module, nn.Linear) and rounds and rounds(module.in_features, name.endswith(shared)):
                 module.forward = partial(narrow, module, *rounded)
         self.model, self.lm_head, self.views = whole.model, whole.lm_head, views
 

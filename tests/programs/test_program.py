@@ -344,6 +344,30 @@ def test_quantized_products(program_of, constant):
         assert product.bytes == 64 * 128 + 128 * 64 + 64 * 64 * FLOAT
 
 
+@pytest.mark.parametrize("size", [128, 64])
+def test_a_kernel_that_no_compiler_takes_is_named_and_no_engine_of_it_is_written(size, tmp_path):
+    """docs/traps/builder-int4.md: one scale for each row of a weight, and the advice."""
+    weight = torch.randn(64, 128, generator=torch.Generator().manual_seed(0))
+
+    @td.network(inputs={"x": td.Input((td.Dim("N", min=1, opt=1, max=4), 128))})
+    def narrow(x):
+        groups = weight.reshape(-1, size)
+        codes = td.quantize(x.network.constant(groups), scale := groups.abs().amax(1) / 7, "int4", axis=0)
+        return (F.rms_norm(x, (128,)).unsqueeze(-2) * td.dequantize(codes, scale, axis=0).reshape(64, 128)).sum(-1)
+
+    if size == 64:
+        x = torch.randn(1, 128, generator=torch.Generator().manual_seed(1))
+        net = narrow.define()
+        got, expected = td.evaluate_engine(net, {"x": x}), td.interpret(net, {"x": x})
+        torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
+        return
+    with pytest.raises(ProgramFaultError, match=r"test_program.py:\d+.* reads a weight in 4 bits by a kernel that no"):
+        td.program(narrow)
+    with pytest.raises(ProgramFaultError, match="Give a row two"):
+        td.build(narrow, tmp_path / "narrow.engine", check=False)
+    assert list(tmp_path.iterdir()) == []
+
+
 class TestLostResult:
     """docs/traps/builder-outputs.md"""
 

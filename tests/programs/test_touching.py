@@ -45,6 +45,26 @@ def test_a_gather_reads_a_row_for_each_index():
     assert touched(cast + GATHER.format(size="__v9")) == (math.inf, math.inf, math.inf)
 
 
+def test_of_two_elements_in_a_byte_each_counts_once():
+    """As the builder writes a weight in 4 bits, one at a time and eight at a time, and its place among them."""
+    for bytes_, elements, place in ((1, 2, "((__v6) * 64 + (__v7)) / 2"), (4, 8, "((__v6) * 64 + (__v7))")):
+        kind = f"__myln_vtype_packed<__myln_int8, reinterpret_int4, {bytes_}, {elements}, 1, 4>"
+        source = f"""
+extern "C" __global__ void kernel(
+    {kind}* __restrict__ __v1,
+    __myln_float* __restrict__ __v3)
+{{
+  __myln_int32 __v5 = 1 * ({THREAD}) + 0 * __myln_int32(blockDim.x) + __myln_int32(threadIdx.x);
+  __myln_int32 __v6 = (__v5 / 64) % 5;
+  __myln_int32 __v7 = (__v5 / 1) % 64;
+  {kind} __v8 = (({kind}*)__v1)[{place}];
+  __v3[__v5 * 1] = __v8.values(({place.partition(" / ")[0]}) % 2);
+}}
+"""
+        found = most_touched(source, "kernel", ["weight", "result"], {})
+        assert found["weight"] == (5 * 64 * (1 if elements == 2 else 8), 0)
+
+
 def test_of_remainders_in_one_another_the_outer_one_counts():
     body = """
   __myln_int32 __v6 = (((__v5 / 4) % 1200) + 1) % 3;

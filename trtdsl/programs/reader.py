@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
@@ -28,10 +29,11 @@ from .launches import (
 )
 from .plan import BITS, DTYPES, SHAPE_INPUT, Descriptor, ProgramText, plain
 from .program import ALIGNMENT, Program, Region
-from .touching import most_touched
+from .touching import most_touched, variant_of
 
 T = TypeVar("T")
 WRITES = 1  # which of the two that a launch touches
+UNCONVERTED = re.compile(r"__myln_vtype_packed<[^;>]*> __v\d+ = __v\d+\[")
 PLACES = {"accelerator": "device", "host": "host", "hostpinned": "host"}
 
 
@@ -190,7 +192,26 @@ class _Reader:
             made.append(self._launch(number, kind, record, self.operands[index], walked.times[index], first))
         self._tell(walked)
         self._check_order()
+        self._check_kernels()
         return made
+
+    def _check_kernels(self) -> None:
+        """Raises ProgramFaultError for a kernel that takes bytes of weights in 4 bits for what unpacks them: no
+        compiler does.
+        """
+        wrong = {
+            name
+            for name, source in self.text.sources().items()
+            if UNCONVERTED.search(source) and UNCONVERTED.search(variant_of(source, name) or "")
+        }
+        for index, (_, record) in enumerate(self.text.statements):
+            if isinstance(record, Record) and wrong.intersection(
+                (record.text("fqn"), *(each.text("function") for each in record.records("cond_fqn")))
+            ):
+                raise ProgramFaultError(
+                    f"{self._told(index)} reads a weight in 4 bits by a kernel that no compiler takes: TensorRT "
+                    "writes such where each row has one scale. Give a row two (docs/traps/builder-int4.md)"
+                )
 
     def _check_order(self) -> None:
         """Raises ProgramDamagedError where a launch reads memory that is never written, or an output is not written;

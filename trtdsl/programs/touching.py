@@ -20,10 +20,14 @@ from .plan import KERNEL
 
 VARIANT = re.compile(r'(?=^extern "C" __global__ void\b)', re.MULTILINE)
 VARIABLE = re.compile(r"__v\d+")
-PARAMETER = re.compile(r"^ +(?P<type>[\w<>,]+)(?P<pointer>\*)?(?: __restrict__)? (?P<name>__v\d+)[,)]", re.MULTILINE)
+PARAMETER = re.compile(
+    r"^ +(?P<type>\w+(?:<[\w<>, ]+>)?)(?P<pointer>\*)?(?: __restrict__)? (?P<name>__v\d+)[,)]", re.MULTILINE
+)
 KEPT = re.compile(r"(?P<array>__v\d+)\[(?P<slot>\d+)\] = (?:reinterpret_cast<void\*>\(&?)?(?P<name>__v\d+)\)?;")
 TAKEN = re.compile(r"(?P<name>__v\d+) = .*live_inouts\[(?P<slot>\d+)\]\)?;")
-DECLARED = re.compile(r"(?:__align__\(\d+\) )?[\w<>,]+\*? (?P<name>__v\d+)(?:\[\d+\])?(?: = (?P<value>.*))?;")
+DECLARED = re.compile(
+    r"(?:__align__\(\d+\) )?\w+(?:<[\w<>, ]+>)?\*? (?P<name>__v\d+)(?:\[\d+\])?(?: = (?P<value>.*))?;"
+)
 ASSIGNED = re.compile(r"(?:if \(.*\) )?(?P<name>__v\d+)(?:\.values\[\d+\])? = (?P<value>.*);")
 STORED = re.compile(r"(?P<target>(?:\(\([^()]*\*\)__v\d+\)|__v\d+)\[[^\[\]]*\]) = (?P<value>.*);")
 ACCESS = re.compile(r"(?:\(\([^()]*\*\)(?P<cast>__v\d+)\)|(?P<plain>__v\d+))\[(?P<place>[^\[\]]*)\]")
@@ -37,7 +41,8 @@ RAW = re.compile(r"\b(?:blockIdx|threadIdx|index)\b")
 GUARD = re.compile(r"if ?\((?P<condition>.*)\)(?: \[\[unlikely\]\])? \{")
 BELOW = re.compile(r"(?P<name>__v\d+|thread) < (?P<size>[^<>=&|]+)")
 MOVED = re.compile(r"(?P<name>__v\d+)(?: (?P<sign>[+-]) (?P<by>\d+))?")
-WIDTH = re.compile(r"__myln_vtype<\w+,(\d+),\d+>")
+WIDTH = re.compile(r"__myln_vtype(?:<\w+,|_packed<\w+, \w+, (?!1,)\d+, )(\d+),")
+"""How many elements are taken at once. Of two that share one byte it is one, at half of its place."""
 CAST = re.compile(r"\((?:__myln_)?int(?:32|64)?\)|__myln_int32(?=\()")
 ARITHMETIC = re.compile(r"[\d ()+*/-]{1,200}")
 

@@ -8,6 +8,7 @@ from support import assert_close, evaluate, layer_types
 import trtdsl as td
 import trtdsl.functional as F
 from trtdsl.engine.compiling.compiler import compile_engine
+from trtdsl.functional.pointwise.quantization import product_in_int4
 
 GENERATOR = torch.Generator().manual_seed(0)
 
@@ -137,6 +138,14 @@ def quantized(kind):
         return torch.relu(x @ weight.t())
 
     return network, reference
+
+
+def test_a_row_of_one_group_has_two_scales():
+    """docs/traps/builder-int4.md: with one the builder writes a kernel that no compiler takes."""
+    net = td.Network()
+    x = F.rms_norm(net.input("x", (td.Dim("N", min=1, opt=1, max=4), 128)), (128,))
+    net.output(product_in_int4(x, net.constant(randn(64, 128))), "y")
+    assert td.program(net, dims={"N": 1}).launch_count == 2
 
 
 @pytest.mark.parametrize("kind", ["int8", "fp8", "int4"])

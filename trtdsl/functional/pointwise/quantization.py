@@ -207,10 +207,12 @@ def product_in_int4(x: Tensor, weight: Tensor) -> Tensor:
     reads a quarter of float16. The network means ``weight`` itself: what is rounded off belongs to its quality.
     """
     network = weight.network
-    groups = weight.data.float().reshape(-1, GROUP)
+    # Of rows of one group builders write kernels that no compiler takes: docs/traps/builder-int4.md.
+    size = GROUP if weight.data.shape[-1] > GROUP else GROUP // 2
+    groups = weight.data.float().reshape(-1, size)
     scale = _least_squares(groups, NARROW["int4"])
     codes = L.quantize_values(groups, scale, as_dtype("int4"), 0)
-    codes = beside(codes, lambda w, step: w.reshape(-1, GROUP) / step[:, None], weight.data, scale)
+    codes = beside(codes, lambda w, step: w.reshape(-1, size) / step[:, None], weight.data, scale)
     narrow = L.int4_constant(Tensor(network, codes.shape, torch.int8, data=codes, weight_names=weight.weight_names))
     wide = L.dequantize(narrow, network.plain_constant(scale, ()), torch.float32, axis=0)
     rows = L.cast(L.unsqueeze(x, [x.ndim - 1]), torch.float32)
