@@ -298,3 +298,9 @@ class Graph:
         for name in [name for name, tensor in outputs.items() if tensor.node is not None and tensor.node.is_refused]:
             del outputs[name], self.outputs[name]
         self._needed = None
+
+
+def made_by(x: Tensor | None, *what: str) -> Layer | None:
+    """The layer to come that gives ``x``, where it is of this type and operation."""
+    node = None if x is None else x.node
+    return node if isinstance(node, Layer) and node.what[: len(what)] == what else None

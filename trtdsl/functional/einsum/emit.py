@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...definition.graph import Layer
+from ...definition.graph import made_by
 from ...definition.precision import is_low
 from ..common import L, Shape, Tensor, torch
 from .plan import Add, Diagonal, EinsumPlan, MatrixMultiply, Multiply, Operation, Reduce, Take
@@ -31,7 +31,7 @@ def _emit(step: Operation, values: Sequence[Tensor], dtype: torch.dtype) -> Tens
         if isinstance(step, Multiply):
             return L.elementwise(a, b, "AND" if dtype == torch.bool else "PROD")
         ops = ["TRANSPOSE" if turned else "NONE" for turned in (step.transpose_a, step.transpose_b)]
-        rows = is_low(b) and isinstance(b.node, Layer) and b.node.what[-2:] == ("softmax", "rows")
+        rows = is_low(b) and (made_by(b, "softmax", "rows") or made_by(b, "cast", "softmax", "rows"))
         return _weighted(a, b, ops[0]) if step.transpose_b and rows else L.matrix_multiply(a, b, *ops)
     x = L.cast(values[step.x], dtype)
     if isinstance(step, Diagonal):

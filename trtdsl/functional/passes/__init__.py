@@ -1,9 +1,9 @@
 """Passes over the graph of a network that is whole: each looks for calls that are better made otherwise.
 
 They run in the order of ``PASSES``, before any call is lowered. A pass is a function of the graph: it asks for layers
-by what they are (:meth:`~trtdsl.definition.graph.Graph.layers`), has a result made otherwise
-(:meth:`~trtdsl.definition.graph.Graph.replace`), and says what it did, or why it did nothing, by the author's line. It
-never asks which network it is in.
+by a pattern (:mod:`.patterns`) or by what they are (:meth:`~trtdsl.definition.graph.Graph.layers`), has a result made
+otherwise (:meth:`~trtdsl.definition.graph.Graph.replace`), and says what it did, or why it did nothing, by the author's
+line. It never asks which network it is in.
 """
 
 from __future__ import annotations

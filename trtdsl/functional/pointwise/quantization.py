@@ -7,7 +7,7 @@ from typing import Any
 from ...core.errors import ShapeError, UnsupportedError
 from ...core.tensors.exact import beside
 from ...core.tensors.operators import scales_between
-from ...definition.graph import Later, Layer
+from ...definition.graph import Later, made_by
 from ...definition.tensor import weight_names_of
 from ...definition.tuning.precisions import GROUP, NARROW, PER_TENSOR, narrow_dtype
 from ..common import L, Tensor, as_dtype, dtype_name, operation, shape_text, torch
@@ -271,10 +271,9 @@ def narrow_weight(input: Tensor, kernel: Tensor, axis: int) -> tuple[Tensor, Ten
 
 def is_rounded(x: Tensor) -> bool:
     """Whether a value comes from int8."""
-    node = x.node
-    if isinstance(node, Later) and x.network.graph.is_emitting:
-        node = node.resolved().node
-    return isinstance(node, Layer) and node.what == ("dequantize",)
+    if isinstance(x.node, Later) and x.network.graph.is_emitting:
+        x = x.node.resolved()
+    return made_by(x, "dequantize") is not None
 
 
 def _narrow(dtype: Any) -> torch.dtype:
