@@ -10,7 +10,7 @@ from .base import PADDING_MODES, add_layer, adds, channels_last
 from .common import Network, Shape, ShapeError, SizeLike, Tensor, is_static, operation, shape_text, torch
 from .constant import read_weights
 from .evaluation import Evaluate, Mistakes, Node, Shapes, count, evaluates
-from .windows import check_positive, count_windows
+from .windows import check_positive, count_windows, paddings
 
 
 class Geometry(NamedTuple):
@@ -176,23 +176,6 @@ def _flops(node: Node, shapes: Shapes) -> int:
     return 2 * count(x) * count(tuple(layer.kernel_size_nd)) * maps // layer.num_groups
 
 
-def _padding(node: Node, lengths: Sequence[int], extents: Sequence[int]) -> list[tuple[int, int]]:
-    """Padding before and after each spatial dimension, which PaddingMode SAME computes from the sizes."""
-    layer = node.layer
-    mode = layer.padding_mode.name
-    if mode.startswith("EXPLICIT"):
-        return list(zip(tuple(layer.pre_padding), tuple(layer.post_padding), strict=True))
-    result = []
-    for length, extent, stride in zip(lengths, extents, tuple(layer.stride_nd), strict=True):
-        if node.type == "CONVOLUTION":
-            total = max((length - 1) // stride * stride + extent - length, 0)
-        else:
-            total = max(extent - stride, 0)
-        small = total // 2
-        result.append((small, total - small) if mode == "SAME_UPPER" else (total - small, small))
-    return result
-
-
 def parameters_of(node: Node, channels_first: bool) -> tuple[torch.Tensor | None, torch.Tensor | None]:
     """The static kernel (None when it is an input) and the bias (None when absent)."""
     layer, dtype = node.layer, node.input_dtype()
@@ -243,7 +226,7 @@ def _flipped(node: Node) -> Evaluate | None:
 
 
 MISTAKES = Mistakes(windows=True, instead={"kernel flipped": _flipped})
-FACTS = {"category": "convolution", "flops": _flops, "weights": WEIGHTS, "mistakes": MISTAKES}
+FACTS = {"category": "convolution", "wide": True, "flops": _flops, "weights": WEIGHTS, "mistakes": MISTAKES}
 
 
 @evaluates("CONVOLUTION", unbuilt=_reads_nothing, **FACTS)
@@ -251,27 +234,20 @@ def _convolution(node: Node) -> Evaluate:
     """torch's kernel, in float32 for the half types, rounded once. Assumed: SAME padding is never negative; the sum of
     no elements is 0.
     """
-    how, dtype, maps = _Settings(node, channels_first=True), node.dtype, node.layer.num_output_maps
+    how, maps = _Settings(node, channels_first=True), node.layer.num_output_maps
     function = torch.conv2d if len(how.stride) == 2 else torch.conv3d
 
     def evaluate(x: torch.Tensor, kernel: torch.Tensor | None = None, bias: torch.Tensor | None = None) -> torch.Tensor:
         kernel, bias = how.weights(kernel, bias)
-        padding = _padding(node, x.shape[2:], how.extents)
-        if how.mode == "EXPLICIT_ROUND_UP":
-            padding = [
-                (pre, post + (-(length + pre + post - extent)) % step)
-                for (pre, post), length, extent, step in zip(padding, x.shape[2:], how.extents, how.stride, strict=True)
-            ]
+        sides = [(pre, post + extra) for pre, post, extra in paddings(node.layer, x.shape[2:], how.extents)]
         if not x.numel():  # what comes out is the bias
-            sides = zip(x.shape[2:], padding, how.extents, how.stride, strict=True)
-            lengths = [
-                max((length + pre + post - extent) // step + 1, 0) for length, (pre, post), extent, step in sides
-            ]
-            return _biased(torch.zeros((x.shape[0], maps, *lengths)), bias, dtype)
-        same = [pre for pre, post in padding if pre == post]
-        if len(same) < len(padding):
-            same, x = [0] * len(padding), _padded(x, padding)
-        return function(x.float(), kernel, bias, how.stride, same, how.dilation, how.groups).to(dtype)
+            each = zip(x.shape[2:], sides, how.extents, how.stride, strict=True)
+            lengths = [max((length + sum(side) - extent) // step + 1, 0) for length, side, extent, step in each]
+            return _biased(torch.zeros((x.shape[0], maps, *lengths)), bias)
+        same = [pre for pre, post in sides if pre == post]
+        if len(same) < len(sides):
+            same, x = [0] * len(sides), _padded(x, sides)
+        return function(x, kernel, bias, how.stride, same, how.dilation, how.groups)
 
     return evaluate
 
@@ -281,8 +257,8 @@ def _padded(x: torch.Tensor, sides: Sequence[tuple[int, int]]) -> torch.Tensor:
     return torch.nn.functional.pad(x, [side for pair in reversed(sides) for side in pair])
 
 
-def _biased(x: torch.Tensor, bias: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor:
-    return (x if bias is None else x + bias.reshape((-1,) + (1,) * (x.ndim - 2))).to(dtype)
+def _biased(x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    return x if bias is None else x + bias.reshape((-1,) + (1,) * (x.ndim - 2))
 
 
 def _unbuilt(node: Node) -> str | None:
@@ -298,21 +274,21 @@ def _unbuilt(node: Node) -> str | None:
 def _deconvolution(node: Node) -> Evaluate:
     """torch's kernel, in float32 for the half types, rounded once. Assumed: SAME cuts what exceeds the documented
     size."""
-    how, dtype, maps = _Settings(node, channels_first=False), node.dtype, node.layer.num_output_maps
+    how, maps = _Settings(node, channels_first=False), node.layer.num_output_maps
     function = torch.conv_transpose2d if len(how.stride) == 2 else torch.conv_transpose3d
 
     def evaluate(x: torch.Tensor, kernel: torch.Tensor | None = None, bias: torch.Tensor | None = None) -> torch.Tensor:
         kernel, bias = how.weights(kernel, bias)
         if x.numel():
-            full = function(x.float(), kernel, None, how.stride, 0, 0, how.groups, how.dilation)
+            full = function(x, kernel, None, how.stride, 0, 0, how.groups, how.dilation)
         else:
             sides = zip(x.shape[2:], how.extents, how.stride, strict=True)
             lengths = [max((length - 1) * step + extent, 0) for length, extent, step in sides]
             full = torch.zeros((x.shape[0], maps, *lengths))
-        cut = [(-pre, -post) for pre, post in _padding(node, x.shape[2:], how.extents)]
+        cut = [(-pre, -post) for pre, post, _ in paddings(node.layer, x.shape[2:], how.extents, transposed=True)]
         if how.mode.startswith("SAME"):
             sizes = zip(cut, x.shape[2:], how.stride, full.shape[2:], strict=True)
             cut = [(pre, min(length * step, size) - pre - size) for (pre, _), length, step, size in sizes]
-        return _biased(_padded(full, cut), bias, dtype)
+        return _biased(_padded(full, cut), bias)
 
     return evaluate

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from .base import PADDING_MODES, add_layer, adds, channels_last, member
 from .common import Shape, SizeLike, Tensor, UnsupportedError, operation, torch
 from .evaluation import Evaluate, Mistakes, Node, count, evaluates
-from .windows import check_positive
+from .windows import check_positive, paddings
 
 INTEGER_BLEND = "TensorRT-RTX 1.7 rounds both shares of a MAX_AVERAGE_BLEND of int8: dequantize what is pooled"
 
@@ -94,21 +93,6 @@ class Windows:
         return (begin + self.window).clamp(max=high) - begin.clamp(min=low)
 
 
-def _windows(layer: Any, mode: str) -> Callable[[Sequence[int]], list[Windows]]:
-    """From the lengths of the dimensions to the windows along each."""
-    sides = list(zip(layer.window_size_nd, layer.stride_nd, layer.pre_padding, layer.post_padding, strict=True))
-
-    def along(length: int, window: int, stride: int, before: int, after: int) -> Windows:
-        extra = -(length + before + after - window) % stride if mode == "EXPLICIT_ROUND_UP" else 0
-        if mode.startswith("SAME"):
-            total = max((length - 1) // stride * stride + window - length, 0)
-            small = total // 2
-            before, after = (small, total - small) if mode == "SAME_UPPER" else (total - small, small)
-        return Windows(length, window, stride, before, after, extra)
-
-    return lambda lengths: [along(length, *side) for length, side in zip(lengths, sides, strict=True)]
-
-
 def _maximum(x: torch.Tensor, windows: Sequence[Windows]) -> torch.Tensor:
     low = float("-inf") if x.dtype.is_floating_point else torch.iinfo(x.dtype).min
     for axis, along in enumerate(windows, x.ndim - len(windows)):
@@ -148,12 +132,13 @@ def _pooling(node: Node) -> Evaluate:
     kind = node.known(layer.type, ("MAX", "AVERAGE", "MAX_AVERAGE_BLEND"), "pooling type")
     if kind == "MAX_AVERAGE_BLEND" and dtype == torch.int8:
         raise UnsupportedError(f"layer {node.name!r} (POOLING): {INTEGER_BLEND}")
-    windows_of = _windows(layer, node.known(layer.padding_mode, PADDING_MODES, "padding mode"))
-    blend, exclusive = layer.blend_factor, layer.average_count_excludes_padding
-    ndim = len(layer.window_size_nd)
+    node.known(layer.padding_mode, PADDING_MODES, "padding mode")
+    blend, exclusive, sizes = layer.blend_factor, layer.average_count_excludes_padding, tuple(layer.window_size_nd)
 
     def evaluate(x: torch.Tensor) -> torch.Tensor:
-        windows = windows_of(x.shape[-ndim:])
+        lengths = x.shape[-len(sizes) :]
+        sides = zip(lengths, sizes, layer.stride_nd, paddings(layer, lengths, sizes), strict=True)
+        windows = [Windows(length, size, step, *padding) for length, size, step, padding in sides]
         if kind == "MAX":
             return _maximum(x, windows)
         wide = x.float()

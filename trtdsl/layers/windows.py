@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from ..core.errors import ShapeError
 from ..definition.tensor import Draft as Network
 from ..sizes.size import SizeLike
@@ -39,3 +42,24 @@ def require_windows(
     elif number < 1:
         around = f" and {padding} of padding" * bool(padding)
         raise ShapeError(f"a window of {extent} does not fit a dimension of {length}{around}")
+
+
+def paddings(
+    layer: Any, lengths: Sequence[int], extents: Sequence[int], *, transposed: bool = False
+) -> list[tuple[int, int, int]]:
+    """Padding before and after each dimension of a layer with windows, and what rounding its size up adds.
+
+    PaddingMode SAME computes it from the sizes.
+    """
+    mode, found = layer.padding_mode.name, []
+    given = zip(layer.pre_padding, layer.post_padding, lengths, extents, layer.stride_nd, strict=True)
+    for pre, post, length, extent, stride in given:
+        extra = 0
+        if mode.startswith("SAME"):
+            total = max(extent - stride if transposed else (length - 1) // stride * stride + extent - length, 0)
+            small = total // 2
+            pre, post = (small, total - small) if mode == "SAME_UPPER" else (total - small, small)
+        elif mode == "EXPLICIT_ROUND_UP":
+            extra = -(length + pre + post - extent) % stride
+        found.append((pre, post, extra))
+    return found
