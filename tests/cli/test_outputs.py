@@ -8,6 +8,7 @@ import ast
 import hashlib
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -62,6 +63,11 @@ TRIED = [key for key, given in OUTPUTS.items() if given]
 FORCED = {"port"}  # writes over any other file with --force, and over none without
 
 
+def kind_of(parameter):
+    """As typer has it, or as click does."""
+    return getattr(parameter, "type_descriptor", None) or parameter.type
+
+
 def parameters():
     """Every parameter of every command that may name a file."""
 
@@ -69,8 +75,7 @@ def parameters():
         for name, inner in getattr(command, "commands", {}).items():
             yield from walk(inner, (*path, name))
         for each in command.params:
-            descriptor = getattr(each, "type_descriptor", None) or getattr(each, "type", None)
-            if "path" in repr(descriptor).lower() or any(w in (each.metavar or "") for w in ("FILE", "FOLDER")):
+            if "path" in repr(kind_of(each)).lower() or any(w in (each.metavar or "") for w in ("FILE", "FOLDER")):
                 yield " ".join(path), each.name
 
     return sorted(set(walk(typer.main.get_command(app), ())))
@@ -80,6 +85,55 @@ def test_every_parameter_that_names_a_file_is_known():
     unknown = [(c, name) for c, name in parameters() if (c, name) not in OUTPUTS and name not in INPUTS]
     assert not unknown, "is it an output? Then it belongs to OUTPUTS, otherwise to INPUTS"
     assert {key for key in OUTPUTS if key[1] not in INPUTS} <= set(parameters()) | {("build", "tuning")}
+
+
+def every_text():
+    """Every command with each argument that is a text or a file's name, and the others as they must be there."""
+
+    def walk(command, path):
+        for name, inner in getattr(command, "commands", {}).items():
+            yield from walk(inner, (*path, name))
+        kinds = re.compile(r"'str'|list\[str\]|Path'|ParamType\((STRING|Path)", re.IGNORECASE)
+        texts = [each for each in command.params if kinds.search(repr(kind_of(each)))]
+        for given in texts if path and not hasattr(command, "commands") else ():
+            line = list(path)
+            for each in command.params:
+                text = "a\nerror: b" if each is given else "x"
+                if each.param_type_name == "argument" and (each.required or each is given):
+                    line.append(text)
+                elif each is given or each.required:
+                    line += [each.opts[0], text]
+            yield pytest.param(given.name, line, id=f"{' '.join(path)}-{given.name}")
+
+    return [*walk(typer.main.get_command(app), ())]
+
+
+@pytest.mark.parametrize(("name", "line"), every_text())
+def test_no_argument_writes_a_line_of_its_own(tmp_path, command_line, name, line):
+    done = command_line(tmp_path)(*line, code=2)
+    refused = "has characters that end a line" in done.stderr
+    assert refused is (name != "prompt")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_no_folder_writes_a_line_of_its_own(small, command_line):
+    folder = small / "a\nerror: b"
+    folder.mkdir()
+    done = command_line(folder)("doctor", code=2)
+    assert len(done.stderr.splitlines()) == 1
+    assert "working directory" in done.stderr
+    (small / "link").symlink_to(folder)
+    (folder / "net.py").write_text((small / "small.py").read_text())
+    (folder / "small.safetensors").symlink_to(small / "small.safetensors")
+    (folder / "reference.py").symlink_to(small / "reference.py")
+    run = command_line(small)
+    for line in (
+        "check link/net.py --sizes quick",
+        "build link/net.py -o link/x.engine",
+        "precision link/net.py --seconds 1",
+    ):
+        done = run(*line.split())
+        assert not [each for each in (done.stdout + done.stderr).splitlines() if each.startswith("error: b")], line
 
 
 def test_one_file_alone_writes():

@@ -302,6 +302,7 @@ def test_the_names_of_files_are_shown_without_what_a_terminal_obeys(command_line
     for arguments in (["inspect", file], ["inspect", file, "--program"]):
         said = run(*arguments)
         assert "n?]0;a" in said.stdout and not re.search("[\x07\x1b\x9b\u202e]", said.stdout + said.stderr), arguments
-    said = run("check", "broken\x1b[2J\n.py", code=3).stderr
-    assert "broken?[2J?.py:2: ZeroDivisionError" in said
+    with pytest.raises(td.DefinitionError) as caught:
+        td.load_spec("broken\x1b[2J\n.py")
+    assert "broken?[2J?.py:2: ZeroDivisionError" in str(caught.value)
     assert str(make_table(["a"], [["\x1b[2J"]]).columns[0]._cells[0]) == "?[2J"

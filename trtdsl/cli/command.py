@@ -17,6 +17,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import re
 import sys
 import time
 import traceback
@@ -31,13 +32,18 @@ import typer
 from ..core import exit_codes
 from ..core.caller import at_shell
 from ..core.cancel import NOTICED, PRESSED, cancellable
-from ..core.errors import CancelledError, TrtdslError, TuningWarning, UsageError, told
+from ..core.errors import CancelledError, TrtdslError, TuningWarning, UsageError, printed, told
+from ..core.files.names import brief
 from ..display.terminal import Progress, print_error, print_note
 from .defaults import said_by_file
 
 EXAMPLES = "Examples:\n"
 PANELS = ("Network", "Check", "Build", "TensorRT")
 """Panels of the help, in the order in which an author meets them."""
+
+SPOKEN = {"prompt"}
+"""Arguments that are text, in which lines may end."""
+ENDING = re.compile("[\n\x0b\f\r\x1c-\x1e\x85\u2028\u2029]")
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, everything else on stderr.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")]
@@ -91,6 +97,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             warnings.simplefilter("default", TuningWarning)
             warnings.filterwarnings("ignore", "Mismatch dtype between input and weight")  # torch's, of its own speed
             warnings.showwarning = _show_warning
+            _check_lines(given)
             for name, group in groups.items():
                 given[name] = group(**{member.name: given.pop(member.name) for member in members[name]})
             function(out, **given)
@@ -101,6 +108,17 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     call.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
     call.__annotations__ = {option.name: option.annotation for option in options}
     return call
+
+
+def _check_lines(given: dict[str, Any]) -> None:
+    """UsageError for arguments, and a working directory, that would write lines of their own where they are named."""
+    with suppress(OSError):  # a directory that is gone
+        given = {**given, "working directory": os.getcwd()}
+    for name, value in given.items():
+        for text in value if isinstance(value, list) else [value]:
+            if name not in SPOKEN and isinstance(text, (str, os.PathLike)) and ENDING.search(os.fspath(text)):
+                said = f"{name.strip('_')} {brief(printed(os.fspath(text)))!r}"
+                raise UsageError(f"{said} has characters that end a line, and it is named in lines")
 
 
 def _help(text: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..core.cancel import PRESSED
-from ..core.errors import shown
+from ..core.errors import printed, shown
 
 
 def print_line(text: str) -> None:
@@ -49,7 +49,7 @@ def print_error(text: str) -> None:
 
 def shortened(path: object) -> str:
     """A path from the working directory on, where it is below it."""
-    return str(path).removeprefix(os.getcwd() + os.sep)
+    return printed(str(path).removeprefix(os.getcwd() + os.sep))
 
 
 def terminal(*, stderr: bool = False) -> Any:

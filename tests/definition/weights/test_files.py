@@ -158,3 +158,35 @@ def test_a_header_that_repeats_a_name_is_refused(tmp_path, twice):
     file.write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
     with pytest.raises(td.CorruptFileError, match=r"w\.safetensors.*(repeats|duplicate)"):
         Weights(file)
+
+
+def test_an_index_of_many_missing_files_is_refused_soon(tmp_path):
+    """The folder is listed once: a look at each of 100,000 names took 5 s."""
+    weight_map = {f"{number}.weight": f"model-{number}.safetensors" for number in range(100_000)}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    spec = td.network(inputs={"x": td.Input((2, 3))}, name="n")(lambda x: {"y": x})
+    began = time.process_time()
+    with pytest.raises(td.WeightsError, match="names 100000 files, and 100000 of them are not there"):
+        td.derive_weights(spec, tmp_path, output=tmp_path / "derived.safetensors")
+    assert time.process_time() - began < 2
+
+
+def test_many_names_that_are_like_others_are_refused_soon(tmp_path):
+    """A comparison of each missing name with 50,000 others took a second."""
+    state = {f"model.layers.{number}.self_attn.q_proj.weight": torch.zeros(0) for number in range(50_000)}
+    save_file(state, tmp_path / "a.safetensors")
+    weights = Weights(tmp_path / "a.safetensors")
+    expected = {f"model.layer.{number}.self_attention.q_proj.weight": ((3,), "float32") for number in range(300)}
+    began = time.process_time()
+    with pytest.raises(td.WeightsError, match="no name in .* is one of the network's weights"):
+        weights.check(expected, allow_nonfinite=True)
+    assert time.process_time() - began < 2
+
+
+def test_names_in_a_folder_write_no_line_of_their_own(tmp_path):
+    for name in ("a\nb.safetensors", "c.safetensors"):
+        save_file({"a": torch.ones(1)}, tmp_path / name)
+    with pytest.raises(td.WeightsError, match=r"has a\?b.safetensors, c.safetensors and no"):
+        Weights(tmp_path)
+    with pytest.raises(td.WeightsError, match=r"nearest: a\?b.safetensors"):
+        Weights(tmp_path / "a_b.safetensors")

@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple
 
 from msgspec import Meta, Struct
 
-from ...core.errors import UNPRINTED, UsageError, WeightsDamagedError, WeightsError, nearest
+from ...core.errors import UNPRINTED, UsageError, WeightsDamagedError, WeightsError, nearest, printed
 from ...core.files.names import file_name, is_file, is_folder
 from ...core.files.reading import LARGEST, Count, Text, as_struct, parse_json, read_file, written
 from ...core.files.snapshot import Snapshot
@@ -121,14 +121,15 @@ class _Index(Struct):
 def weights_files(path: str | os.PathLike[str]) -> list[Path]:
     """The files that hold the weights which ``path`` names, an index first: itself, where it is a safetensors file.
 
-    Raises WeightsError for a folder without weights and for an index that cannot be read or names other folders' files.
+    Raises WeightsError for a folder without weights and for an index that cannot be read or names files of other
+    folders or none.
     """
     path = Path(path)
     if is_folder(path):
         path = _in_folder(path)
     if path.suffix != ".json":
         return [path]
-    return [path, *(path.parent / name for name in dict.fromkeys(_weight_map(path).values()))]
+    return [path, *(path.parent / name for name in _by_file(path))]
 
 
 def _in_folder(folder: Path) -> Path:
@@ -139,15 +140,18 @@ def _in_folder(folder: Path) -> Path:
         return folder / name
     others = sorted(each.name for pattern in ("*.bin", "*.pt", "*.pth") for each in folder.glob(pattern))
     if found:
-        raise WeightsError(f"{folder} has {', '.join(found[:SHOWN])} and no {INDEX}: name one of them, or an index")
+        raise WeightsError(
+            f"{folder} has {', '.join(map(printed, found[:SHOWN]))} and no {INDEX}: name one of them, or an index"
+        )
     how = f": make one with `trtdsl weights convert {folder / others[0]} {folder / SINGLE}`" if others else ""
     raise WeightsError(f"the folder {folder} has no weights: no {SINGLE} and no {INDEX}{how}")
 
 
-def _weight_map(path: Path) -> dict[str, str]:
-    """The file of each tensor, by an index."""
+def _by_file(path: Path) -> dict[str, list[str]]:
+    """The tensors of each file, by an index."""
     try:
         facts = parse_json(read_file(path, LARGEST), str(path), "weights index", WeightsDamagedError)
+        there = {os.path.normcase(name) for name in os.listdir(path.parent)}
     except FileNotFoundError:
         beside = [each.name for each in path.parent.glob("*.json")] if path.parent.is_dir() else []
         raise WeightsError(f"no weights file {path}{nearest(path.name, beside)}") from None
@@ -161,7 +165,17 @@ def _weight_map(path: Path) -> dict[str, str]:
         raise WeightsDamagedError(error.message) from None
     if not found:
         raise WeightsDamagedError(f"{path} names no tensor")
-    return found
+    tensors: dict[str, list[str]] = {}
+    for name, file in found.items():
+        tensors.setdefault(file, []).append(name)
+    absent = sorted(f for f in tensors if os.path.normcase(f) not in there or not os.path.exists(path.parent / f))
+    if absent:
+        lacking = ", ".join(absent[:SHOWN])
+        raise WeightsError(
+            f"{path} names {len(tensors)} files, and {len(absent)} of them are not there: {lacking}. Is the "
+            "download complete?"
+        )
+    return tensors
 
 
 def open_files(path: Path) -> list[WeightsFile]:
@@ -172,18 +186,8 @@ def open_files(path: Path) -> list[WeightsFile]:
         snapshot = _opened(path)
         header = _header(snapshot)
         return [WeightsFile(snapshot, header, header.shapes)]
-    tensors: dict[str, list[str]] = {}
-    for name, file in _weight_map(path).items():
-        tensors.setdefault(file, []).append(name)
-    absent = sorted(file for file in tensors if not os.path.exists(path.parent / file))
-    if absent:
-        lacking = ", ".join(absent[:SHOWN])
-        raise WeightsError(
-            f"{path} names {len(tensors)} files, and {len(absent)} of them are not there: {lacking}. Is the "
-            "download complete?"
-        )
     files, missing, there = [], {}, {}
-    for file, names in sorted(tensors.items()):
+    for file, names in sorted(_by_file(path).items()):
         snapshot = _opened(path.parent / file)
         header = _header(snapshot)
         missing |= {name: file for name in names if name not in header.shapes}

@@ -142,14 +142,14 @@ class Weights:
             if name.endswith(IGNORED):
                 continue
             if name not in found:
-                problems[name] = f"missing: {shape_text(shape)} {dtype}{nearest(name, found)}"
+                problems[name] = f"missing: {shape_text(shape)} {dtype}"
             elif self.shapes[name] != shape:
                 problems[name] = f"has shape {shape_text(self.shapes[name])}, not {shape_text(shape)}"
             elif self.dtypes[name] != dtype:
                 problems[name] = f"is {self.dtypes[name]}, not {dtype}"
         for name in found.keys() - wanted.keys():
             if not name.endswith(IGNORED):
-                problems[name] = f"unused: {shape_text(self.shapes[name])}{nearest(name, wanted)}"
+                problems[name] = f"unused: {shape_text(self.shapes[name])}"
         if problems and not allow_nonfinite:
             problems = {**self.nonfinite(), **problems}
         self._raise(problems, wanted)
@@ -217,7 +217,10 @@ class Weights:
                 and len(problems) > SHOWN
                 and not any(name in self.shapes for name in wanted if not self.is_counter(name))
             )
-            lines = "\n".join(f"  {name}: {problem}" for name, problem in (first[:SHOWN] if strange else first))
+            others = {name: wanted if name in self.shapes else self.shapes for name, _ in first[: 2 * SHOWN]}
+            near = {name: nearest(name, names) for name, names in others.items() if name not in names}
+            shown = first[:SHOWN] if strange else first
+            lines = "\n".join(f"  {name}: {problem}{near.get(name, '')}" for name, problem in shown)
             if strange:
                 raise WeightsError(
                     f"no name in {self.label} is one of the network's weights: is it another network's file?\n"
