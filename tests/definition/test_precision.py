@@ -101,9 +101,9 @@ def test_convolutions_in_half_precision_build_and_round_once(name, precision):
 def test_an_unknown_precision():
     with pytest.raises(
         td.UsageError,
-        match=r"precision is 'fp32', 'fp16' or 'bf16' \(.*'float16'\), not 'int8'; .* need scales: .* --allow int8",
+        match=r"precision is 'fp32', 'fp16' or 'bf16' \(.*'float16'\), or .* 'int8' or 'fp8', not 'int4'; `trtdsl pre",
     ):
-        td.Network(precision="int8")
+        td.Network(precision="int4")
 
 
 @pytest.mark.parametrize("precision", DTYPES)

@@ -31,14 +31,14 @@ from ..definition.tuning.precisions import NARROW, SUFFIX, Precisions, narrow_dt
 from ..definition.weights.source import Source
 from ..engine.compiling.compiler import Progress, compile_engine
 from ..engine.program import program_of_plan
-from ..interpreter.feeds import given_feeds, make_feeds, sizes_of
+from ..interpreter.feeds import given_feeds, sizes_of
 from ..interpreter.fingerprint import fingerprint
 from ..programs.devices import DEFAULT, find_device, floor_of
 from ..programs.program import Program
 from ..sizes.profile import Range
 from .buildable import refuse_obstacles
 from .precision_search import SQNR, Search, as_budget
-from .recording import Assignment, Call, Recording
+from .recording import DRAWN, Assignment, Call, Recording, drawn
 from .search import Figures, searched
 
 SECONDS = 120.0
@@ -46,7 +46,6 @@ SAMPLES = 32
 """As many are taken of the author's data."""
 CLOSE = 5e-3
 """Floors are estimates: of two that differ by less than this part, the one with fewer bytes is cheaper."""
-DRAWN = "values drawn as a check draws them: not representative, give data of your own"
 RECORDED = 1 / 3
 """The part of the time that exact values may take: samples that do not fit in it are left out."""
 Metric = Callable[[Outputs, Outputs], float]
@@ -199,7 +198,7 @@ def find_precision(
         plain_choice = search.chosen(dict.fromkeys(search.of, "float32")), plain, recording.own
         best = _best(search, (*plain_choice, *fp32), (*alike, *other), device, serves)
         chosen, network, quality, program, cost = best
-        found = search.precisions(chosen)
+        found = recording.precisions(chosen, search.method)
     notes = []
     if other[1].beats(cost, CLOSE):
         reason = "meets the budget, too" if serves else "does not meet the budget"
@@ -210,7 +209,7 @@ def find_precision(
         notes.append(f"nothing below float32 was found that costs less within the budget{more}")
     figures = {"fp32": fp32[1], name: other[1], "found": cost}
     if data is None:
-        notes.append(f"measured on {DRAWN}")
+        notes.append(f"measured on {DRAWN}: give data of your own")
     if len(feeds) < len(given):
         notes.append(f"time for {len(feeds)} of {len(given)} samples: give more seconds")
     if search.unmeasured:
@@ -264,11 +263,7 @@ def samples(spec: NetworkSpec, network: Network, data: Any) -> tuple[list[dict[s
     UsageError where there are none, FeedError for one that does not fit or has NaN in it.
     """
     if data is None:
-        env = network.profiles[0].at("opt") if network.profiles else {}
-        seeds = range(2)
-        return [
-            make_feeds(spec.inputs, network, env, torch.Generator().manual_seed(seed)) for seed in seeds
-        ], "drawn values"
+        return drawn(spec, network), "drawn values"
     label = fspath(data) if isinstance(data, (str, PathLike)) else f"given as {type(data).__name__}"
     if not isinstance(data, (str, PathLike, Mapping)) and isinstance(data, Iterable):
         data = [_named(network, each) for each in itertools.islice(data, SAMPLES)]

@@ -116,9 +116,8 @@ def precision_entry(network: Network) -> dict[str, Any] | None:
     if calls is None:
         return None
     entry = calls.to_json()
-    measured = {} if calls.variant is None else calls.variant.measured
-    if measured.get("network") != fingerprint(network.definition, network.backend):
-        return {name: value for name, value in entry.items() if name not in measured}
+    if calls.file is not None and calls.measured.get("network") != fingerprint(network.definition, network.backend):
+        return {name: value for name, value in entry.items() if name not in calls.measured}
     return entry
 
 

@@ -105,37 +105,7 @@ class Search:
 
     def define(self, assignment: Assignment) -> Network:
         """The network in which each call has what its group is assigned."""
-        return self._define(self.precisions(assignment))
-
-    def precisions(self, assignment: Assignment) -> Precisions:
-        """The dtype of each call, with scales: in a narrow group its products and sums are so, and others in float16.
-
-        A sum takes what a product has quantized; a tensor has one scale. In int4 weights alone are rounded.
-        """
-        calls = self.recording.calls
-        narrow = {key: call for key, call in calls.items() if assignment[key] in NARROW}
-        taken = {
-            (narrow_dtype(assignment[key]), name)
-            for key, call in narrow.items()
-            if call.is_product
-            for name in call.operands
-        }
-        dtypes, scales = dict(assignment), {}
-        for key, call in narrow.items():
-            dtype = assignment[key]
-            if dtype == "int4":
-                dtypes[key] = dtype if call.fits(dtype) else "float16"
-                continue
-            steps = [
-                self.recording.scale(name, self.method, dtype) if (narrow_dtype(dtype), name) in taken else 0.0
-                for name in call.operands
-                if dtype in call.site.ways
-            ]
-            steps = [max(steps, default=0.0)] if call.attends else steps
-            dtypes[key] = dtype if any(steps) else "float16"
-            if any(steps):
-                scales[key] = tuple(steps)
-        return Precisions(dtypes, scales)
+        return self._define(self.recording.precisions(assignment, self.method))
 
     def calibrate(self, assignment: Assignment) -> None:
         """Chooses the method that gives the network with these dtypes the least noise."""

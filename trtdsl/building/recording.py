@@ -1,21 +1,25 @@
-"""What a network computes on the author's data: exact outputs, the range of each call, calls that share tensors."""
+"""What a network computes on given data: the range of each call, exact outputs, calls that share tensors."""
 
 from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..checking.judging.quality import Quality
 from ..core.dtypes import as_dtype
+from ..core.errors import PrecisionWarning, UsageError
 from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.precision import LOW
+from ..definition.spec.spec import NetworkSpec
 from ..definition.tuning.choices import Site, SiteKey
-from ..definition.tuning.precisions import GROUP, NARROW, around, narrow_dtype
+from ..definition.tuning.precisions import GROUP, NARROW, Precisions, around, narrow_dtype
 from ..interpreter.calibration import Seen
+from ..interpreter.feeds import make_feeds
 from ..interpreter.interpret import Interpreter
 from ..layers.evaluation import Evaluate, Node, Shapes, kind
 from ..programs.devices import Device
@@ -23,6 +27,7 @@ from ..programs.devices import Device
 MARGIN = 2.0
 """How far values on the author's data stay below the greatest of a dtype: other data has greater ones."""
 PRODUCTS = LOW - {"prelu"}
+DRAWN = "values that were drawn as a check draws them, which are not representative"
 QUANTIZED = ("CONVOLUTION", "MATRIX_MULTIPLY", "ELEMENTWISE")
 Feeds = Mapping[str, "torch.Tensor"]
 Tell = Callable[[str, int, int], None]
@@ -119,13 +124,10 @@ class Group:
         return sum(call.gain(dtype, device, scale) for call in self.calls if call.fits(dtype))
 
 
-class Recording:
-    """A network in float32, evaluated on the author's data: exact outputs, each call's range, groups of calls.
+class Ranges:
+    """The range of each call of a network in float32, on all that its ``interpreter`` evaluates."""
 
-    At a time ``until`` samples that are left are left out; the first one never is.
-    """
-
-    def __init__(self, network: Network, feeds: Sequence[Feeds], tell: Tell, until: float = math.inf):
+    def __init__(self, network: Network):
         assert network.policy is not None and network.policy.calls is not None
         self.network = network
         sources = network.policy.sources
@@ -138,22 +140,6 @@ class Recording:
         """The values of the tensors that calls take that may be in int8."""
         self._scales: dict[tuple[str, str, str], float] = {}
         self.interpreter = Interpreter(network, wrap=self._wrap)
-        self.own = Quality()
-        """Of the network in float32."""
-        exact = network.exact_values()
-        with exact:
-            precise = Interpreter(network)
-        self.truth: list[dict[str, torch.Tensor]] = []
-        for index, each in enumerate(feeds):
-            if index and time.perf_counter() > until:
-                break
-            tell("evaluating in float64 and float32", index, len(feeds))
-            exact.alone = True
-            with exact:
-                found = precise({name: feed.clone() for name, feed in each.items()})
-            self.truth.append({name: exact.of(x) if x.is_floating_point() else x for name, x in found.items()})
-            self.own.add(self.interpreter(each), self.truth[-1])
-        self.feeds = feeds[: len(self.truth)]
 
     def _wrap(self, node: Node, evaluate: Evaluate) -> Evaluate:
         key = self.sites.get(node.name)
@@ -213,6 +199,68 @@ class Recording:
         for name, x in taken:
             self.seen.setdefault(name, Seen()).add(x)
 
+    def precisions(self, assignment: Mapping[SiteKey, str], method: str = "max") -> Precisions:
+        """The dtype of each call, with scales: in a narrow dtype products and the sums behind them, others in float16.
+
+        A sum takes what a product has quantized; a tensor has one scale. In int4 weights alone are rounded.
+        """
+        narrow = {key: call for key, call in self.calls.items() if assignment[key] in NARROW}
+        taken = {
+            (narrow_dtype(assignment[key]), name)
+            for key, call in narrow.items()
+            if call.is_product
+            for name in call.operands
+        }
+        dtypes, scales = dict(assignment), {}
+        for key, call in narrow.items():
+            dtype = assignment[key]
+            if dtype == "int4":
+                dtypes[key] = dtype if call.fits(dtype) else "float16"
+                continue
+            steps = [
+                self.scale(name, method, dtype) if (narrow_dtype(dtype), name) in taken else 0.0
+                for name in call.operands
+                if dtype in call.site.ways
+            ]
+            steps = [max(steps, default=0.0)] if call.attends else steps
+            dtypes[key] = dtype if any(steps) else "float16"
+            if any(steps):
+                scales[key] = tuple(steps)
+        return Precisions(dtypes, scales)
+
+    def scale(self, name: str, method: str, dtype: str) -> float:
+        """That of a tensor in int8 or fp8."""
+        key = name, method, narrow_dtype(dtype)
+        if key not in self._scales:
+            self._scales[key] = self.seen[name].scale(*key[1:])
+        return self._scales[key]
+
+
+class Recording(Ranges):
+    """The same on the author's data, with exact outputs beside it, and groups of calls.
+
+    At a time ``until`` samples that are left are left out; the first one never is.
+    """
+
+    def __init__(self, network: Network, feeds: Sequence[Feeds], tell: Tell, until: float = math.inf):
+        super().__init__(network)
+        self.own = Quality()
+        """Of the network in float32."""
+        exact = network.exact_values()
+        with exact:
+            precise = Interpreter(network)
+        self.truth: list[dict[str, torch.Tensor]] = []
+        for index, each in enumerate(feeds):
+            if index and time.perf_counter() > until:
+                break
+            tell("evaluating in float64 and float32", index, len(feeds))
+            exact.alone = True
+            with exact:
+                found = precise({name: feed.clone() for name, feed in each.items()})
+            self.truth.append({name: exact.of(x) if x.is_floating_point() else x for name, x in found.items()})
+            self.own.add(self.interpreter(each), self.truth[-1])
+        self.feeds = feeds[: len(self.truth)]
+
     def groups(self) -> list[Group]:
         """The calls in groups: one joins the call whose result it alone takes, unless it is a product, or one of the
         two has values that the other's dtype would not hold."""
@@ -233,9 +281,42 @@ class Recording:
                 group |= {call.site.key: one for call in other.calls}
         return list({id(each): each for each in group.values()}.values())
 
-    def scale(self, name: str, method: str, dtype: str) -> float:
-        """That of a tensor in int8 or fp8."""
-        key = name, method, narrow_dtype(dtype)
-        if key not in self._scales:
-            self._scales[key] = self.seen[name].scale(*key[1:])
-        return self._scales[key]
+
+def drawn(spec: NetworkSpec, network: Network) -> list[dict[str, torch.Tensor]]:
+    """Two samples as a check draws them, of the sizes that the network is tuned for."""
+    env = network.profiles[0].at("opt") if network.profiles else {}
+    return [make_feeds(spec.inputs, network, env, torch.Generator().manual_seed(seed)) for seed in range(2)]
+
+
+def named_precisions(spec: NetworkSpec, way: str, **how: Any) -> Precisions:
+    """What ``precision="int8"`` or ``"fp8"`` means: each call in ``way`` that may be, the others as autocast has them.
+
+    Scales are those of the greatest values that drawn samples have. A call whose values float16 does not hold is in
+    float32. UsageError for a network of which no call may be so.
+    """
+    network = spec.tuned(False).define(precision=Precisions({}), **how)
+    ranges = Ranges(network)
+    for feeds in drawn(spec, network):
+        ranges.interpreter(feeds)
+    able = {key: call for key, call in ranges.calls.items() if way in call.site.ways and not call.site.given}
+    wide = {key: call for key, call in able.items() if not call.fits("float16")}
+    assigned = {key: way if key in able and key not in wide else "" for key in ranges.calls}
+    found = ranges.precisions(assigned)
+    dtypes = {key: dtype for key, dtype in found.tuned.items() if dtype == way}
+    if not dtypes:
+        raise UsageError(
+            f"no call of {spec.name} can compute in {way}: those can whose weight is constant (convolutions that are "
+            "not grouped, linear) and whose values float16 holds"
+        )
+    kept = "".join(
+        f"; {call.site.location}: {key.function} stays in float32, since it has values of {call.greatest:.3g}"
+        for key, call in wide.items()
+    )
+    warnings.warn(
+        f"{len(dtypes)} of {len(ranges.calls)} calls of {spec.name} compute in {way} by the greatest {DRAWN}; "
+        f"`trtdsl precision` chooses for each call and calibrates on data{kept}",
+        PrecisionWarning,
+        stacklevel=2,
+    )
+    dtypes |= dict.fromkeys(wide, "float32")
+    return Precisions(dtypes, found.scales, low=torch.float16, measured={"data": DRAWN, "samples": 2})

@@ -99,8 +99,10 @@ def tune(
     file = Path(output) if output is not None else default_file(spec.name, spec.weights, spec.file)
     reads = [(what, path) for what, path in spec.reads(weights) if what != "tuning"]
     target = check_writable(file, file_kind(spec.name), reads)
-    backend, case = get_backend(backend) if isinstance(backend, str | None) else backend, spec.case(dims, precision)
-    how = {"weights": weights, "dims": dims, "profiles": profiles, "precision": precision, "backend": backend}
+    backend = get_backend(backend) if isinstance(backend, str | None) else backend
+    how: dict[str, Any] = {"weights": weights, "dims": dims, "profiles": profiles, "backend": backend}
+    how["precision"] = asked = spec.asked(precision, **how, allow_nonfinite=allow_nonfinite)
+    case = spec.case(dims, asked)
     search = Search(
         spec,
         {**how, "allow_nonfinite": allow_nonfinite},

@@ -32,7 +32,7 @@ import typer
 from ..core import exit_codes
 from ..core.caller import at_shell
 from ..core.cancel import NOTICED, PRESSED, cancellable
-from ..core.errors import CancelledError, TrtdslError, TuningWarning, UsageError, printed, told
+from ..core.errors import CancelledError, PrecisionWarning, TrtdslError, TuningWarning, UsageError, printed, told
 from ..core.files.names import brief
 from ..display.terminal import Progress, print_error, print_note
 from .defaults import said_by_file
@@ -94,7 +94,8 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     def call(**given: Any) -> None:
         out = Output(given.pop("json_"), given.pop("quiet"), given.pop("verbose"))
         with warnings.catch_warnings(), errors(out, given.pop("context")), at_shell():
-            warnings.simplefilter("default", TuningWarning)
+            for kind in (TuningWarning, PrecisionWarning):
+                warnings.simplefilter("default", kind)
             warnings.filterwarnings("ignore", "Mismatch dtype between input and weight")  # torch's, of its own speed
             warnings.showwarning = _show_warning
             _check_lines(given)

@@ -42,7 +42,9 @@ Backend = Annotated[
 Precision = Annotated[
     str | None,
     of_network(
-        "--precision", metavar="DTYPE", help="fp16 or bf16, as torch.autocast; NAME.precision.json; fp32 by default."
+        "--precision",
+        metavar="DTYPE",
+        help="fp16 or bf16, as torch.autocast; NAME.precision.json; int8 or fp8, by scales of drawn values; or fp32.",
     ),
 ]
 Set = Annotated[

@@ -407,6 +407,10 @@ class TuningWarning(UserWarning):
     """A tuning is not used, because it is damaged or of another network or version."""
 
 
+class PrecisionWarning(UserWarning):
+    """Calls are quantized by scales of values that say little of real ones."""
+
+
 class RuntimeCacheWarning(UserWarning):
     """A runtime cache was discarded, and is built anew."""
 

@@ -57,8 +57,8 @@ else:
 
 # The one place where a room knows of the rooms above it. Tensor and Size call functions of trtdsl.functional, a spec
 # that another process gets loads its file, a size asks what is proven about sizes, a condition asks the network that
-# is being written for what it requires, a graph runs the passes, a precision quantizes operands, and a layer that
-# broadcasts adds a slice.
+# is being written for what it requires, a graph runs the passes, a precision quantizes operands, one that is
+# named has the ranges of calls, and a layer that broadcasts adds a slice.
 F: Any = LazyModule("trtdsl.functional")
 network_files: Any = LazyModule("trtdsl.definition.spec.load")
 conditions: Any = LazyModule("trtdsl.sizes.condition")
@@ -66,6 +66,7 @@ proofs: Any = LazyModule("trtdsl.sizes.proof")
 fractions: Any = LazyModule("trtdsl.functional.pointwise.fraction")
 complexes: Any = LazyModule("trtdsl.functional.spectral.complex_tensor")
 layers: Any = LazyModule("trtdsl.layers")
+ranges: Any = LazyModule("trtdsl.building.recording")
 passes: Any = LazyModule("trtdsl.functional.passes")
 quantization: Any = LazyModule("trtdsl.functional.pointwise.quantization")
 
@@ -84,5 +85,6 @@ __all__ = [
     "passes",
     "proofs",
     "quantization",
+    "ranges",
     "torch",
 ]

@@ -62,8 +62,8 @@ def as_precision(precision: Any) -> torch.dtype | None:
     dtype = torch.float32 if precision is None else _dtypes().get(dtype_name(precision))
     if dtype is None:
         raise UsageError(
-            f"precision is 'fp32', 'fp16' or 'bf16' (or torch's names, such as 'float16'), not {precision!r}; "
-            "int8 and fp8 need scales: `trtdsl precision --allow int8` writes a file that has them"
+            "precision is 'fp32', 'fp16' or 'bf16' (or torch's names, such as 'float16'), or of a @td.network 'int8' "
+            f"or 'fp8', not {precision!r}; `trtdsl precision` finds one for each call"
         )
     return None if dtype == torch.float32 else dtype
 

@@ -68,5 +68,5 @@ def _precisions(found: Precisions) -> str:
     sqnr = ", ".join(
         "exact " + name if value is None else f"{value:.1f} dB {name}" for name, value in found.sqnr.items()
     )
-    measured = f"; {sqnr}, measured on {found.data}" if sqnr else ""
+    measured = f"; {sqnr or 'scales'}, measured on {found.data}" if sqnr or found.data else ""
     return f"  precision of each call{made}: {calls}{measured}"

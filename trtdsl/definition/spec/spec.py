@@ -16,12 +16,12 @@ from typing import Any
 from ...core.author import authors_code, load_module, without_values
 from ...core.backend import Backend, get_backend
 from ...core.caller import to_write
-from ...core.dtypes import dtype_name
+from ...core.dtypes import SHORT, dtype_name
 from ...core.errors import DefinitionError, Location, UsageError, nearest
 from ...core.files.names import check_characters, check_is_file, is_file
 from ...core.files.reading import read_file
 from ...core.html import folded, table
-from ...core.lazy import network_files, torch
+from ...core.lazy import network_files, ranges, torch
 from ...core.tensors.exact import Exact
 from ...sizes.dim import Dim
 from ...sizes.profile import Profile, Range, as_bounds, as_profiles
@@ -101,7 +101,8 @@ class NetworkSpec:
         """Runs the author's function and gives the :class:`Network`.
 
         ``precision`` "fp16" or "bf16" runs low what torch.autocast runs low, and ``"NAME.precision.json"`` each call as
-        :func:`trtdsl.find_precision` found it; inputs and outputs keep their dtypes.
+        :func:`trtdsl.find_precision` found it. "int8" and "fp8" are each call that may be so, the others as with
+        "fp16", by scales of drawn values, which a PrecisionWarning says. Inputs and outputs keep their dtypes.
         ``weights`` (a safetensors path or a mapping) replaces the spec's own. ``dims`` gives dimensions another range
         ``(min, opt, max)`` or one fixed size, ``profiles`` replaces the spec's own. Weights are compared with the
         reference's state_dict before the function runs, unless a package of the reference cannot be imported, and all
@@ -114,13 +115,13 @@ class NetworkSpec:
         replaced = self._replaced(dims or {})
         profiles = self._profiles(replaced, self.profiles if profiles is None else as_profiles(profiles))
         backend = backend if isinstance(backend, Backend) else get_backend(backend)
-        asked = open_precision(precision, self.name)
+        how = {"weights": weights, "dims": dims, "profiles": profiles, "backend": backend}
+        asked = self.asked(precision, **how, allow_nonfinite=allow_nonfinite)
 
         def others(network: Network) -> list[Network]:
-            given = {"weights": weights, "dims": dims, "profiles": profiles, "precision": asked}
+            given = {"precision": asked, "allow_nonfinite": allow_nonfinite, "exact": network.exact or False}
             rank, ranks = self.part
-            how = {"backend": backend, "allow_nonfinite": allow_nonfinite, "exact": network.exact or False}
-            return [self.of_rank(other).define(**given, **how) for other in range(ranks) if other != rank]
+            return [self.of_rank(other).define(**how, **given) for other in range(ranks) if other != rank]
 
         def defined(choices: Choices) -> Network:
             calls = asked.fresh() if isinstance(asked, Precisions) else None
@@ -191,9 +192,17 @@ class NetworkSpec:
 
     def case(self, dims: Mapping[str, Range] | None = None, precision: Any = None) -> Case:
         """What tells a tuning of one definition from that of another."""
-        asked = open_precision(precision, self.name)
+        asked = self.asked(precision)
         text = str(asked) if isinstance(asked, Precisions) else dtype_name(as_precision(asked) or torch.float32)
         return Case.of(text, self._with_dims(self._replaced(dims or {})), self.settings)
+
+    def asked(self, precision: Any, **how: Any) -> Any:
+        """A precision for each call, of a file or made for "int8" or "fp8", ``how`` being of :meth:`define`; else as it
+        is. UsageError for a file that does not fit."""
+        named = SHORT.get(name := dtype_name(precision), name) if isinstance(precision, str | torch.dtype) else ""
+        if named in ("int8", "float8_e4m3fn"):
+            return ranges.named_precisions(self, named, **how)
+        return open_precision(precision, self.name)
 
     def tuned(self, tuning: bool | str | PathLike[str] | Tuning | Choices) -> NetworkSpec:
         """The spec with the lowerings of another tuning, or of none (False)."""

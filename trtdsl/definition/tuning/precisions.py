@@ -50,17 +50,19 @@ class Precisions(Choices):
         variant: Variant | None = None,
         sha256: str | None = None,
         low: torch.dtype | None = None,
+        measured: Mapping[str, Any] | None = None,
     ):
         super().__init__(dtypes)
         self.scales, self.file, self.variant, self.sha256 = scales or {}, file, variant, sha256
-        self.low = low
+        self.low, self.measured = low, measured or ({} if variant is None else variant.measured)
 
     def fresh(self) -> Precisions:
         """What is asked for, without the calls."""
-        return Precisions(self.tuned, self.scales, self.file, self.variant, self.sha256, self.low)
+        return Precisions(self.tuned, self.scales, self.file, self.variant, self.sha256, self.low, self.measured)
 
     def __str__(self) -> str:
-        text = json.dumps([[*key, dtype, self.scales.get(key)] for key, dtype in self.tuned.items()])
+        calls = [[*key, dtype, self.scales.get(key)] for key, dtype in self.tuned.items()]
+        text = json.dumps(calls if self.low is None else [str(self.low), calls])
         return f"each call its own ({hashlib.sha256(text.encode()).hexdigest()[:16]})"
 
     def check(self, network: str) -> None:
@@ -76,7 +78,7 @@ class Precisions(Choices):
         """
         if not any(site.lowering in NARROW for site in self.sites):
             return {}
-        measured = {} if self.variant is None else self.variant.measured
+        measured = self.measured
         budget, sqnr = (facts if isinstance(facts := measured.get(key), dict) else {} for key in ("budget", "sqnr"))
         return {name: float(budget.get(name) or (sqnr.get(name) or DECIBELS + 1) - 1) for name in outputs}
 
@@ -85,8 +87,7 @@ class Precisions(Choices):
         dtypes = [site.lowering for site in self.sites]
         counts = {name: dtypes.count(name) for name in dict.fromkeys(dtypes)}
         named = None if self.file is None else self.file.name
-        measured = {} if self.variant is None else dict(self.variant.measured)
-        return {"file": named, "sha256": self.sha256, "calls": counts, **measured}
+        return {"file": named, "sha256": self.sha256, "calls": counts, **self.measured}
 
 
 def open_precision(given: Any, network: str) -> Any:
