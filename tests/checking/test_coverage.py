@@ -6,10 +6,11 @@ import torch
 import trtdsl as td
 import trtdsl.functional as F
 import trtdsl.layers as L
-from trtdsl.checking.coverage import Coverage, depends_on_inputs, watching
+from trtdsl.checking.coverage import Coverage, watching
 from trtdsl.checking.judging.isolate import Reference
 from trtdsl.checking.judging.recording import Asked
 from trtdsl.core.tensors.exact import Exact
+from trtdsl.interpreter.reading import depends_on_inputs
 
 ONES, MIXED = torch.ones(2, 3), torch.tensor([[-9.0, 0.5, 9.0], [-1.0, 0.0, 1.0]])
 

@@ -22,9 +22,10 @@ from ..definition.spec.opened import NetworkLike, Reference, as_spec
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights.source import Source, Weights
 from ..interpreter.feeds import DRAWS, NONFINITE, ORDINARY, RANGING, given_feeds, has_draw, make_feeds, sizes_of
-from ..sizes.profile import Profile, Range
+from ..interpreter.reading import working_precision
+from ..sizes.profile import Profile, Range, sizes_text
 from . import saved
-from .coverage import Coverage, watching, working_precision
+from .coverage import Coverage, watching
 from .exercise import Exercise, weights_without_effect
 from .judging import limits
 from .judging.branches import Branches
@@ -396,7 +397,7 @@ class Run:
         try:
             return self.execute(feeds)
         except DefinitionError as error:
-            at = ", ".join(f"{name} = {size}" for name, size in env.items())
+            at = sizes_text(env)
             error.message += f" (at {at}, where the reference runs)" if at else ""
             raise
 

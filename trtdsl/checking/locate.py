@@ -14,10 +14,10 @@ from ..definition.network import Network
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights.source import Source
 from ..interpreter.interpret import Interpreter
+from ..interpreter.reading import closure, depends_on_inputs, working_precision
 from ..layers.evaluation import Node
 from ..layers.region import nodes_of
 from .check import Run
-from .coverage import closure, depends_on_inputs, working_precision
 from .judging import limits
 from .judging.equality import excess, judge
 from .judging.evidence import Rules
@@ -169,7 +169,7 @@ class Located:
         with self.exact:
             self.interpreter = Interpreter(network)
         self.nodes = [node for step in self.interpreter.steps for node in nodes_of(step.part)]
-        self.varying = depends_on_inputs(network, sizes=True)
+        self.varying, self.working = depends_on_inputs(network, sizes=True), working_precision(network)
         self.matches: dict[str, tuple[Call, float | None]] = {}
         self._match()
         if not (equal or self._wrong() or self._frontier()):  # it means the same, and is computed badly
@@ -217,7 +217,7 @@ class Located:
     def _is_bad(self, tensor: torch.Tensor, call: Call) -> bool:
         if (tensor.shape, tensor.dtype) != (call.own.shape, call.own.dtype):
             return False
-        return not judge("", tensor, call.own, call.value, precision=working_precision(self.network)).passed
+        return not judge("", tensor, call.own, call.value, precision=self.working).passed
 
     # -- what follows of it --------------------------------------------------------------------------------------------
 

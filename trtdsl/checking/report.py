@@ -9,6 +9,7 @@ from typing import Any, Literal
 from ..core.errors import CorruptFileError, MismatchError
 from ..core.files.reading import as_struct, check_schema
 from ..core.html import folded, preformatted, table
+from ..sizes.profile import sizes_text
 from .judging.drawn_weights import OTHER
 from .judging.equality import OutputComparison, Tolerance, describe
 
@@ -33,9 +34,8 @@ class Case:
     @property
     def at(self) -> str:
         """The sizes and the values in words; empty for the one shape and normal values."""
-        sizes = ", ".join(f"{name} = {size}" for name, size in self.dims.items())
         kind = {"normal": "", OTHER: f"with {OTHER}"}.get(self.draw, f"{self.draw} values")
-        return ", ".join(filter(None, (sizes, kind)))
+        return ", ".join(filter(None, (sizes_text(self.dims), kind)))
 
 
 RAN = {"interpreter": "interpreted", "program": "interpreted and its engine's program evaluated", "engine": "executed"}

@@ -22,7 +22,7 @@ from ..definition.network import Network
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights.source import Weights
 from ..interpreter.feeds import sizes_of
-from .coverage import working_precision
+from ..interpreter.reading import working_precision
 from .judging.evidence import Evidence, Rules
 from .proof import Sources, reference_facts
 
@@ -135,7 +135,7 @@ def load(
             raise SavedCheckDamagedError(f"{path} is not as it was saved: the feeds have other sizes than it says")
         feeds, own, truth = kinds["feeds"], kinds["torch"], kinds["float64"] or None
         how = rules or Rules(), network.precision, working
-        cases.append((fact.draw, Evidence(feeds, list(network.outputs), *how, own, truth, exact)))
+        cases.append((fact.draw, Evidence(feeds, *how, own, truth, exact)))
     if tensors:
         raise SavedCheckDamagedError(f"{path} is not as it was saved: it says nothing of {min(tensors)!r}")
     problem = next(_problems([evidence for _, evidence in cases], trivial), None)

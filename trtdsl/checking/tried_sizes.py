@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ..core.caller import option, to_write
 from ..core.errors import UsageError
 from ..definition.network import Network
-from ..sizes.profile import Profile, read_ranges
+from ..sizes.profile import Profile, read_ranges, sizes_text
 
 Sizes = str | Mapping[str, int] | Sequence[str | Mapping[str, int]] | None
 Point = dict[str, int]
@@ -50,7 +50,7 @@ def sizes_to_try(network: Network, sizes: Sizes = None) -> list[Point]:
     for point in points:
         if not network.constraints.allow(point):
             required = " and ".join(str(each.condition) for each in network.constraints.required)
-            at = ", ".join(f"{name} = {size}" for name, size in point.items())
+            at = sizes_text(point)
             raise UsageError(f"{network.name} does not serve {at}: it requires {required}")
     return points
 
@@ -114,7 +114,7 @@ def _point(network: Network, given: str | Mapping[str, int]) -> Point:
         point = {**profile.at("opt"), **given}
         if profile.holds(point):
             return point
-    at = ", ".join(f"{name} = {size}" for name, size in given.items())
+    at = sizes_text(given)
     raise UsageError(f"no profile of {network.name} has {at}: {'; '.join(map(str, network.profiles))}")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..programs.devices import LEFT_OUT
+from ..sizes.profile import sizes_text
 from .table import make_table
 from .terminal import print_error, print_line, print_parts, shortened, table_width, terminal
 
@@ -58,7 +59,7 @@ def print_check(report: CheckReport, *, verbose: bool = False) -> None:
         print_line(f"not proven: {line}")
     if len(shown) < len(report.unproven):
         print_line(f"not proven: {len(report.unproven) - len(shown)} more (-v prints them)")
-    sizes = "; ".join(", ".join(f"{name} = {size}" for name, size in point.items()) for point in report.sizes if point)
+    sizes = "; ".join(sizes_text(point) for point in report.sizes if point)
     print_line(f"tried: {sizes or 'the one shape'}, with {report.values}")
     print_verdict(report)
 
@@ -322,7 +323,7 @@ def print_bench(report: BenchReport) -> None:
         rows.append([times.name, *(f"{number:.3f}" for number in numbers), f"{times.variation:.1%}", str(times.runs)])
     head = ("ms", "first run", "median", "mean", "min", "p90", "p99", "variation", "runs")
     terminal().print(make_table(head, rows, numbers=head[1:]))
-    at = ", ".join(f"{name} = {size}" for name, size in report.dims.items())
+    at = sizes_text(report.dims)
     print_line(
         f"{report.name}{f' at {at}' * bool(at)} on {report.device} ({report.backend}); transfers apart take "
         f"{report.inputs:.3f} ms in and {report.outputs:.3f} ms out"

@@ -22,7 +22,7 @@ from ..definition.network import Network
 from ..definition.spec.spec import NetworkSpec
 from ..layers.evaluation import storage
 from ..sizes.dim import Dim
-from ..sizes.profile import Profile
+from ..sizes.profile import Profile, sizes_text
 from ..sizes.shape import Shape, linear, shape_text
 from ..sizes.size import value
 
@@ -261,7 +261,7 @@ def fit(
         except FeedError as error:
             problems.append(error.message)
     if not problems and served and not any(profile.holds(env) for profile in served):
-        at = ", ".join(f"{name} = {size}" for name, size in env.items())
+        at = sizes_text(env)
         problems.append(f"no profile has {at}: {'; '.join(map(str, served))}")
     if problems:
         signature = ", ".join(

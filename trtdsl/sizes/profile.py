@@ -145,6 +145,15 @@ def as_bounds(name: str, given: Range | Sequence[int], location: Location | None
     return low, opt, high
 
 
+def sizes_text(sizes: Mapping[str, int]) -> str:
+    """Sizes in words.
+
+    >>> sizes_text({"N": 2, "H": 64})
+    'N = 2, H = 64'
+    """
+    return ", ".join(f"{name} = {size}" for name, size in sizes.items())
+
+
 def read_ranges(texts: Iterable[str], option: str) -> dict[str, Range]:
     """``NAME=4``, ``NAME=1:16`` and ``NAME=1:4:16`` of a command line's option by name. Raises UsageError.
 

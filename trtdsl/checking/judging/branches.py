@@ -8,7 +8,6 @@ import linecache
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ...core.errors import DefinitionError, Location, placed
@@ -59,24 +58,24 @@ class Branches:
         """What the reference compares at these sizes, in order: what holds there, what on the other side, and where."""
         import sympy
 
-        symbols, feeds = _symbols(point), {}
+        (shapes, mode, sizes, named), feeds = _symbols(point), {}
         # Of a value that is asked for: what was asked before counts.
         with (
             contextlib.suppress(DefinitionError),
             unlogged(),
             self.copied() as module,
             torch.no_grad(),
-            symbols.mode,
+            mode,
         ):
             for name, tensor in self.network.inputs.items():
-                feeds[name] = torch.empty([value(size, symbols.sizes) for size in tensor.shape], dtype=tensor.dtype)
+                feeds[name] = torch.empty([value(size, sizes) for size in tensor.shape], dtype=tensor.dtype)
             call_reference(module, feeds)
         found = []
-        for guard in symbols.shapes.guards:
+        for guard in shapes.guards:
             place: Any = getattr(getattr(guard, "sloc", None), "framework_loc", None)
             file = getattr(place, "filename", "")
             if file and "/torch/" not in file:
-                holds = guard.expr.xreplace(symbols.named)
+                holds = guard.expr.xreplace(named)
                 found.append((holds, sympy.Not(holds), Location(file, place.lineno)))
         return found
 
@@ -150,18 +149,8 @@ def _evaluated(condition: Any, columns: Mapping[str, Any]) -> Any:
     return np.broadcast_to(np.asarray(found, dtype=bool), np.shape(next(iter(columns.values()))))
 
 
-@dataclass
-class _Symbols:
-    """Sizes that stand for all of their range, and what notes how they are compared."""
-
-    shapes: Any
-    mode: Any
-    sizes: Mapping[str, Any]
-    named: Mapping[Any, Any]
-    """Symbols with the names of the dimensions, for torch's own."""
-
-
-def _symbols(point: Point) -> _Symbols:
+def _symbols(point: Point) -> tuple[Any, Any, Mapping[str, Any], Mapping[Any, Any]]:
+    """What notes how sizes are compared, its mode, sizes that stand for all of their range, and their names."""
     import sympy
     from torch._guards import Source
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -188,4 +177,4 @@ def _symbols(point: Point) -> _Symbols:
         )
         sizes[name] = shapes.create_symintnode(symbol, hint=size, source=source)
         named[symbol] = sympy.Symbol(name, integer=True)
-    return _Symbols(shapes, FakeTensorMode(shape_env=shapes, allow_non_fake_inputs=True), sizes, named)
+    return shapes, FakeTensorMode(shape_env=shapes, allow_non_fake_inputs=True), sizes, named

@@ -64,8 +64,6 @@ class OutputComparison:
     """The worst error over what is allowed; above 1 it differs."""
     own_abs: float = 0.0
     """The worst error of torch's own result."""
-    own_part: float = 0.0
-    """The root mean square of torch's own errors, as a part of that of the output."""
     truth: str = "torch"
     """What was compared: ``meaning`` (both sides in exact arithmetic) and quality, ``meaning alone``, ``quality``
     alone, against the exact result, or ``torch``, where that is not known.
@@ -182,8 +180,8 @@ def judge(
     if not got.is_floating_point():
         differs = got.double() != true
         most = 3 * int((own.double() != true).sum()) + (limits.FLIPPED * got.numel() if precision is not None else 0)
-        ratio = int(differs.sum()) / most if most else math.inf * int(differs.sum()) if bool(differs.any()) else 0.0
-        return described(name, got, own, true, differs, ratio, source)
+        over = int(differs.sum()) / most if most else math.inf
+        return described(name, got, own, true, torch.where(differs, over, 0.0), source)
     working = dtype if precision is None else dtype_name(precision)
     among = 0.1 if truth is None else 0.0
     over = _rows(got.double(), own.double(), true, tolerance, working, among)
@@ -193,7 +191,7 @@ def judge(
     special = ~torch.isfinite(true) & ~torch.isfinite(own)
     same = (got == own) | (torch.isnan(got) & torch.isnan(own)) | (got.double() == true) | (got.isnan() & true.isnan())
     wrong = torch.where(special & ~same, math.inf, wrong)
-    return described(name, got, own, true, wrong > 1, float(wrong.max()), source, wrong)
+    return described(name, got, own, true, wrong, source)
 
 
 def _rows(
@@ -230,20 +228,17 @@ def described(
     got: torch.Tensor,
     own: torch.Tensor,
     true: torch.Tensor,
-    wrong: torch.Tensor,
-    ratio: float,
+    over: torch.Tensor,
     source: str,
-    found: torch.Tensor | None = None,
 ) -> OutputComparison:
-    """The comparison, with what is worst."""
+    """The comparison, with what is worst; ``over`` has each element's error over what is allowed of it."""
+    wrong, ratio = over > 1, float(over.max())
     a, b, o = got.double(), true, own.double()
     error = torch.where((a == b) | (a.isnan() & b.isnan()), 0.0, (a - b).abs()).nan_to_num(math.inf)
     noise = torch.where((o == b) | ~torch.isfinite(o - b), 0.0, (o - b).abs())
     finite = torch.isfinite(a) & torch.isfinite(b)
     a0, b0 = torch.where(finite, a, 0.0).flatten(), torch.where(finite, b, 0.0).flatten()
-    places = wrong.double() * error if bool(wrong.any()) else error
-    if found is not None and bool(torch.isinf(found).any()):
-        places = found
+    places = torch.where(wrong, error, -1.0) if ratio > 1 else error
     worst, norms, size = int(places.flatten().argmax()), float(a0.norm() * b0.norm()), float(b0.norm())
     away = float((a0 - b0).norm())
     return OutputComparison(
@@ -256,14 +251,13 @@ def described(
         scale=float(b0.abs().max()),
         cosine=float(a0 @ b0) / norms if norms else 1.0,
         snr_db=20 * math.log10(size / away) if size and away else None,
-        wrong=int(wrong.sum()) if ratio > 1 else 0,
+        wrong=int(wrong.sum()),
         elements=got.numel(),
         worst_index=tuple(int(i) for i in np.unravel_index(worst, tuple(got.shape))),
         worst_value=float(a.flatten()[worst]),
         worst_expected=float(b.flatten()[worst]),
         ratio=ratio,
         own_abs=float(noise.max()),
-        own_part=float(noise.norm()) / size if size else 0.0,
         truth=source,
     )
 

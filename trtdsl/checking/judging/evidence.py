@@ -70,8 +70,6 @@ class Evidence:
     """The results of the reference for one set of feeds."""
 
     feeds: Mapping[str, torch.Tensor]
-    names: Sequence[str]
-    """The network's outputs."""
     rules: Rules
     precision: torch.dtype | None
     """That of torch's autocast."""
@@ -125,8 +123,7 @@ class Evidence:
                 self.exact.rounded["constants that were rounded before they could be seen"] = None
                 over = coarse
         if bool((over > 1).any()) or self.alone:
-            source = "meaning" if bool((over > 1).any()) else "meaning alone"
-            found = described(name, mine, truth, truth, over > 1, float(over.max()), source)
+            found = described(name, mine, truth, truth, over, "meaning" if bool((over > 1).any()) else "meaning alone")
             return replace(found, dtype=dtype_name(got.dtype), meaning=_greatest(mine, truth))
         # What noise excuses is no error of the precision.
         aside = torch.where((mine == truth) | ~torch.isfinite(mine - truth), 0.0, truth - mine)
@@ -144,7 +141,7 @@ class Evidence:
             return judge(name, got, own, truth, tolerance=self.rules.of(name), precision=self.working)
         true = own.double() if truth is None else truth
         over = 10 ** ((least - sqnr(got, true)) / 20)
-        return described(name, got, own, true, torch.full_like(true, over > 1, dtype=torch.bool), over, "quality")
+        return described(name, got, own, true, torch.full_like(true, over), "quality")
 
     def _as_sensitive(self, name: str, own: torch.Tensor, truth: torch.Tensor, tolerance: Tolerance) -> torch.Tensor:
         """torch's result, as far off as noise of the network's precision in each operation makes the exact one.
@@ -212,7 +209,7 @@ def gather(
     if by == "own":
         rules = Rules({None: Tolerance(floor=limits.COARSE), **rules.tolerances}, rules.leave_out)
     own = named(reference(feeds, by=by))
-    found = Evidence(feeds, names, rules, reference.precision, reference.working, own)
+    found = Evidence(feeds, rules, reference.precision, reference.working, own)
     if reference.not_exact is None and by != "own":
         found.truth, found.exact, found.alone = exact(own), reference.exact, by == "meaning"
         found.moved = functools.cache(  # of each changed network, and each output, the same is asked

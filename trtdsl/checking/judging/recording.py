@@ -14,7 +14,8 @@ from ...core.lazy import torch
 from ...core.tensors.exact import Exact
 from ...core.tensors.watched import each_call
 from ...definition.call import author_frame
-from ..coverage import Coverage, author_of_reference, closure
+from ...interpreter.reading import closure
+from ..coverage import Coverage, author_of_reference
 from .followed import FollowedInt, followed
 
 SAMPLES = 4096  # elements among which the typical one is found

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from ...core.cancel import Progress, untold
 from ...core.errors import TrtdslError, UnsupportedError
 from ...core.lazy import np, torch
+from ...sizes.profile import sizes_text
 from ...sizes.proof import Env
 from ..given import Given
 from .alike import Lines, trace
@@ -143,7 +144,7 @@ class _Traces:
         drawn = (env for env in further if env not in (self.point, *points))
         rest = [*points, *ends, *self.given.between(), *drawn]
         for number, env in enumerate(rest, start=1):
-            tell(f"{TRACING} ({_text(env)})", number, len(rest) + 1)
+            tell(f"{TRACING} ({sizes_text(env)})", number, len(rest) + 1)
             try:
                 other = self._at(env)
             except TrtdslError:
@@ -152,7 +153,7 @@ class _Traces:
                 continue  # the module may need multiples, which the ends of the ranges are
             if self._same(other, env, self.ways, self.columns) is None:
                 self._check_steady(Lines(self._at(self.point)))
-                self._lines().compare(Lines(other), _text(self.point), _text(env))
+                self._lines().compare(Lines(other), sizes_text(self.point), sizes_text(env))
         tell(TRACING, 1, 1)
 
     # -- what is the same ----------------------------------------------------------------------------------------------
@@ -167,7 +168,7 @@ class _Traces:
         for way in ways:
             with suppress(UnsupportedError):
                 mine, here = self.lines[way.trace]
-                mine.compare(its, _text(here), _text(env))
+                mine.compare(its, sizes_text(here), sizes_text(env))
                 return way, []
         for way in ways:
             with suppress(UnsupportedError):
@@ -188,7 +189,7 @@ class _Traces:
     def _without_repeats(self, mine: Trace, other: Trace, env: Env) -> list[Asking]:
         """The conditions under which they make the same calls but for those that change nothing."""
         (own, here), (there, more) = (kept(each, self.given, env) for each in (mine, other))
-        Lines(mine, own).compare(Lines(other, there), _text(self.lines[mine][1]), _text(env))
+        Lines(mine, own).compare(Lines(other, there), sizes_text(self.lines[mine][1]), sizes_text(env))
         return here + more
 
     def _check_steady(self, mine: Lines) -> None:
@@ -207,7 +208,7 @@ class _Traces:
             return trace(self.module, self.given.at(env), count)
         except TrtdslError as error:
             if env:
-                error.context.append(f"at {_text(env)}")
+                error.context.append(f"at {sizes_text(env)}")
             raise
 
     # -- what is written -----------------------------------------------------------------------------------------------
@@ -225,7 +226,7 @@ class _Traces:
         main = max(self.ways, key=lambda way: way.where.sum())
         chosen = self.proven(main)
         chosen.elsewhere = self._some_of([way for way in self.ways if way is not main])
-        sizes = "; ".join(map(_text, chosen.elsewhere))
+        sizes = "; ".join(map(sizes_text, chosen.elsewhere))
         chosen.remarks.append(
             f"{refusal.location}: forward takes another path at some sizes, and what is written is the usual one, "
             f"which gives the same there: checked at {sizes}"
@@ -257,7 +258,3 @@ class _Traces:
         served = [np.flatnonzero(way.where) for way in ways]
         places = dict.fromkeys(int(there[place]) for there in served for place in (0, len(there) // 2, -1))
         return [{**usual, **{name: int(column[place]) for name, column in self.columns.items()}} for place in places]
-
-
-def _text(env: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} = {size}" for name, size in env.items())
