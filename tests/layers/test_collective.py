@@ -46,7 +46,8 @@ def test_all_ranks_together(kind, ranks, spec):
         return
     rank = ranks - 1
     x = torch.randint(-4, 5, (2, 8 * ranks, 3)).float()
-    found = td.interpret(spec(kind=kind, op=op, rank=rank, ranks=ranks).define(), {"x": x, "u": torch.ones(8)})
+    network, feeds = spec(kind=kind, op=op, rank=rank, ranks=ranks).define(), {"x": x, "u": torch.ones(8)}
+    found = td.interpret(network, feeds)
     operands = x.permute(1, 0, 2).reshape(ranks, 8, 2, 3)
     whole = {
         "SUM": operands.sum(0), "PROD": operands.prod(0), "MAX": operands.amax(0), "MIN": operands.amin(0),
@@ -59,6 +60,8 @@ def test_all_ranks_together(kind, ranks, spec):
         "reduce_scatter": whole[rank * size : (rank + 1) * size],
     }[kind]
     assert torch.equal(found["y"], wanted)
+    engines = td.evaluate_engine(network, feeds)  # of all ranks
+    assert engines.keys() == found.keys() and all(torch.equal(engines[name], found[name]) for name in found)
     assert kind == "all_gather" or torch.equal(found["v"], torch.full((8,), float(ranks)))
 
 
@@ -111,6 +114,16 @@ def test_the_fingerprint_tells_ranks_and_reductions(spec):
     made = [("all_reduce", "SUM", 2), ("all_reduce", "MAX", 2), ("all_reduce", "SUM", 4), ("reduce_scatter", "SUM", 2)]
     networks = [spec(kind=kind, op=op, ranks=ranks).define() for kind, op, ranks in made]
     assert len({fingerprint(network.definition, network.backend) for network in networks}) == 4
+
+
+def test_an_engine_of_one_rank_is_not_evaluated_alone(spec, tmp_path):
+    made, feeds = spec(kind="all_reduce", ranks=2), {"x": torch.ones(1, 8, 3), "u": torch.ones(8)}
+    td.build(made, tmp_path / "one.engine", check=False)
+    with pytest.raises(td.TrtdslError, match="the program is one of 2 ranks, which are evaluated together: give their"):
+        td.evaluate_engine(tmp_path / "one.engine", feeds)
+    apart = spec(kind="nothing", ranks=2).define()
+    with pytest.raises(td.TrtdslError, match="the ranks' programs do not meet at the same operations"):
+        td.evaluate_engine(apart, {"x": torch.ones(1, 16, 3), "u": torch.ones(8)})
 
 
 def test_what_ranks_cannot_do(spec):

@@ -128,6 +128,7 @@ def test_buffers_that_old_files_hold_are_left_aside(tmp_path):
         ("qwen2", 2),
         ("qwen2_moe", 2),
         pytest.param("mixtral", 4, marks=pytest.mark.heavy),
+        pytest.param("llama", 2, marks=pytest.mark.heavy),
         pytest.param("llama", 4, marks=pytest.mark.heavy),
         pytest.param("qwen3", 8, marks=pytest.mark.heavy),
     ],
@@ -137,7 +138,7 @@ def test_ranks_together_equal_transformers(family, ranks, tmp_path):
     save_checkpoint(family, tmp_path, num_attention_heads=8, num_key_value_heads=8)
     settings = {"folder": tmp_path, "capacity": CAPACITY, "prompt": PROMPT, "batch": 2, "ranks": ranks}
     spec = td.load_spec(str(FILE), settings)
-    report = td.check(spec, sizes="quick")
+    report = td.check(spec, sizes="quick", on="program" if (family, ranks) == ("llama", 2) else "interpreter")
     assert report.passed, report
     prompts = [[3, 4, 5], [11]]
     found = td.Generator(spec.define())(prompts, max_tokens=4)

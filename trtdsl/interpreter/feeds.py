@@ -227,6 +227,23 @@ def as_tensor(name: str, feed: Any) -> torch.Tensor:
         raise FeedError(f"input {name!r} cannot be read as a tensor: {error}") from None
 
 
+def shared_out(network: Network | None, feeds: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What each rank is fed of what is fed whole."""
+    count = 1 if network is None else network.ranks
+    axes = {name: None if network is None else network.sharded(name) for name in by_name(feeds)}
+    parts = {
+        name: [fed] * count if (axis := axes[name]) is None else as_tensor(name, fed).chunk(count, axis)
+        for name, fed in feeds.items()
+    }
+    return [{name: shared[rank] for name, shared in parts.items()} for rank in range(count)]
+
+
+def whole(network: Network | None, name: str, values: Sequence[torch.Tensor]) -> torch.Tensor:
+    """An output of all ranks: their parts together, or this rank's."""
+    axis = None if network is None else network.sharded(name)
+    return torch.cat(list(values), axis) if axis is not None else values[network.rank if network else 0]
+
+
 def fit(
     expected: Mapping[str, Operand], feeds: Mapping[str, Any], served: Sequence[Profile] = ()
 ) -> tuple[dict[str, torch.Tensor], dict[str, int]]:

@@ -16,7 +16,7 @@ from ..definition.call import Operand
 from ..definition.network import Network
 from ..layers.evaluation import Evaluate, Meeting, Node, kind
 from ..layers.region import Region, partition
-from .feeds import as_tensor, by_name, fit
+from .feeds import by_name, fit, shared_out, whole
 
 Keep = Collection[str] | Literal["all"] | None
 Feeds = Mapping[str, Any]
@@ -175,37 +175,20 @@ class Interpreter:
         kept = self._kept(keep)
         state = _State(self, frozenset(kept.values()), observe)
         states = [state if each is self else _State(each, frozenset(), None) for each in self.ranks]
-        for each, parts in zip(states, self._shared_out(by_name(feeds)), strict=True):
+        shared = shared_out(self.network, feeds) if len(self.ranks) > 1 else [by_name(feeds)]
+        for each, parts in zip(states, shared, strict=True):
             for name, tensor in each.interpreter._check_feeds(parts).items():
                 each.values[each.interpreter.slots[name]] = tensor
         with torch.no_grad():
             _execute(states)
-        results = {name: self._whole(name, states) for name in (tensor.name for tensor in self.outputs)}
+        own = {t.name: [each.values[each.interpreter.slots[t.name]] for each in states] for t in self.outputs}
+        results = {name: whole(self.network if len(states) > 1 else None, name, own[name]) for name in own}
         for name, slot in kept.items():
             if state.values[slot] is not None:
                 results[name] = state.values[slot]
             elif keep != "all":
                 raise FeedError(f"the tensor {name!r} was not evaluated: it stands in a branch that did not run")
         return {name: self._own(value) for name, value in results.items()}
-
-    def _shared_out(self, feeds: Feeds) -> Sequence[Feeds]:
-        """What each rank is fed."""
-        count, network = len(self.ranks), self.network
-        if count == 1 or network is None:
-            return [feeds]
-        parts: list[dict[str, Any]] = [{} for _ in self.ranks]
-        for name, fed in feeds.items():
-            axis = network.sharded(name)
-            shared = [fed] * count if axis is None else as_tensor(name, fed).chunk(count, axis)
-            for part, own in zip(parts, shared, strict=True):
-                part[name] = own
-        return parts
-
-    def _whole(self, name: str, states: Sequence[_State]) -> torch.Tensor:
-        """The value of an output, with the parts of all ranks."""
-        own = [state.values[state.interpreter.slots[name]] for state in states]
-        axis = None if self.network is None else self.network.sharded(name)
-        return own[self.ranks.index(self)] if axis is None else torch.cat(own, axis)
 
     def _own(self, value: torch.Tensor) -> torch.Tensor:
         return value.clone() if value.untyped_storage().data_ptr() in self.borrowed else value

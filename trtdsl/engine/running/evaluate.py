@@ -24,10 +24,10 @@ from ...definition.call import Operand
 from ...definition.network import Network
 from ...definition.spec.load import load_spec
 from ...definition.spec.spec import NetworkSpec
-from ...interpreter.feeds import by_name, fit
+from ...interpreter.feeds import by_name, fit, shared_out, whole
 from ...programs.evaluation.built_here import is_known
 from ...programs.evaluation.contents import Contents
-from ...programs.evaluation.evaluator import Observer, evaluate_program
+from ...programs.evaluation.evaluator import Evaluation, Observer, evaluate_programs
 from ...programs.handed import handed_sizes
 from ...programs.plan import DTYPES, PlanTexts, ProgramText, plain, read_plan
 from ...programs.reader import Given, sizes_at
@@ -95,7 +95,21 @@ def evaluator_of(
 def evaluator_of_plan(
     data: bytes, network: Network, profile: int = 0, observe: Observer | None = None, count: bool = False
 ) -> Evaluate:
-    """The same of a network's own plan."""
+    """The same of a network's own plan; those of other ranks are built here."""
+    plans = [(compile_engine(other, BuildConfig(tf32=False)).data, other) for other in network.others()]
+    together = [_of_plan(bytes(plan), other, profile) for plan, other in plans]
+    together.insert(network.rank, _of_plan(bytes(data), network, profile, observe, count))
+
+    def run(feeds: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+        found = _evaluated(together, shared_out(network, feeds))
+        return {name: whole(network, name, [each[name] for each in found]) for name in found[0]}
+
+    return run
+
+
+def _of_plan(
+    data: bytes, network: Network, profile: int, observe: Observer | None = None, count: bool = False
+) -> _Rank:
     texts = read_plan(data, network.backend.name, network.backend.version, "the network's plan")
     named = {name: tensor.shape for name, tensor in network.inputs.items()}
     given = Given({}, {}, named, handed_sizes(network, texts.of_profile(profile)))
@@ -103,7 +117,7 @@ def evaluator_of_plan(
     expected = {name: Operand(tensor.shape, tensor.dtype) for name, tensor in network.inputs.items()}
     served = network.profiles[profile : profile + 1]
     replaced = replaced_inputs(network)
-    return _evaluate(bytes(data), texts, given, ranks, profile, observe, count, expected, served, replaced)
+    return _Rank(data, texts, given, ranks, profile, observe, count, expected, served, replaced)
 
 
 def _of_file(
@@ -133,7 +147,8 @@ def _of_file(
             }
             served = [Profile(**manifest.profiles[profile].dims)]
         ranks = {} if manifest is None else {name: len(tensor.shape) for name, tensor in manifest.outputs.items()}
-        return _evaluate(data, texts, given, ranks, profile, observe, count, expected, served, replaced)
+        alone = _Rank(data, texts, given, ranks, profile, observe, count, expected, served, replaced)
+    return lambda feeds: _evaluated([alone], [feeds])[0]
 
 
 def _inputs_of(text: ProgramText, fed: Mapping[str, Any]) -> dict[str, Operand]:
@@ -151,38 +166,49 @@ def _inputs_of(text: ProgramText, fed: Mapping[str, Any]) -> dict[str, Operand]:
     return found
 
 
-def _evaluate(
-    data: bytes,
-    texts: PlanTexts,
-    given: Given,
-    ranks: Mapping[str, int],
-    profile: int,
-    observe: Observer | None,
-    count: bool,
-    expected: Mapping[str, Operand] | None,
-    served: Sequence[Profile],
-    replaced: Mapping[str, str],
-) -> Evaluate:
-    """Evaluates one profile's program; ``ranks`` are those of the outputs, as far as they are known.
+class _Rank:
+    """One profile's program, mostly the only rank; ``ranks`` are those of the outputs, as far as they are known.
 
     ``expected`` are the inputs; where nothing says them, they have the program's dtypes. Those that are ``replaced`` by
     an output are one memory with it, which the program calls by the output's name.
     """
-    own = texts.of_profile(profile)
-    if not own:
-        raise UsageError(f"the engine has no profile {profile}")
-    if len(own) > 1:
-        raise UnevaluatedProgramError(
-            f"the engine has {len(own)} programs that follow each other, which is not evaluated"
-        )
-    text, contents = next(iter(own)), Contents(data)
-    constants = contents.constants(text, texts.programs)
 
-    def run(feeds: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-        tensors, _ = fit(_inputs_of(text, by_name(feeds)) if expected is None else expected, feeds, served)
-        tensors |= {output: tensors[name] for name, output in replaced.items() if name in tensors}
-        at = replace(given, shapes={name: tuple(tensor.shape) for name, tensor in tensors.items()}, dims={})
-        found = evaluate_program(text, contents, constants, sizes_at(text, at), tensors, observe, count)
+    def __init__(
+        self,
+        data: bytes,
+        texts: PlanTexts,
+        given: Given,
+        ranks: Mapping[str, int],
+        profile: int,
+        observe: Observer | None,
+        count: bool,
+        expected: Mapping[str, Operand] | None,
+        served: Sequence[Profile],
+        replaced: Mapping[str, str],
+    ):
+        own = texts.of_profile(profile)
+        if not own:
+            raise UsageError(f"the engine has no profile {profile}")
+        if len(own) > 1:
+            raise UnevaluatedProgramError(
+                f"the engine has {len(own)} programs that follow each other, which is not evaluated"
+            )
+        self.text, self.contents = next(iter(own)), Contents(data)
+        self.constants = self.contents.constants(self.text, texts.programs)
+        self.given, self.ranks, self.how = given, ranks, (observe, count)
+        self.expected, self.served, self.replaced = expected, served, replaced
+
+    def fed(self, feeds: Mapping[str, Any]) -> tuple[Evaluation, Mapping[str, torch.Tensor]]:
+        """A run of the program, and the values of its inputs."""
+        expected = _inputs_of(self.text, by_name(feeds)) if self.expected is None else self.expected
+        tensors, _ = fit(expected, feeds, self.served)
+        tensors |= {output: tensors[name] for name, output in self.replaced.items() if name in tensors}
+        at = replace(self.given, shapes={name: tuple(tensor.shape) for name, tensor in tensors.items()}, dims={})
+        return Evaluation(self.text, self.contents, self.constants, sizes_at(self.text, at), *self.how), tensors
+
+    def named(self, found: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """The outputs as the network has them."""
+        ranks = self.ranks
         unnamed, missing = [name for name in found if name not in ranks], [name for name in ranks if name not in found]
         if missing and len(unnamed) == len(missing):  # a program may call outputs by other names, in the same order
             found |= {name: found[own] for name, own in zip(missing, unnamed, strict=True)}
@@ -190,4 +216,7 @@ def _evaluate(
             raise UnevaluatedProgramError(f"no launch of the program gives the output {missing[0]}: it is an input")
         return {name: found[name].reshape(()) if ranks[name] == 0 else found[name] for name in ranks} or found
 
-    return run
+
+def _evaluated(ranks: Sequence[_Rank], feeds: Sequence[Mapping[str, Any]]) -> list[dict[str, torch.Tensor]]:
+    found = evaluate_programs([rank.fed(own) for rank, own in zip(ranks, feeds, strict=True)])
+    return [rank.named(outputs) for rank, outputs in zip(ranks, found, strict=True)]

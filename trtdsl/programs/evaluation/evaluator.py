@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +27,9 @@ Feeds = Mapping[str, torch.Tensor]
 Observer = Callable[["Step", Mapping[str, torch.Tensor]], None]
 """Is told of each launch when it is done, with its results by name."""
 
+Run = Generator[tuple[str, torch.Tensor], list[torch.Tensor], None]
+"""Gives the operand of each operation of several ranks, and takes those of all of them."""
+COLLECTIVE, SCATTERING = "comm_", "comm_reduce_scatter"
 STEPS = 1_000_000
 KERNELS = ("function", "runtime_function")
 FUSION = "runtime_fusion"
@@ -49,32 +52,38 @@ class Step:
         return f"launch {self.index}, {self.name}{where},"
 
 
-def evaluate_program(
-    text: ProgramText,
-    contents: Contents,
-    constants: Mapping[str, bytes],
-    scalars: Scalars,
-    feeds: Feeds,
-    observe: Observer | None = None,
-    count: bool = False,
-) -> dict[str, torch.Tensor]:
-    """The outputs of a program by the network's names, from the values of its inputs.
+def evaluate_programs(ranks: Sequence[tuple[Evaluation, Feeds]]) -> list[dict[str, torch.Tensor]]:
+    """The outputs of the programs of all ranks, mostly of one, by the network's names, from their inputs' values.
 
-    ``count`` counts the bytes that each launch touches. Raises UnevaluatedProgramError for what is not known, and
+    Each runs up to where it needs the others' operands. Raises UnevaluatedProgramError for what is not known, and
     ProgramFaultError for a launch that reads what nothing wrote or what was overwritten, writes outside of its tensors,
-    or races with another.
+    or races with another, and where the ranks do not meet.
     """
-    evaluation = Evaluation(text, contents, constants, scalars, observe, count)
     try:
-        evaluation.give(feeds)
-        evaluation.run()
-        return evaluation.outputs()
+        for evaluation, feeds in ranks:
+            evaluation.give(feeds)
+        runs = [evaluation.run(len(ranks), rank) for rank, (evaluation, _) in enumerate(ranks)]
+        met = [next(run, None) for run in runs]
+        while any(met):
+            if len({each and each[0] for each in met}) > 1:
+                raise ProgramFaultError("the ranks' programs do not meet at the same operations")
+            operands = [each[1] for each in met if each]
+            met = [_resumed(run, operands) for run in runs]
+        return [evaluation.outputs() for evaluation, _ in ranks]
     finally:
-        evaluation.close()
+        for evaluation, _ in ranks:
+            evaluation.close()
+
+
+def _resumed(run: Run, operands: list[torch.Tensor]) -> tuple[str, torch.Tensor] | None:
+    try:
+        return run.send(operands)
+    except StopIteration:
+        return None
 
 
 class Evaluation:
-    """One run of a program."""
+    """One run of a program; ``count`` counts the bytes that each launch touches."""
 
     def __init__(
         self,
@@ -134,8 +143,14 @@ class Evaluation:
 
     # -- statements ----------------------------------------------------------------------------------------------------
 
-    def run(self) -> None:
+    def run(self, ranks: int = 1, rank: int = 0) -> Run:
         """Runs ``main``."""
+        size = int(str(self.text.header.get("world_size", "1")))
+        if size not in (1, ranks):  # 1 where it needs nothing of the others
+            raise UnevaluatedProgramError(
+                f"the program is one of {size} ranks, which are evaluated together: "
+                "give their network, defined for them, instead of an engine"
+            )
         statements = self.text.statements
         labels = label_places(statements)
         self._compile_ahead()
@@ -164,7 +179,11 @@ class Evaluation:
                 lines = each_once(places_of(record.text("layers")), "line")
                 self.step = Step(launches, record.text("name") or kind, lines)
                 launches += 1
-                self._launch(kind, record)
+                operands = None
+                if kind.startswith(COLLECTIVE):
+                    operands = yield kind, self.memory.view(record.texts("input")[0]).clone()
+                    operands = [each.chunk(ranks)[rank] for each in operands] if kind == SCATTERING else operands
+                self._launch(kind, record, operands)
 
     def _jump(self, kind: str, record: Record, labels: Mapping[str, int]) -> int:
         targets = record.texts("target")
@@ -218,7 +237,8 @@ class Evaluation:
 
     # -- launches ------------------------------------------------------------------------------------------------------
 
-    def _launch(self, kind: str, record: Record) -> None:
+    def _launch(self, kind: str, record: Record, given: Sequence[torch.Tensor] | None = None) -> None:
+        """Runs one launch; ``given`` are operands of all ranks, where they meet."""
         reads = record.texts("input_args") + record.texts("input")
         writes = record.texts("output_args") + record.texts("output")
         what = str(self.step)
@@ -233,7 +253,7 @@ class Evaluation:
             else:
                 self._check_apart(record, reads, writes)
                 views = [[self.memory.view(name) for name in names] for names in (reads, writes)]
-                library.evaluate(kind, record, *views)
+                library.evaluate(kind, record, given or views[0], views[1])
             if self.count and kind not in KERNELS:
                 self.step = replace(self.step, touched=(self._whole(reads), self._whole(writes)))
         except UnevaluatedProgramError as error:

@@ -340,6 +340,28 @@ def _concat(settings: Settings, inputs: Tensors, outputs: Tensors) -> list[torch
     return [torch.cat(list(inputs), int(axis))]
 
 
+REDUCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "sum": lambda x: x.sum(0),
+    "prod": lambda x: x.prod(0),
+    "max": lambda x: x.amax(0),
+    "min": lambda x: x.amin(0),
+    "avg": lambda x: x.mean(0),
+}
+
+
+def _ranks_reduced(settings: Settings, inputs: Tensors, outputs: Tensors) -> list[torch.Tensor]:
+    """Of all ranks' operands."""
+    reduce = REDUCTIONS.get(settings.text("reduction_op"))
+    if reduce is None:
+        raise UnevaluatedProgramError(f"{settings.kind} reduces by what is not known")
+    operands = torch.stack(list(inputs))
+    return [reduce(operands.float() if operands.dtype in (torch.float16, torch.bfloat16) else operands)]
+
+
+def _ranks_together(settings: Settings, inputs: Tensors, outputs: Tensors) -> list[torch.Tensor]:
+    return [torch.cat(list(inputs))]
+
+
 ELEMENTWISE: dict[str, Callable[..., torch.Tensor]] = {
     "add": torch.add,
     "sub": torch.sub,
@@ -392,6 +414,9 @@ OPERATIONS: dict[str, Operation] = {
     "reshape": _copy,
     "memset": _set,
     "concat": _concat,
+    "comm_allreduce": _ranks_reduced,
+    "comm_reduce_scatter": _ranks_reduced,
+    "comm_allgather": _ranks_together,
     **{name: _elementwise(compute) for name, compute in ELEMENTWISE.items()},
 }
 """By the name of the statement."""
