@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
+import itertools
 import json
+from collections import Counter
 
 import pytest
 import torch
-from support import layer_types
+from support import damage, layer_types
 
 import trtdsl as td
 import trtdsl.functional as F
 from trtdsl.core.version import __version__
 from trtdsl.definition.tuning.file import Tuned, Tuning, Variant, dump
-from trtdsl.definition.tuning.precisions import Precisions
+from trtdsl.definition.tuning.precisions import Precisions, open_precision
 
 WEIGHT = torch.randn(3, 3, generator=torch.Generator().manual_seed(0))
 
@@ -183,7 +186,10 @@ def test_calls_in_a_loop_keep_what_they_are_given():
     ("measured", "words"),
     [
         ({"sqnr": {"y": "much"}}, r"measured\.sqnr\.y: expected float \| null, got str"),
-        ({"budget": {"y": float("nan")}}, r"measured\.budget\.y: expected float >= -1000"),
+        ({"budget": {"y": float("nan")}}, r"measured\.budget\.y: expected float >= 0"),
+        ({"budget": {"y": -256.0}}, r"measured\.budget\.y: expected float >= 0"),
+        ({"budget": float("inf")}, r"measured\.budget: expected float <= 1e\+300"),
+        ({"before": {"launches": float("inf")}}, r"measured\.before\.launches: expected float <= 1e\+300"),
         ({"data": [1]}, r"measured\.data: expected str, got array"),
         ({"data": "\x1b[2J"}, r"measured\.data: must be printable text"),
         ({"calls": {"float32": 4}, "sha256": "0" * 64}, "measured: object contains unknown field (calls|sha256)"),
@@ -198,6 +204,29 @@ def test_what_was_measured_is_read_strictly(files, measured, words):
     path.write_text(json.dumps(facts))
     with pytest.raises(td.UsageError, match=rf"net\.precision\.json is no precision: variants\[0\]\.{words}"):
         net.define(precision=path, dims={"N": 2})
+
+
+def test_a_file_with_any_entry_of_any_value_is_taken_or_refused_in_one_line(files):
+    """What is taken can be written into a manifest, which is JSON without NaN and Inf."""
+    path = files(net, *["float16"] * 4)
+    whole = json.loads(path.read_text())
+    measured = {"network": "n", "device": "h100", "data": "d", "samples": 3, "budget": {"y": 20.0}, "sqnr": {"y": 30.0}}
+    measured |= {name: {"bytes": 1, "floor_seconds": 0.5} for name in ("before", "after")}
+    whole["variants"][0]["measured"] = {**measured, "figures": {"found": {"launches": 1}}}
+    whole["variants"][0]["calls"][0] |= {"dtype": "int8", "scales": [0.5]}
+    outcomes = Counter()
+    for number, value in itertools.product(range(len([*damage.places(whole)])), (*damage.VALUES, 10**400)):
+        facts = copy.deepcopy(whole)
+        holder, key = [*damage.places(facts)][number]
+        holder[key] = value
+        path.write_bytes(json.dumps(facts).encode())
+        try:
+            json.dumps(open_precision(path, "net").to_json(), allow_nan=False)
+            outcomes["taken"] += 1
+        except td.UsageError as error:
+            outcomes["refused" if str(error).isprintable() and len(str(error)) < 400 else (key, value)] += 1
+    assert set(outcomes) == {"taken", "refused"}
+    assert outcomes["refused"] > 3 * outcomes["taken"] > 300
 
 
 def test_names_in_messages_are_cut(files):

@@ -17,10 +17,11 @@ from typing import Annotated, Any, Literal, TypeVar
 from msgspec import Meta, Struct, to_builtins
 
 from ...core.backend import Backend
+from ...core.caller import Finite
 from ...core.dtypes import dtype_name
 from ...core.errors import TrtdslError, TuningWarning, UsageError
 from ...core.files.names import brief, check_is_file, file_name, is_file
-from ...core.files.reading import LARGEST, Count, Int, Text, as_struct, check_schema, parse_json, read_file
+from ...core.files.reading import LARGEST, Count, Text, as_struct, check_schema, parse_json, read_file
 from ...core.files.writing import Kind as FileKind
 from ...core.files.writing import json_kind
 from ...core.version import __version__
@@ -73,8 +74,8 @@ class Tuned(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
     within: Text
     operation: Text
     function: Text
-    ordinal: Int
-    line: Int
+    ordinal: Count
+    line: Count
     """Where it stood; for the reader alone."""
     operands: tuple[Text, ...]
     lowering: Text = ""
@@ -260,8 +261,9 @@ CHOSEN = {"tuning": "lowering", "precision": "dtype"}
 """What a file says of each call."""
 
 
-Decibels = Annotated[float, Meta(ge=-1000, le=1000)]
-Figure = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]
+Decibels = Annotated[float, Meta(ge=0, le=1000)]
+"""Below 0 there is more noise than signal, and any result would do."""
+Figure = Count | Finite
 
 
 class Measured(Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -274,7 +276,7 @@ class Measured(Struct, forbid_unknown_fields=True, omit_defaults=True):
     after: dict[Text, Figure] = {}
     data: Text = ""
     samples: Count = 0
-    budget: float | dict[Text, Decibels] = {}
+    budget: Annotated[float, Meta(ge=-1e300, le=1e300)] | dict[Text, Decibels] = {}
     """That of a metric, or by output."""
     sqnr: dict[Text, Decibels | None] = {}
     """By output; None for an exact one."""
@@ -286,7 +288,7 @@ class VariantEntry(Struct, forbid_unknown_fields=True):
 
     precision: Text
     inputs: dict[Text, Text]
-    dims: dict[Text, Annotated[list[Int], Meta(min_length=3, max_length=3)] | None]
+    dims: dict[Text, Annotated[list[Count], Meta(min_length=3, max_length=3)] | None]
     settings: dict[Text, Any]
     measured: Measured
     calls: tuple[Tuned, ...]
