@@ -384,7 +384,7 @@ class InPieces(nn.Module):
             h = self.cell(piece.squeeze(1), h)
             outs.append(h)
         g = torch.zeros_like(h)
-        for piece in x.chunk(x.shape[1], dim=1):
+        for piece in x.chunk(chunks=x.shape[1], dim=1):
             g = self.cell(piece[:, 0], g)
         return torch.stack(outs, 1), g
 

@@ -56,3 +56,6 @@ def test_of_equal_values_the_first_comes_first():
     with Exact():
         assert x.sort(descending=True).indices.tolist() == [1, 2, 4, 0, 3]
         assert x.topk(2).indices.tolist() == [1, 2]
+        few = (torch.arange(64) * 7) % 4  # of many integers torch's own unstable sort gives others first
+        assert few.sort(stable=False).indices.tolist() == sorted(range(64), key=lambda place: int(few[place]))
+        assert few.topk(17).indices.tolist() == sorted(range(64), key=lambda place: -int(few[place]))[:17]

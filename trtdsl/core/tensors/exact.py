@@ -10,13 +10,14 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from ..lazy import np, torch
 from .operators import (
     COMPARING,
     INSTEAD,
+    LEFT_OPEN,
     MOVING,
     NEAREST,
     ORDERING,
@@ -245,7 +246,8 @@ class Exact:
             return plain
         floating = any(map(_is_floating, operands))
         if not floating and not _makes(func, kwargs):
-            plain = func(*args, **kwargs)
+            with torch._C._DisableTorchDispatch() if name in LEFT_OPEN else nullcontext():
+                plain = LEFT_OPEN.get(name, func)(*args, **kwargs)
             if not any(_is_floating(value) for value in _tensors(plain)):
                 return plain
             if torch.Tag.nondeterministic_seeded in func.tags:

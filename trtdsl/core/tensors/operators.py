@@ -143,10 +143,11 @@ def _convolved(x: Any, kernel: Any, bias: Any, *how: Any) -> Any:
     return made.reshape(batch, -1, rows, columns)
 
 
+LEFT_OPEN = {"sort": _sorted, "topk": _best}
+"""What computes operators that leave it open which of equal elements come first, of whatever dtype."""
 INSTEAD = {
     "convolution": _convolved,
-    "sort": _sorted,
-    "topk": _best,
+    **LEFT_OPEN,
     "_scaled_dot_product_flash_attention_for_cpu": _attended,
     "fake_quantize_per_tensor_affine_cachemask": faked,
     "fake_quantize_per_channel_affine_cachemask": faked,

@@ -119,8 +119,9 @@ def parted(result: Any, op: Op, location: Location | None) -> Any:
     return found
 
 
-def sliced(name: str, tensor: Any, size: Any, dim: int = 0) -> Slices | None:
+def sliced(name: str, tensor: Any, size: Any = None, dim: int = 0, **named: Any) -> Slices | None:
     """What ``split`` or ``chunk`` gives, where that is each part of a dimension; None for other parts."""
+    size = next(iter(named.values()), None) if size is None else size  # under the name that the function has for it
     whole = tensor.shape[dim]
     each = size == 1 if name == "split" else is_traced(size) and plain_number(size) == plain_number(whole)
     if not each or not is_traced(whole) or not scanning(GUARDS.get()):
