@@ -43,6 +43,24 @@ class PadIf(nn.Module):
         return x
 
 
+class Trimmed(nn.Module):
+    """A crop from both sides where there is more than went in, of weights that the author loads (Demucs)."""
+
+    def __init__(self):
+        super().__init__()
+        self.down, self.up = nn.Conv1d(2, 3, 8, 4), nn.ConvTranspose1d(3, 2, 8, 4)
+
+    def load_state_dict(self, state, strict=True):
+        return super().load_state_dict(state, strict)
+
+    def forward(self, x):
+        y = self.up(F.relu(self.down(F.pad(x, (0, -x.shape[-1] % 4)))))
+        more = y.shape[-1] - x.shape[-1]
+        if more:
+            y = y[..., more // 2 : -(more - more // 2)]
+        return x + y
+
+
 class Merging(nn.Module):
     """Patches of two: an odd side is padded by one (Swin)."""
 
@@ -497,6 +515,7 @@ class KeptMask(nn.Module):
 CASES = {
     "KeptMask": ("N,6,H,W", {"N": (1, 2, 3), "H": (5, 7, 9), "W": (5, 6, 7)}),
     "Windows": ("1,2,H,W", {"H": (5, 8, 13), "W": (6, 8, 9)}),
+    "Trimmed": ("N,2,S", {"N": (1, 2, 3), "S": (16, 21, 29)}),
     "PadIf": ("1,2,H,4", {"H": (4, 8, 13)}),
     "Merging": ("1,H,4,2", {"H": (2, 4, 9)}),
     "Skip": ("1,2,H,6", {"H": (4, 8, 11)}),

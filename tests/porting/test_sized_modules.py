@@ -11,7 +11,18 @@ from tests.porting import sized_modules
 from tests.porting.sized_modules import CASES
 from trtdsl.interpreter.interpret import Interpreter
 
-FEW = ["KeptMask", "Multiples", "PadIf", "Sinusoids", "Reflecting", "TwoWays", "Clipped", "Several", "GhostNorm"]
+FEW = [
+    "KeptMask",
+    "Multiples",
+    "PadIf",
+    "Trimmed",
+    "Sinusoids",
+    "Reflecting",
+    "TwoWays",
+    "Clipped",
+    "Several",
+    "GhostNorm",
+]
 REFUSED = ["Wide", "Sizes", "Levels", "Doubling"]  # TensorRT-RTX 1.7 builds no engine of these
 
 
@@ -69,6 +80,13 @@ def test_what_short_inputs_are_padded_by_is_arithmetic(name):
     shape, dims = CASES[name]
     text = td.port(f"{sized_modules.__file__}:{name}", {"x": shape}, dims=dims)
     assert "td.size_max(" in text and "td.cond(" not in text
+
+
+def test_what_is_left_out_at_the_end_is_counted_from_the_beginning():
+    shape, dims = CASES["Trimmed"]
+    ported = trtdsl.porting.ported(f"{sized_modules.__file__}:Trimmed", {"x": shape}, dims=dims, check=True)
+    assert "y[..., more // 2 : " in ported.text and "td.cond(" not in ported.text
+    assert ported.verdict is not None and ported.verdict.passed
 
 
 def test_one_way_that_gives_what_the_others_do_serves_for_all():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import inspect
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import CellType, FunctionType
 from typing import Any
 
@@ -75,10 +75,18 @@ def evaluating(module: torch.nn.Module) -> torch.nn.Module:
 def fill(module: torch.nn.Module, weights: Weights, constants: Sequence[str]) -> None:
     """Gives the module these weights; of the network's ``constants`` those that it has as buffers or attributes."""
     state = module.state_dict()
-    module.load_state_dict(filled(state, weights, {*constants} - {*state}), assign=not held_twice(module))
+    load = module.load_state_dict
+    assign = {"assign": True} if takes_assign(load) and not held_twice(module) else {}
+    load(filled(state, weights, {*constants} - {*state}), **assign)
     for name in {*constants} & {*outside_state(module)}:
         path, _, own = name.rpartition(".")
         setattr(module.get_submodule(path), own, weights.get(name).clone())
+
+
+def takes_assign(load: Callable[..., Any]) -> bool:
+    """Whether a module's load_state_dict, which may be the author's own, takes the tensors as they are."""
+    parameters = inspect.signature(load).parameters.values()
+    return any(each.name == "assign" or each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters)
 
 
 def filled(state: dict[str, torch.Tensor], weights: Weights, besides: Collection[str] = ()) -> dict[str, torch.Tensor]:

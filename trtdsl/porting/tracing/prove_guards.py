@@ -49,6 +49,7 @@ from ..translating.lowering import statements
 from .branches import Way
 from .guards import SCANS, Guard
 from .modes import tensors_of
+from .scans.taking import axis_of, index_of
 from .trace import Trace, live_operations
 
 TRIED = 20_000  # the most combinations of sizes
@@ -226,13 +227,11 @@ def _zeros(op: Op) -> list[Any] | None:
     return list(pads) if isinstance(pads, (tuple, list)) else None
 
 
-def _from_the_first(op: Op) -> bool:
-    """Whether the call takes the first elements of dimensions, in their order."""
-    if op.name != "getitem":
-        return False
-    index = op.args[1] if isinstance(op.args[1], tuple) else (op.args[1],)
-    slices = [item for item in index if item is not Ellipsis]
-    return all(isinstance(item, slice) and item.start in (None, 0) and item.step in (None, 1) for item in slices)
+def _of_slices(op: Op) -> bool:
+    """Whether the call takes elements one after the other: of as many as there are, all of them."""
+    return op.name == "getitem" and all(
+        item is Ellipsis or (isinstance(item, slice) and item.step in (None, 1)) for item in index_of(op)
+    )
 
 
 def kept(trace: Trace, given: Given, env: Env) -> tuple[dict[Value, Value], list[Asking]]:
@@ -248,7 +247,7 @@ def kept(trace: Trace, given: Given, env: Env) -> tuple[dict[Value, Value], list
         zeros = _zeros(op)
         if zeros is not None:
             sizes[op] = [Guard("==", number, 0, True, op.location) for number in zeros]
-        elif len(operand.shape) == len(result.shape) and (op.name in REPEATS or _from_the_first(op)):
+        elif len(operand.shape) == len(result.shape) and (op.name in REPEATS or _of_slices(op)):
             sizes[op] = [
                 Guard("==", SizeOf(operand, axis, own), SizeOf(result, axis, other), True, op.location)
                 for axis, (own, other) in enumerate(zip(operand.shape, result.shape))
@@ -284,6 +283,14 @@ def clamped(way: Way, given: Given, columns: Mapping[str, Any]) -> bool:
     guards = {number: Guard(">=", number, 0, True, op.location) for number, op in pads.items() if op.location}
     symbols = Symbols(way.trace, given, guards.values()) if guards else None
     changed: dict[SizeOp, SizeOp] = {}
+
+    def holds(guard: Guard, symbols: Symbols) -> bool:
+        """Whether it does at all sizes at which the module goes this way."""
+        asking = Asking(guard, symbols, given)
+        return columns.keys() >= {*asking.names} and all(
+            each.where.any() and asking.outcomes(columns)[each.where].all() for each in (way, *way.others)
+        )
+
     for number, guard in guards.items():
         before = [each for each, asked in way.asked.items() if not asked.everywhere and each.at <= order[pads[number]]]
         with suppress(Unknown):
@@ -292,14 +299,30 @@ def clamped(way: Way, given: Given, columns: Mapping[str, Any]) -> bool:
             operands = ("max", (number, 0)) if less else ("*", (_one_where(before[-1]), number)) if before else None
             if operands is not None and operands[1][0] is not None:
                 new = SizeOp(*operands, number.number, varies=True)
-                same = Asking(replace(guard, symbol="==", left=new, right=number), symbols, given)
-                if columns.keys() >= {*same.names} and all(
-                    each.where.any() and same.outcomes(columns)[each.where].all() for each in (way, *way.others)
-                ):
+                if holds(replace(guard, symbol="==", left=new, right=number), symbols):
                     changed[number] = new
     if changed:
         change_trees(way.trace.root, lambda tree: with_sizes(tree, changed))
+    ends = {(op, item): more for op in order for item, each in enumerate(index_of(op)) if (more := _left_out(each))}
+    asked = {key: Guard(">", more, 0, True, key[0].location) for key, more in ends.items() if key[0].location}
+    symbols = Symbols(way.trace, given, asked.values()) if asked else None
+    for (op, item), guard in asked.items():
+        index, axis = index_of(op), axis_of(op.args[0], index_of(op), item)
+        with suppress(Unknown):
+            assert symbols is not None
+            if axis is not None and not Asking(guard, symbols, given).everywhere and holds(guard, symbols):
+                size = SizeOf(op.args[0], axis, op.args[0].shape[axis])
+                end = SizeOp("-", (size, guard.left), size.number - guard.left.number, varies=True)
+                index[item] = slice(index[item].start, end, index[item].step)
+                op.args, changed[guard.left] = (op.args[0], tuple(index), *op.args[2:]), end
     return bool(changed)
+
+
+def _left_out(item: Any) -> SizeOp | None:
+    """The size that a slice leaves out at the end, as ``[:-more]`` says it; None for another item of an index."""
+    end = item.stop if isinstance(item, slice) else None
+    more = end.operands[0] if isinstance(end, SizeOp) and (end.symbol, len(end.operands)) == ("-", 1) else None
+    return more if isinstance(more, SizeOp) else None
 
 
 def _one_where(guard: Guard) -> SizeOp | None:
