@@ -484,7 +484,7 @@ def _tuning(spec: Any) -> dict[str, Any]:
     calls = tuple(Tuned("n.py", "define", "prelu", "prelu", i, 3, ("(N, 3) float32",), "layer") for i in range(3))
     backend = get_backend()
     head = (spec.name, f"{backend.name} {backend.version}", __version__)
-    return json.loads(dump(Tuning(*head, variants=(Variant(spec.case(), calls, {"device": "h100"}),))))
+    return json.loads(dump(Tuning(*head, variants=(Variant.made(spec.case(), calls, {"device": "h100"}),))))
 
 
 def _tokenizer() -> bytes:

@@ -224,7 +224,7 @@ def find_precision(
         "sqnr": {key: value if math.isfinite(value) else None for key, value in quality.decibels().items()},
         "figures": {key: asdict(value) for key, value in figures.items()},
     }
-    variant = Variant(spec.case(dims, found), tuple(map(Tuned.of, _sites(network))), measured)
+    variant = Variant.made(spec.case(dims, found), map(Tuned.of, _sites(network)), measured)
     label_of = f"{backend.name} {backend.version}"
     tuning = Tuning(spec.name, label_of, __version__, (variant,), "precision")
     write_atomically(target, dump(tuning))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from ..core.backend import Backend, get_backend
 from ..core.cancel import Progress, cancellable, untold
@@ -142,7 +144,7 @@ def _report(search: Search, case: Case, output: Output, seconds: float, cancelle
     assert best is not None and first is not None
     backend, name = best.network.backend, search.spec.name
     measured = {"device": search.device, "before": asdict(first), "after": asdict(best.figures)}
-    variant = Variant(case, tuple(map(Tuned.of, best.sites)), measured)
+    variant = Variant.made(case, map(Tuned.of, best.sites), measured)
     tuning = _earlier(output.path, name, backend).including(variant)
     return TuneReport(
         network=name,
@@ -175,7 +177,7 @@ def _earlier(file: Path, network: str, backend: Backend) -> Tuning:
     except ValueError:
         tuning = None
     if tuning is None or tuning.stale(network, label):
-        return Tuning(network, label, __version__)
+        return Tuning(network, label, __version__, ())
     return tuning
 
 

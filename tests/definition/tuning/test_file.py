@@ -26,7 +26,7 @@ def tuning_of(spec, lowering="layer", **changed):
     calls = tuple(Tuned(*call.key, call.line, call.operands, lowering) for call in calls)
     backend = f"{network.backend.name} {network.backend.version}"
     head = {"network": "folded", "backend": backend, "trtdsl": __version__, **changed}
-    return Tuning(**head, variants=(Variant(spec.case(), calls, {"device": "rtx-4090"}),))
+    return Tuning(**head, variants=(Variant.made(spec.case(), calls, {"device": "rtx-4090"}),))
 
 
 def ways(spec):
@@ -89,7 +89,7 @@ def test_what_differs_in_a_call_is_in_the_message(changed, words):
     tuning = tuning_of(spec)
     first, second = tuning.variants[0].calls
     wrong = replace(second, **changed)
-    variant = Variant(tuning.variants[0].case, (first, wrong), {})
+    variant = Variant.made(tuning.variants[0].case, (first, wrong), {})
     with pytest.warns(TuningWarning, match=words):
         assert ways(spec.tuned(tuning.including(variant))) == ["fused", "fused"]
 
@@ -98,7 +98,7 @@ def test_a_tuning_with_one_wrong_call_is_not_used_at_all():
     tuning = tuning_of(spec)
     first, second = tuning.variants[0].calls
     wrong = replace(second, operands=("(N, 9, 5) float32",))
-    variant = Variant(tuning.variants[0].case, (first, wrong), {})
+    variant = Variant.made(tuning.variants[0].case, (first, wrong), {})
     with pytest.warns(
         TuningWarning,
         match=r"test_file\.py:\d+: prelu of \(N, 4, 5\) float32 \(call 1 of spec in .*\), where the tuned",

@@ -41,7 +41,7 @@ def files(tmp_path):
         network = spec.define(precision=Precisions({}), dims={"N": (1, 2, 8)})
         sites = network.policy.calls.sites
         calls = tuple(Tuned.of(site._replace(lowering=dtype)) for site, dtype in zip(sites, dtypes, strict=True))
-        variant = Variant(spec.case(precision=Precisions({})), calls, {"data": "none"})
+        variant = Variant.made(spec.case(precision=Precisions({})), calls, {"data": "none"})
         path = tmp_path / "net.precision.json"
         facts = json.loads(dump(Tuning(spec.name, "any 1", __version__, (variant,), "precision")))
         path.write_text(json.dumps({**facts, **changed}))

@@ -3,18 +3,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from msgspec import Meta, Struct, to_builtins
+from msgspec import Meta, Struct, convert, to_builtins
+from msgspec.structs import asdict, replace
 
 from ...core.backend import Backend
 from ...core.caller import Finite
@@ -37,16 +36,15 @@ SCHEMA = 1
 Kind = Literal["tuning", "precision"]
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(Struct, frozen=True, forbid_unknown_fields=True):
     """What a definition depends on besides the author's code, as texts that a file can keep."""
 
-    precision: str
-    inputs: Mapping[str, str]
+    precision: Text
+    inputs: dict[Text, Text]
     """Shape and dtype by name: ``(N, 3, 18) float32``."""
-    dims: Mapping[str, Sequence[int] | None]
+    dims: dict[Text, Annotated[list[Count], Meta(min_length=3, max_length=3)] | None]
     """The ranges of the dimensions."""
-    settings: Mapping[str, Any]
+    settings: dict[Text, Any]
     """Of a network that a function of its file makes."""
 
     @classmethod
@@ -99,15 +97,52 @@ class Tuned(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
         return self.lowering or self.dtype
 
 
-@dataclass(frozen=True)
-class Variant:
+Decibels = Annotated[float, Meta(ge=0, le=1000)]
+"""Below 0 there is more noise than signal, and any result would do."""
+Figure = Count | Finite
+
+
+class Measured(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """What a search measured, on what data, and for which GPU."""
+
+    network: Text = ""
+    """The fingerprint of the network that was measured, its weights included."""
+    device: Text = ""
+    before: dict[Text, Figure] = {}
+    after: dict[Text, Figure] = {}
+    data: Text = ""
+    samples: Count = 0
+    budget: Annotated[float, Meta(ge=-1e300, le=1e300)] | dict[Text, Decibels] = {}
+    """That of a metric, or by output."""
+    sqnr: dict[Text, Decibels | None] = {}
+    """By output; None for an exact one."""
+    figures: dict[Text, dict[Text, Figure]] = {}
+
+
+class Variant(Case, frozen=True, forbid_unknown_fields=True):
     """The calls of a network in one case, each with its lowering, and what was measured."""
 
-    case: Case
+    measured: Measured
+    """What the tuning won; for the reader alone."""
     calls: tuple[Tuned, ...]
     """Every call that can be lowered in several ways, in the order in which the network makes them."""
-    measured: Mapping[str, Any]
-    """What the tuning won; for the reader alone."""
+
+    def __post_init__(self) -> None:
+        if len({call.key for call in self.calls}) != len(self.calls):
+            raise ValueError("'calls' has a call twice")
+        for call in self.calls:
+            if call.dtype.startswith(("int8", "float8")) and not call.scales:
+                raise ValueError(f"'calls' has one in {call.dtype} without scales")
+
+    @classmethod
+    def made(cls, case: Case, calls: Iterable[Tuned], measured: Mapping[str, Any]) -> Variant:
+        """The calls of a case, and what was measured."""
+        return cls(**asdict(case), measured=convert(measured, Measured), calls=tuple(calls))
+
+    @property
+    def case(self) -> Case:
+        """What it is for."""
+        return Case(self.precision, self.inputs, self.dims, self.settings)
 
     def choices(self) -> dict[SiteKey, str]:
         """The lowerings by the calls' keys."""
@@ -134,18 +169,25 @@ def _words(call: Tuned) -> str:
     return f"{brief(key.function)}{by} of {operands} (call {key.ordinal} of {place})"
 
 
-@dataclass(frozen=True)
-class Tuning:
+CHOSEN = {"tuning": "lowering", "precision": "dtype"}
+"""What a file says of each call."""
+
+
+class Tuning(Struct, frozen=True, forbid_unknown_fields=True):
     """What a ``NAME.tuning.json`` holds: one variant for each case that was tuned."""
 
-    network: str
-    backend: str
+    network: Text
+    backend: Text
     """Name and version: the choices hold for no other."""
-    trtdsl: str
-    variants: tuple[Variant, ...] = ()
+    trtdsl: Text
+    variants: tuple[Variant, ...]
     kind: Kind = "tuning"
-    sha256: str | None = field(default=None, compare=False)
-    """Of the file that it was read from."""
+    schema: int = SCHEMA
+
+    def __post_init__(self) -> None:
+        chosen = CHOSEN[self.kind]
+        if not all(getattr(call, chosen) for variant in self.variants for call in variant.calls):
+            raise ValueError(f"'calls' has one without a {chosen}")
 
     def variant(self, case: Case) -> Variant | None:
         """That of a case."""
@@ -243,91 +285,36 @@ def with_tuning(
 
 def dump(tuning: Tuning) -> bytes:
     """The file's text: JSON with a line for each call."""
+
+    def lines(facts: Mapping[str, Any], indent: str) -> list[str]:
+        return [f'{indent}"{name}": {json.dumps(value, ensure_ascii=False)}' for name, value in facts.items()]
+
     variants = []
-    for variant in tuning.variants:
-        calls = ",\n".join(f"        {json.dumps(to_builtins(call), ensure_ascii=False)}" for call in variant.calls)
-        parts = [
-            f'      "{name}": {json.dumps(value, ensure_ascii=False)}'
-            for name, value in (*vars(variant.case).items(), ("measured", dict(variant.measured)))
-        ]
-        variants.append("    {\n" + ",\n".join([*parts, f'      "calls": [\n{calls}\n      ]']) + "\n    }")
-    head = {"schema": SCHEMA, "kind": tuning.kind, "network": tuning.network}
-    head |= {"backend": tuning.backend, "trtdsl": tuning.trtdsl}
-    lines = [f"  {json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in head.items()]
-    return ("{\n" + ",\n".join([*lines, '  "variants": [\n' + ",\n".join(variants) + "\n  ]"]) + "\n}\n").encode()
-
-
-CHOSEN = {"tuning": "lowering", "precision": "dtype"}
-"""What a file says of each call."""
-
-
-Decibels = Annotated[float, Meta(ge=0, le=1000)]
-"""Below 0 there is more noise than signal, and any result would do."""
-Figure = Count | Finite
-
-
-class Measured(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """What a search measured, on what data, and for which GPU."""
-
-    network: Text = ""
-    """The fingerprint of the network that was measured, its weights included."""
-    device: Text = ""
-    before: dict[Text, Figure] = {}
-    after: dict[Text, Figure] = {}
-    data: Text = ""
-    samples: Count = 0
-    budget: Annotated[float, Meta(ge=-1e300, le=1e300)] | dict[Text, Decibels] = {}
-    """That of a metric, or by output."""
-    sqnr: dict[Text, Decibels | None] = {}
-    """By output; None for an exact one."""
-    figures: dict[Text, dict[Text, Figure]] = {}
-
-
-class VariantEntry(Struct, forbid_unknown_fields=True):
-    """The calls of one case, as the file has them."""
-
-    precision: Text
-    inputs: dict[Text, Text]
-    dims: dict[Text, Annotated[list[Count], Meta(min_length=3, max_length=3)] | None]
-    settings: dict[Text, Any]
-    measured: Measured
-    calls: tuple[Tuned, ...]
-
-    def __post_init__(self) -> None:
-        if len({call.key for call in self.calls}) != len(self.calls):
-            raise ValueError("'calls' has a call twice")
-        for call in self.calls:
-            if call.dtype.startswith(("int8", "float8")) and not call.scales:
-                raise ValueError(f"'calls' has one in {call.dtype} without scales")
-
-
-class TuningEntry(Struct, forbid_unknown_fields=True):
-    """A file."""
-
-    schema: int
-    kind: Kind
-    network: Text
-    backend: Text
-    trtdsl: Text
-    variants: tuple[VariantEntry, ...]
-
-    def __post_init__(self) -> None:
-        chosen = CHOSEN[self.kind]
-        if not all(getattr(call, chosen) for variant in self.variants for call in variant.calls):
-            raise ValueError(f"'calls' has one without a {chosen}")
+    for variant in to_builtins(tuning.variants):
+        calls = ",\n".join(f"        {json.dumps(call, ensure_ascii=False)}" for call in variant.pop("calls"))
+        parts = [*lines(variant, "      "), f'      "calls": [\n{calls}\n      ]']
+        variants.append("    {\n" + ",\n".join(parts) + "\n    }")
+    head = {name: getattr(tuning, name) for name in ("schema", "kind", "network", "backend", "trtdsl")}
+    text = [*lines(head, "  "), '  "variants": [\n' + ",\n".join(variants) + "\n  ]"]
+    return ("{\n" + ",\n".join(text) + "\n}\n").encode()
 
 
 def read_tuning(path: Path, kind: Kind = "tuning") -> Tuning:
     """A tuning from its file. ValueError, in one line, where it is not one that trtdsl wrote."""
+    return loads(file_bytes(path), kind)
+
+
+def file_bytes(path: Path) -> bytes:
+    """What a file holds; ValueError where it cannot be read."""
     try:
-        data = read_file(path, LARGEST)
+        return read_file(path, LARGEST)
     except OSError as error:
         raise ValueError(f"it cannot be read: {error.strerror}") from None
-    return _loads(data, kind)
 
 
-def _loads(data: bytes, kind: Kind) -> Tuning:
-    return replace(parse(parse_json(data, "it", kind, ValueError), kind), sha256=hashlib.sha256(data).hexdigest())
+def loads(data: bytes, kind: Kind) -> Tuning:
+    """A tuning from what its file holds; ValueError as of :func:`parse`."""
+    return parse(parse_json(data, "it", kind, ValueError), kind)
 
 
 def file_kind(network: str, kind: Kind = "tuning") -> FileKind:
@@ -335,7 +322,7 @@ def file_kind(network: str, kind: Kind = "tuning") -> FileKind:
 
     def objection(content: bytes) -> str | None:
         try:
-            owner = _loads(content, kind).network
+            owner = loads(content, kind).network
         except ValueError as error:
             return f"that cannot be read ({error})"
         return None if owner == network else f"of the network {brief(owner)!r}, and this one is {network!r}"
@@ -348,9 +335,4 @@ def parse(facts: dict[str, Any], kind: Kind = "tuning") -> Tuning:
     if facts.get("kind") != kind:
         raise ValueError(f"it is not a {kind}")
     check_schema(facts, (SCHEMA,), "it", ValueError)
-    file = as_struct(facts, TuningEntry, "", ValueError)
-    variants = (
-        Variant(Case(each.precision, each.inputs, each.dims, each.settings), each.calls, to_builtins(each.measured))
-        for each in file.variants
-    )
-    return Tuning(file.network, file.backend, file.trtdsl, tuple(variants), kind)
+    return as_struct(facts, Tuning, "", ValueError)

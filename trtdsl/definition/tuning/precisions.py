@@ -8,11 +8,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec import to_builtins
+
 from ...core.errors import UsageError
 from ...core.files.names import check_is_file
 from ...core.lazy import torch
 from .choices import Choices, SiteKey
-from .file import Variant, read_tuning
+from .file import Variant, file_bytes, loads
 
 SUFFIX = ".precision.json"
 DECIBELS = 20.0
@@ -54,7 +56,7 @@ class Precisions(Choices):
     ):
         super().__init__(dtypes)
         self.scales, self.file, self.variant, self.sha256 = scales or {}, file, variant, sha256
-        self.low, self.measured = low, measured or ({} if variant is None else variant.measured)
+        self.low, self.measured = low, measured or ({} if variant is None else to_builtins(variant.measured))
 
     def fresh(self) -> Precisions:
         """What is asked for, without the calls."""
@@ -102,7 +104,8 @@ def open_precision(given: Any, network: str) -> Any:
     path = Path(given)
     check_is_file(path, f"there is no precision {path}; {FIND}")
     try:
-        found = read_tuning(path, "precision")
+        data = file_bytes(path)
+        found = loads(data, "precision")
     except ValueError as error:
         raise UsageError(f"{path} is no precision: {error}; {FIND}") from None
     if found.network != network:
@@ -111,4 +114,4 @@ def open_precision(given: Any, network: str) -> Any:
         raise UsageError(f"{path} is no precision: it has {len(found.variants)} variants and not one; {FIND}")
     (variant,) = found.variants
     scales = {call.key: call.scales for call in variant.calls if call.scales}
-    return Precisions(variant.choices(), scales, path, variant, found.sha256)
+    return Precisions(variant.choices(), scales, path, variant, hashlib.sha256(data).hexdigest())
