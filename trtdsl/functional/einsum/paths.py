@@ -38,16 +38,10 @@ def _optimal(terms: Sequence[frozenset[str]], output: frozenset[str], sizes: Map
     """Pairs of positions in a list from which both are taken and to which the result is appended."""
     if len(terms) < 3:
         return [(0, 1)] if len(terms) == 2 else []
-    from opt_einsum import get_symbol
     from opt_einsum.paths import auto_hq
 
     known = set().union(*terms)
-    symbols = {label: get_symbol(k) for k, label in enumerate(sorted(known))}
-    path = auto_hq(
-        [frozenset(symbols[label] for label in term) for term in terms],
-        frozenset(symbols[label] for label in output & known),
-        {symbols[label]: max(sizes[label], 1) for label in known},
-    )
+    path = auto_hq(list(terms), output & known, {label: max(sizes[label], 1) for label in known})
     pairs: list[tuple[int, int]] = []
     count = len(terms)
     for step in path:
