@@ -12,13 +12,13 @@ from collections.abc import Callable
 
 from ...definition.graph import Graph
 from .casts_before_loops import casts_before_loops
-from .handwritten_gates import handwritten_gates
+from .handwritten_activations import handwritten_activations
 from .handwritten_rounding import handwritten_rounding
 from .signs_in_int8 import signs_in_int8
 
 PASSES: tuple[Callable[[Graph], None], ...] = (
     handwritten_rounding,
-    handwritten_gates,
+    handwritten_activations,
     signs_in_int8,
     casts_before_loops,
 )

@@ -1,4 +1,6 @@
-"""x * sigmoid(x) and x * tanh(softplus(x)) in several calls: executed with the pass and without, and their programs."""
+"""Activations in several calls, such as x * sigmoid(x): executed with the pass and without, and their programs."""
+
+import math
 
 import pytest
 import torch
@@ -41,7 +43,9 @@ def test_it_is_computed_as_the_function(function, write, dtype, monkeypatch):
     got = td.interpret(net, {"x": X.to(dtype)})["y"]
     assert types(net) == types(network(function, dtype)) and "ACTIVATION" not in types(net)[:4]
     (remark,) = net.graph.remarks
-    assert remark.applied and remark.rule == f"handwritten {name}" and remark.text.endswith(f" is computed as F.{name}")
+    assert (
+        remark.applied and remark.rule == "handwritten activation" and remark.text.endswith(f" is computed as F.{name}")
+    )
     assert __file__.rpartition("/")[2] in str(remark)
     monkeypatch.setattr(passes, "PASSES", ())
     before = network(write, dtype)
@@ -60,7 +64,7 @@ def test_it_stays_where_it_is_said_why():
     want = torch.nn.functional.linear(X, WEIGHT, BIAS)
     assert_close(td.interpret(net, {"x": X})["y"], want * want.sigmoid() + want.sigmoid(), 1e-5)
     (remark,) = net.graph.remarks
-    assert not remark.applied and remark.text.endswith("written: sigmoid(x) is used otherwise, too")
+    assert not remark.applied and remark.text.endswith("written: sigmoid is used otherwise, too")
     net = td.Network()
     x = net.input("x", (2, 3))
     net.output(x * F.sigmoid(x), "y")
@@ -93,3 +97,70 @@ def test_mish_of_great_values_is_torchs():
     net.output(F.mish(F.conv2d(net.input("x", (11, 1, 1, 1)), net.constant(torch.ones(1, 1, 1, 1)))), "y")
     got = td.interpret(net, {"x": x.reshape(11, 1, 1, 1)})["y"].flatten()
     torch.testing.assert_close(got, torch.nn.functional.mish(x[0]), equal_nan=True)
+
+
+# -- choices by the sign -----------------------------------------------------------------------------------------------
+
+NUMBERS = torch.randn(6, 32, generator=torch.Generator().manual_seed(1))
+NUMBERS[0, 0], NUMBERS[1, 0], NUMBERS[2, 0], NUMBERS[3] = math.nan, math.inf, -math.inf, 0.0
+CHOSEN = {
+    "relu": lambda y: torch.where(y > 0, y, 0.0),
+    "relu from 0 on": lambda y: torch.where(y >= 0, y, 0.0),
+    "filled": lambda y: y.masked_fill(y < 0, 0.0),
+    "leaky": lambda y: torch.where(y > 0, y, 0.1 * y),
+    "leaky from 0 on": lambda y: torch.where(y >= 0, y, y * 1.5),
+    "leaky below": lambda y: torch.where(y < 0, y * -0.25, y),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("write", CHOSEN.values(), ids=CHOSEN)
+def test_it_is_one_layer_and_gives_what_torch_gives(write, dtype, monkeypatch):
+    net = network(write, dtype)
+    got = td.interpret(net, {"x": NUMBERS.to(dtype)})["y"]
+    assert "SELECT" not in types(net)
+    (remark,) = net.graph.remarks
+    assert remark.applied and remark.text.startswith("where(x ") and " is computed as " in remark.text
+    monkeypatch.setattr(passes, "PASSES", ())
+    before = network(write, dtype)
+    assert "SELECT" in types(before)
+    want = write(torch.nn.functional.linear(NUMBERS.to(dtype), WEIGHT.to(dtype), BIAS.to(dtype)))
+    for value in (got, td.interpret(before, {"x": NUMBERS.to(dtype)})["y"]):
+        assert torch.equal(value.isnan(), want.isnan()) and torch.equal(value.isinf(), want.isinf())
+        finite = want.isfinite()
+        assert_close(value[finite], want[finite], 1e-6 if dtype == torch.float32 else 4e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_it_takes_a_launch_less(dtype, monkeypatch):
+    def program(write):
+        made = td.program(
+            network(lambda y: F.linear(write(y), y.network.constant(WEIGHT.mT.contiguous(), dtype)), dtype)
+        )
+        return made.launch_count, made.bytes
+
+    got = [program(CHOSEN[name]) for name in ("relu", "leaky")]
+    assert got == [program(F.relu), program(F.leaky_relu)]
+    monkeypatch.setattr(passes, "PASSES", ())
+    for (launches, size), name in zip(got, ("relu", "leaky"), strict=True):
+        before = program(CHOSEN[name])
+        assert before[0] == launches + 1 and before[1] > size
+
+
+def test_a_choice_stays_where_it_is_said_why():
+    def shared(y):
+        above = y > 0
+        return torch.where(above, y, 0.0) + above.to(y.dtype)
+
+    net = network(shared)
+    assert "SELECT" in types(net)
+    (remark,) = net.graph.remarks
+    assert not remark.applied and remark.text.endswith("stays as it is written: gt is used otherwise, too")
+    net = td.Network()
+    net.output(CHOSEN["relu"](net.input("x", X.shape)), "y")
+    assert "SELECT" in types(net) and "no product with weights gives x" in net.graph.remarks[0].text
+
+
+def test_a_slope_of_0_stays_since_infinity_times_it_is_nan():
+    net = network(lambda y: torch.where(y > 0, y, 0.0 * y))
+    assert "SELECT" in types(net) and not net.graph.remarks
