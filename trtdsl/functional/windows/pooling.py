@@ -150,9 +150,9 @@ def _average(
     if ceil_mode and divisor_override is None and not any(per_axis(padding, ndim, "padding")):
         kernel_size, stride = _within(ndim, input, kernel_size, stride)
     windows = windows_over(ndim, input, kernel_size, stride, padding, 1, ceil_mode)
-    how = _Pooling(windows, divisor_override is None, not _in_last(windows.x), (count_include_pad, divisor_override))
-    result = _pooled("avg_pool", how, lowering)
-    return L.squeeze(result, [2]) if ndim == 1 else result
+    divided = count_include_pad, divisor_override
+    how = _Pooling(windows, "AVG", divisor_override is None, not _in_last(windows.x), divided)
+    return _pooled(ndim, "avg_pool", how, lowering)
 
 
 @dataclass(frozen=True)
@@ -160,6 +160,8 @@ class _Pooling:
     """What the ways of a pooling are told."""
 
     windows: Windows
+    op: str
+    """What IReduceLayer calls it."""
     plain: bool
     """Whether IPoolingLayer gives it as it is."""
     sliced: bool
@@ -183,13 +185,10 @@ class _Pooling:
         return all(not pad and size == windows.length(k) for k, (size, pad) in pairs)
 
 
-def _why_not_average(x: Tensor, how: _Pooling) -> str | None:
-    return None if x.dtype.is_floating_point else "IPoolingLayer takes no integers"
-
-
-def _why_not_maxima(x: Tensor, how: _Pooling) -> str | None:
-    dilated = None if how.plain else "IPoolingLayer has no dilation, and gives no indices"
-    return _why_not_average(x, how) or dilated
+def _why_not_pooling(x: Tensor, how: _Pooling) -> str | None:
+    if not x.dtype.is_floating_point:
+        return "IPoolingLayer takes no integers"
+    return None if how.plain or how.op == "AVG" else "IPoolingLayer has no dilation, and gives no indices"
 
 
 def _why_not_whole(x: Tensor, how: _Pooling) -> str | None:
@@ -198,23 +197,21 @@ def _why_not_whole(x: Tensor, how: _Pooling) -> str | None:
 
 
 def _why_not_sliced(x: Tensor, how: _Pooling) -> str | None:
-    few = how.static and 1 < math.prod(how.windows.size) <= MOST_SLICES
-    return None if few else f"slices are of static sizes, without ceil_mode, of windows of up to {MOST_SLICES} elements"
-
-
-def _why_not_sliced_average(x: Tensor, how: _Pooling) -> str | None:
-    if not x.dtype.is_floating_point:
+    if _why_not_pooling(x, how) is not None:
         return None
-    reason = _why_not_sliced(x, how)
-    counted = not how.plain or any(how.windows.padding)
-    return reason or ("padding that counts, and a divisor, are for IPoolingLayer" if counted else None)
+    if not how.static or not 1 < math.prod(how.windows.size) <= MOST_SLICES:
+        return f"slices are of static sizes, without ceil_mode, of windows of up to {MOST_SLICES} elements"
+    counted = how.op == "AVG" and (not how.plain or any(how.windows.padding))
+    return "padding that counts, and a divisor, are for IPoolingLayer" if counted else None
 
 
-def _why_not_sliced_maxima(x: Tensor, how: _Pooling) -> str | None:
-    return None if _why_not_maxima(x, how) else _why_not_sliced(x, how)
+@way("max_pool", "pooling", POOLED, unless=_why_not_pooling)
+def _pooled_maxima(x: Tensor, how: _Pooling) -> Tensor:
+    _whole(how.windows, "MAX")
+    return _maxima(how.windows)
 
 
-@way("avg_pool", "pooling", POOLED, unless=_why_not_average)
+@way("avg_pool", "pooling", POOLED, unless=_why_not_pooling)
 def _pooled_average(x: Tensor, how: _Pooling) -> Tensor:
     """Averages by IPoolingLayer, and by IReduceLayer over dynamic dimensions that one window is the whole of."""
     windows, (count_include_pad, divisor_override) = how.windows, how.divided
@@ -232,12 +229,13 @@ def _pooled_average(x: Tensor, how: _Pooling) -> Tensor:
     return _pool(windows, "AVERAGE", exclude_padding=beyond or not count_include_pad)
 
 
+@way("max_pool", "reduce", "IReduceLayer", unless=_why_not_whole)
 @way("avg_pool", "reduce", "IReduceLayer", unless=_why_not_whole)
-def _reduced_average(x: Tensor, how: _Pooling) -> Tensor:
-    return L.reduce(x, "AVG", range(2, x.ndim), keep_dims=True)
+def _reduced(x: Tensor, how: _Pooling) -> Tensor:
+    return L.reduce(x, how.op, range(2, x.ndim), keep_dims=True)
 
 
-@way("avg_pool", "slices", SLICED, unless=_why_not_sliced_average)
+@way("avg_pool", "slices", SLICED, unless=_why_not_sliced)
 def _sliced_average(x: Tensor, how: _Pooling) -> Tensor:
     windows = how.windows
     if not x.dtype.is_floating_point:
@@ -301,25 +299,11 @@ def _maximum(
 ) -> Any:
     windows = windows_over(ndim, input, kernel_size, stride, padding, dilation, ceil_mode)
     plain = all(gap == 1 for gap in windows.dilation) and not return_indices
-    how = _Pooling(windows, plain, _maxima_by_slices(windows), indices=return_indices)
-    result = _pooled("max_pool", how, lowering)
-    if return_indices:
-        return tuple(L.squeeze(r, [2]) for r in result) if ndim == 1 else result
-    return L.squeeze(result, [2]) if ndim == 1 else result
+    how = _Pooling(windows, "MAX", plain, _maxima_by_slices(windows), indices=return_indices)
+    return _pooled(ndim, "max_pool", how, lowering)
 
 
-@way("max_pool", "pooling", POOLED, unless=_why_not_maxima)
-def _pooled_maxima(x: Tensor, how: _Pooling) -> Tensor:
-    _whole(how.windows, "MAX")
-    return _maxima(how.windows)
-
-
-@way("max_pool", "reduce", "IReduceLayer", unless=_why_not_whole)
-def _reduced_maxima(x: Tensor, how: _Pooling) -> Tensor:
-    return L.reduce(x, "MAX", range(2, x.ndim), keep_dims=True)
-
-
-@way("max_pool", "slices", SLICED, unless=_why_not_sliced_maxima)
+@way("max_pool", "slices", SLICED, unless=_why_not_sliced)
 def _sliced_maxima(x: Tensor, how: _Pooling) -> Any:
     return with_indices(how.windows) if how.indices else by_slices(how.windows, "MAX", lowest_of(x))
 
@@ -363,17 +347,19 @@ max_pool1d, max_pool2d, max_pool3d = family(
 # -- ways --------------------------------------------------------------------------------------------------------------
 
 
-def _pooled(function: str, how: _Pooling, lowering: str) -> Any:
-    """A pooling in one of its ways."""
+def _pooled(ndim: int, function: str, how: _Pooling, lowering: str) -> Any:
+    """A pooling in one of its ways, without the dimension that windows over one have besides."""
     x = how.windows.x
     if lowering == AUTO and len(ruled_out := reasons(function, x, how=how)) == 2:
         (only,) = LOWERINGS[function].keys() - ruled_out.keys()
-        return LOWERINGS[function][only].emit(x, how=how)  # there is nothing to choose
-    few = how.static and math.prod(how.windows.size) <= SLICES
-    best = "pooling" if not how.sliced or not few else "slices"
-    if how.whole and best == "pooling" and not _in_last(x):
-        best = "reduce"
-    return lowered(function, lowering, x, how=how, default=best)
+        result = LOWERINGS[function][only].emit(x, how=how)  # there is nothing to choose
+    else:
+        few = how.static and math.prod(how.windows.size) <= SLICES
+        best = "pooling" if not how.sliced or not few else "slices"
+        if how.whole and best == "pooling" and not _in_last(x):
+            best = "reduce"
+        result = lowered(function, lowering, x, how=how, default=best)
+    return result if ndim > 1 else tuple(L.squeeze(r, [2]) for r in result) if how.indices else L.squeeze(result, [2])
 
 
 def _in_last(x: Tensor) -> bool:
