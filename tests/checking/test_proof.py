@@ -309,6 +309,13 @@ READING = {
     "whether a folder is there": "import os\ndef scale():\n    return 3 if os.path.isdir('FOLDER/later') else 2\n",
     "how large a file is": "import os\ndef scale():\n    return os.stat('FOLDER/state.txt').st_size\n",
     "where a link leads": "import os\ndef scale():\n    return int(os.readlink('FOLDER/link'))\n",
+    "where a link to a folder leads": "import os\ndef scale():\n"
+    "    return 2 if os.readlink('FOLDER/current') == 'v2' else 3\n",
+    "where a path leads": "import os\ndef scale():\n"
+    "    return 2 if os.path.realpath('FOLDER/current').endswith('v2') else 3\n",
+    "which folder a link is": "import os\ndef scale():\n"
+    "    return 2 if os.path.samefile('FOLDER/current', 'FOLDER/v2') else 3\n",
+    "by the system's own module": "import posix\ndef scale():\n    return posix.stat('FOLDER/state.txt').st_size\n",
     "by a link": "import numpy\ndef scale():\n    return int(numpy.load('FOLDER/current/two.npy'))\n",
     "in a thread": "import numpy\nfrom concurrent.futures import ThreadPoolExecutor\ndef scale():\n"
     "    with ThreadPoolExecutor() as pool:\n        return int(*pool.map(numpy.load, ['FOLDER/two.npy']))\n",
@@ -345,6 +352,8 @@ def test_a_verdict_holds_while_all_that_was_read_is_as_it_was(project, what):
 
 
 UNREPEATABLE = {
+    "an attribute": "import os\ntry:\n    os.getxattr(__file__, 'user.k')\nexcept OSError:\n    pass\n"
+    "def scale():\n    return 2\n",
     "another program": "import subprocess\ndef scale():\n    return int(subprocess.check_output(['echo', '2']))\n",
     "a shell": "import os\ndef scale():\n    return 2 + os.system('true')\n",
     "a connection": "import socket\ntry:\n    socket.create_connection(('127.0.0.1', 9))\n"

@@ -33,14 +33,14 @@ class Reads:
     unrepeatable: set[str | None] = field(default_factory=set)
     """The files whose code read what nobody can compare later: a pipe, a connection, another program's output."""
 
-    def note(self, path: str, asker: str | None) -> None:
-        """Keeps what a path leads to."""
-        real, identity = os.path.realpath(path), identity_of(path)
-        if identity is None:
+    def note(self, path: str, asker: str | None, *, within: bool = True) -> None:
+        """Keeps what a path leads to; of a link to a folder, ``within`` says whether its names count, too."""
+        real, place = os.path.realpath(path), os.path.abspath(path)
+        if identity_of(path) is None:
             self.unrepeatable.add(asker)
         elif real not in self.written and not is_library(real) and not real.startswith(("/dev/", "/proc/", "/sys/")):
-            for each in {real, os.path.abspath(path)}:  # a link may lead elsewhere later
-                self.found.setdefault(each, identity)
+            for each in {real, place} if within else {place}:  # a link may lead elsewhere later
+                self.found.setdefault(each, identity_of(each) or ())
                 self.askers.setdefault(each, set()).add(asker)
 
     def hashes(self, others: Collection[str]) -> Hashes | None:
@@ -69,30 +69,37 @@ def noted(folder: str | os.PathLike[str]) -> Iterator[Reads]:
     reads = reads_of(folder)
     _ACTIVE.append(reads)
     if len(_ACTIVE) == 1:
-        for name, function in _ASKED.items():
-            setattr(os, name, _told(function))
+        for (module, name), function in _ASKED.items():
+            setattr(module, name, _told(function))
     try:
         yield reads
     finally:
         _ACTIVE.remove(reads)
         if not _ACTIVE:
-            for name, function in _ASKED.items():
-                setattr(os, name, function)
+            for (module, name), function in _ASKED.items():
+                setattr(module, name, function)
 
 
-_ASKED = {name: getattr(os, name) for name in ("stat", "lstat", "access", "readlink")}
+_ASKED = {
+    (module, name): getattr(os, name)
+    for module in (os, sys.modules[os.name])
+    for name in ("stat", "lstat", "access", "readlink")
+}
 """What tells whether a file is there, such as by os.path.exists: Python has no event of it."""
 
 
 def _told(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, which tells of the path that it is asked about, but of a folder that is there."""
+    """The function, which tells of the path that it is asked about, but of a folder that is there and no link."""
 
     @functools.wraps(function)
     def asked(path: Any, *args: Any, **kwargs: Any) -> Any:
         if _ACTIVE and isinstance(path, (str, bytes, os.PathLike)):
-            ours, asker = asker_of(sys._getframe(1))
-            if not ours and not os.path.isdir(path):
-                _ACTIVE[-1].note(os.fsdecode(path), asker)
+            frame = sys._getframe(1)
+            ours, asker = asker_of(frame)
+            if not ours and not frame.f_code.co_filename.startswith("<frozen importlib"):  # which has its own event
+                folder = os.path.isdir(path)
+                if not folder or os.path.islink(path):
+                    _ACTIVE[-1].note(os.fsdecode(path), asker, within=not folder)
         return function(path, *args, **kwargs)
 
     return asked
@@ -105,7 +112,7 @@ def identity_of(path: str) -> Identity | None:
     except (OSError, ValueError):
         return ()
     if stat.S_ISDIR(found.st_mode):
-        return tuple(_names(path))
+        return (os.path.realpath(path),) if os.path.islink(path) else tuple(_names(path))
     if stat.S_ISREG(found.st_mode):
         return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev
     return () if stat.S_ISCHR(found.st_mode) else None
@@ -116,9 +123,11 @@ def hash_of(path: str) -> str | None:
     digest, link = hashlib.sha256(), os.path.islink(path)
     try:
         if link:
-            digest.update(os.fsencode(os.readlink(path)))
+            place = os.path.relpath(os.path.realpath(path), os.path.realpath(os.path.dirname(path)))
+            digest.update(os.fsencode(place))
         if os.path.isdir(path):
-            digest.update("\0".join(_names(path)).encode("utf-8", "surrogateescape"))
+            names = [] if link else _names(path)
+            digest.update("\0".join(names).encode("utf-8", "surrogateescape"))
             return digest.hexdigest()
         with open_regular(path) as file:
             while part := file.read(1 << 24):
@@ -168,7 +177,16 @@ _EVENTS: dict[str, Any] = {
     "os.listdir": lambda given: given[0] or ".",
     "os.scandir": lambda given: given[0] or ".",
     **dict.fromkeys(
-        ("subprocess.Popen", "os.system", "os.posix_spawn", "os.exec", "os.fork", "socket.connect", "sqlite3.connect"),
+        (
+            "subprocess.Popen",
+            "os.system",
+            "os.posix_spawn",
+            "os.exec",
+            "os.fork",
+            "socket.connect",
+            "sqlite3.connect",
+            "os.getxattr",
+        ),
         lambda given: _UNREPEATABLE,
     ),
 }

@@ -204,3 +204,15 @@ def test_numbers_that_tensorrt_keeps_as_c_floats():
     assert exact.of(y).item() == -0.1
     assert unrounded(0.5, 0.1) == 0.5
     assert float(Rounded(0.1)) == 0.10000000149011612
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+def test_tensors_of_a_file_are_loaded(tmp_path, mmap):
+    """torch.load gives an empty tensor the file's memory."""
+    torch.save({"k": torch.full((3, 2), 0.5), "h": torch.ones(4).half(), "n": torch.arange(3)}, tmp_path / "k.pt")
+    with Exact() as exact:
+        loaded = torch.load(tmp_path / "k.pt", mmap=mmap)
+        assert float((loaded["k"] / 3 * 3).sum()) == 3.0
+        third = loaded["h"] / 3
+        assert exact.of(third).tolist() == [1 / 3] * 4
+    assert loaded["n"].tolist() == [0, 1, 2]

@@ -257,6 +257,11 @@ class Exact:
             made = func(*args, **kwargs)
             vars(made)["_empty"] = True
             return made
+        if name == "set_":  # to other memory, as torch.load does
+            made = func(*args, **kwargs)
+            for known in ("_exact", "_empty"):
+                vars(args[0]).pop(known, None)
+            return made
         if name == "_local_scalar_dense":
             return func(self.of(args[0])) if self.decide else func(*args)
         if not self.decide and name in ORDERING and not any(map(self.has, operands)):
