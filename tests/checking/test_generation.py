@@ -60,6 +60,20 @@ def test_another_model_is_told_from_it(tmp_path):
         report.raise_for_mismatch()
 
 
+def test_what_it_refuses_has_its_own_arguments_names(tmp_path):
+    save_checkpoint("llama", tmp_path)
+    for given, message in (
+        ({"n": 0}, "n=0: expected int >= 1"),
+        ({"n": "4"}, "n='4': expected int, got str"),
+        ({"n": 40}, "a prompt of 7 tokens and n=40 do not fit into a cache of 32"),
+        ({"n": 2, "prompts": [[]]}, "a prompt is a list of one token or more"),
+        ({"n": 2, "prompts": []}, "takes 1 to 2 prompts at a time, not 0"),
+        ({"n": 2, "prompts": 5}, "prompts are a list of prompts, not 5"),
+    ):
+        with pytest.raises(td.UsageError, match=message):
+            td.check_generation(spec_of(tmp_path), **given)
+
+
 def test_a_reference_is_asked_for():
     net = td.Network("plain")
     net.output(net.input("x", (3,)) * 2, "y")

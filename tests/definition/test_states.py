@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import trtdsl as td
+from trtdsl.core.errors import FeedNameError
 
 
 def written(after, dtype="float32"):
@@ -34,6 +35,16 @@ def test_what_no_run_can_take(dtype, after, message):
     with pytest.raises(td.DefinitionError, match=message) as caught:
         written(after, dtype).define()
     assert caught.value.location.file == __file__
+
+
+def test_a_single_step_is_fed_its_state():
+    """Where nothing has written it: a session and td.Generator begin with zeros, one step does not guess."""
+    network, x = written(lambda x, sum: {"next_sum": sum + x}).define(), torch.ones(3)
+    said = "the state 'sum' is read before anything has written it: feed zeros to the first step, and 'next_sum'"
+    for step in (td.interpret, td.evaluate_engine):
+        with pytest.raises(FeedNameError, match=said):
+            step(network, {"x": x})
+        assert torch.equal(step(network, {"x": x, "sum": torch.zeros(3)})["next_sum"], x)
 
 
 def test_a_network_written_by_hand():

@@ -162,6 +162,8 @@ def test_what_is_no_session(machine, tmp_path):
         session.run({"rows": rows(1), "starts": STARTS, "cache": np.zeros((2, 1, 3, 2), np.float32)})
     with pytest.raises(FeedError, match="input 'rows' is missing"):
         session.run({"starts": STARTS})
+    with pytest.raises(FeedError, match="the state 'cache' .and 1 more. is read before anything has written it"):
+        engine.run({"rows": rows(1), "starts": STARTS})
     assert step(session, 1, 0)["seen"].tolist() == [2, 2]
     with pytest.raises(UsageError, match="no states"):
         caching().session()

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..core.backend import Backend
-from ..core.caller import Seed, as_argument
+from ..core.caller import Positive, Seed, as_argument, option, to_write
 from ..core.errors import MismatchError, UsageError
 from ..core.lazy import torch
 from ..definition.spec.opened import NetworkLike, as_spec
@@ -113,6 +113,8 @@ def check_generation(
     Raises UsageError where there is no reference, and what :class:`~trtdsl.Generator` raises.
     """
     as_argument("seed", seed, Seed)
+    named = to_write("n", "max_tokens")
+    n = as_argument(named, n, Positive)
     spec = as_spec(source)
     model = reference if reference is not None else _own(spec, weights)
     network = spec.define(weights=weights, dims=dims, precision=precision, backend=backend)
@@ -122,6 +124,8 @@ def check_generation(
         random = torch.Generator().manual_seed(seed)
         prompts = [torch.randint(0, int(logits.shape[-1]), (size,), generator=random).tolist() for size in LENGTHS]
         prompts = prompts[: extent(network.inputs["tokens"].shape[0])[1]]
+    if texts := generator.texts_of(prompts):
+        generator.check_room(texts, option(named, n), n)
     found = generator(prompts, max_tokens=n, stop=())
     kinds = [network.precision or logits.dtype, *(network.inputs[name].dtype for name in network.states)]
     coarse = max((kind for kind in kinds if kind.is_floating_point), key=lambda kind: torch.finfo(kind).eps)

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..core.caller import as_argument
 from ..core.dtypes import as_dtype, dtype_name
-from ..core.errors import PACKAGE, UsageError
+from ..core.errors import PACKAGE, FeedNameError, UsageError
 from ..core.lazy import torch
 from ..sizes.dim import Dim
 from ..sizes.size import Size
@@ -96,12 +96,27 @@ class State(Input):
     values and compares what comes out: what holds of one step from any state holds of all. An engine's
     :meth:`~trtdsl.Engine.session` keeps states on the GPU, and the manifest names them.
 
+    A state begins with zeros in a session, in :class:`~trtdsl.Generator` and in C++, which is an empty cache where
+    another input says how much of it is filled. What runs one step alone (:func:`~trtdsl.interpret`,
+    :func:`~trtdsl.evaluate_engine`, :meth:`~trtdsl.Engine.run`) is fed it, and raises FeedNameError where it is not.
+
     >>> @td.network(inputs={"x": td.Input((3,)), "sum": td.State((3,))})
     ... def running(x, sum):
     ...     return {"next_sum": sum + x}
     >>> running.define().states
     {'sum': 'next_sum'}
     """
+
+
+def check_written(states: Mapping[str, str], feeds: Mapping[str, Any]) -> None:
+    """FeedNameError for a state that a single step is not fed; ``states`` has the output of each."""
+    unfed = [name for name in states if name not in feeds]
+    if unfed:
+        more = f" (and {len(unfed) - 1} more)" if unfed[1:] else ""
+        raise FeedNameError(
+            f"the state {unfed[0]!r}{more} is read before anything has written it: feed zeros to the first step, and "
+            f"{states[unfed[0]]!r} of each step to the next, or use a session or td.Generator, which do so"
+        )
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from ..core.caller import as_argument, option
 from ..core.errors import BackendError, FeedProfileError, FeedShapeError, ManifestDamagedError, UsageError
 from ..core.files.reading import Count
 from ..core.lazy import np, torch
+from ..definition.input import check_written
 from ..definition.network import Network
 from ..definition.weights.source import Source
 from ..interpreter.feeds import by_name
@@ -202,6 +203,7 @@ class Engine:
         """
         self._loaded.check_process()
         loader.check_stripped(self.manifest, refitted=self._has_weights)
+        check_written(self.manifest.states if self.manifest else {}, by_name(feeds))
         kind, asked = self._placed(feeds, outputs, stream)
         targets = {name: target_view(name, array) for name, array in (out or {}).items()}
         check_outputs(self.signature, kind, targets, self.device)

@@ -13,6 +13,7 @@ from ..core.backend import backend_of
 from ..core.errors import DefinitionError, FeedError, Location, ShapeError, TrtdslError, nearest
 from ..core.lazy import torch
 from ..definition.call import Operand
+from ..definition.input import check_written
 from ..definition.network import Network
 from ..layers.evaluation import Evaluate, Meeting, Node, kind
 from ..layers.region import Region, partition
@@ -222,6 +223,7 @@ class Interpreter:
             )
             for handle in self.inputs
         }
+        check_written(self.network.states if self.network else {}, feeds)
         return fit(expected, feeds)[0]
 
 

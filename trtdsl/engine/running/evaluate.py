@@ -21,6 +21,7 @@ from ...core.errors import (
 )
 from ...core.files.names import as_path, is_file
 from ...definition.call import Operand
+from ...definition.input import check_written
 from ...definition.network import Network
 from ...definition.spec.load import load_spec
 from ...definition.spec.spec import NetworkSpec
@@ -101,6 +102,7 @@ def evaluator_of_plan(
     together.insert(network.rank, _of_plan(bytes(data), network, profile, observe, count))
 
     def run(feeds: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+        check_written(network.states, by_name(feeds))
         found = _evaluated(together, shared_out(network, feeds))
         return {name: whole(network, name, [each[name] for each in found]) for name in found[0]}
 
@@ -148,7 +150,12 @@ def _of_file(
             served = [Profile(**manifest.profiles[profile].dims)]
         ranks = {} if manifest is None else {name: len(tensor.shape) for name, tensor in manifest.outputs.items()}
         alone = _Rank(data, texts, given, ranks, profile, observe, count, expected, served, replaced)
-    return lambda feeds: _evaluated([alone], [feeds])[0]
+
+    def run(feeds: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+        check_written({} if manifest is None else manifest.states, by_name(feeds))
+        return _evaluated([alone], [feeds])[0]
+
+    return run
 
 
 def _inputs_of(text: ProgramText, fed: Mapping[str, Any]) -> dict[str, Operand]:

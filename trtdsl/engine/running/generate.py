@@ -120,9 +120,7 @@ class Generator:
         Raises UsageError for no prompt, an empty one, one that the cache does not hold with ``max_tokens``, and
         arguments out of their ranges.
         """
-        if isinstance(prompts, (str, bytes)) or not isinstance(prompts, Iterable):
-            raise UsageError(f"prompts are a list of prompts, not {prompts!r:.60}")
-        texts, model = [self._tokens_of(each) for each in prompts], self._model
+        texts, model = self.texts_of(prompts), self._model
         given = {"max_tokens": max_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
         given["stop"] = getattr(self.tokenizer, "stop", ()) if stop is None else stop
         how = Sampling(**{each.name: as_argument(each.name, given[each.name], each.type) for each in fields(Sampling)})
@@ -130,16 +128,23 @@ class Generator:
         if not least <= len(texts) <= most:
             many = f"{least}" if least == most else f"{least} to {most}"
             raise UsageError(f"{model.name} takes {many} prompts at a time, not {len(texts)}")
-        longest = max(map(len, texts))
-        if longest + how.max_tokens - 1 > model.capacity:
-            raise UsageError(
-                f"a prompt of {longest} tokens and {option('max_tokens', max_tokens)} do not fit into a cache of "
-                f"{model.capacity}"
-            )
+        self.check_room(texts, option("max_tokens", how.max_tokens), how.max_tokens)
         unknown = [token for text in texts for token in text if token >= model.vocabulary]
         if unknown:
             raise UsageError(f"there is no token {unknown[0]}: the network knows {model.vocabulary}")
         return self._steps(texts, how)
+
+    def check_room(self, prompts: Iterable[Sequence[int]], said: str, count: int) -> None:
+        """UsageError where the caches do not hold the longest prompt and so many tokens more, but the last."""
+        longest = max(map(len, prompts))
+        if longest + count - 1 > self.capacity:
+            raise UsageError(f"a prompt of {longest} tokens and {said} do not fit into a cache of {self.capacity}")
+
+    def texts_of(self, prompts: Sequence[Any]) -> list[list[int]]:
+        """The tokens of prompts. UsageError for what are none."""
+        if isinstance(prompts, (str, bytes)) or not isinstance(prompts, Iterable):
+            raise UsageError(f"prompts are a list of prompts, not {prompts!r:.60}")
+        return [self._tokens_of(each) for each in prompts]
 
     def _tokens_of(self, prompt: Any) -> list[int]:
         found = self.tokenizer.encode(prompt) if isinstance(prompt, str) and self.tokenizer is not None else prompt
