@@ -230,3 +230,13 @@ def test_the_code_of_a_line_stands_beside_it(file, monkeypatch):
     trtdsl("build", "net.py:net", "--no-check")
     Path("net.py").write_text("# another state\n" * 20)
     assert "another state" not in trtdsl("inspect", "net.engine", "--program")
+
+
+def test_a_build_says_what_its_check_did_not_prove(file):
+    Path("net.py").write_text(
+        NETWORK.replace("return x * 2\n\nN", "return (x * 2).clamp(max=1e9)\n\nN").replace(
+            "    return x * 2\n\ndef", "    return (x * 2).clamp(max=1e9)\n\ndef"
+        )
+    )
+    out = trtdsl("build", "net.py:net")
+    assert "\nnot proven: net.py:6: the reference's clamp: a value above 1e+09 never occurred\n" in out

@@ -119,3 +119,42 @@ def test_port_json_is_one_object(trtdsl):
 def test_errors_of_port_are_one_line(trtdsl, arguments, code, message):
     done = trtdsl("port", *arguments, code=code)
     assert message in done.stderr and done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("module", "options", "name"),
+    [
+        ("mine.py:Net", (), "mine"),
+        ("mine.py:Net", ("-o", "tide.py"), "tide"),
+        ("mine.py:Net", ("-o", "tide.py", "--name", "gauge"), "gauge"),
+        ("mine.py:build", (), "gauge_net"),
+        ("mine.py:build_model", ("-o", "tide.py"), "tide"),
+        ("mine.py:GaugeNet", ("-o", "tide.py"), "gauge_net"),
+        ("mine.py:gauge_18", ("-o", "tide.py"), "gauge_18"),
+    ],
+)
+def test_a_network_has_a_name_that_says_which(trtdsl, tmp_path, module, options, name):
+    (tmp_path / "mine.py").write_text(
+        "import torch\n\nclass GaugeNet(torch.nn.Module):\n    def forward(self, x):\n        return x * 2\n\n"
+        "class Net(GaugeNet): pass\n\ndef build(): return GaugeNet()\n\nbuild_model = gauge_18 = build\n"
+    )
+    printed = json.loads(trtdsl("port", module, "--input", "x=2,3", "--no-check", "--json", *options).stdout)
+    assert printed["name"] == name
+
+
+def test_port_says_how_to_give_indices(trtdsl, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import torch\n\nclass Station(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.place = torch.nn.Embedding(5, 4)\n\n    def forward(self, x, at):\n"
+        "        return x + self.place(at)\n"
+    )
+    said = trtdsl("port", "mine.py:Station", "--input", "x=N,4", "--input", "at=N", "--dim", "N=1:2:3", code=3).stderr
+    assert "mine.py:9: forward fails: RuntimeError: Expected tensor" in said
+    assert "the dtype of an input stands behind its shape: --input at=SHAPE:int64" in said
+    trtdsl("port", "mine.py:Station", "--input", "x=N,4", "--input", "at=N:int64", "--dim", "N=1:2:3")
+
+
+def test_port_says_what_to_do_about_a_module_that_is_not_there(trtdsl, tmp_path):
+    (tmp_path / "mine.py").write_text("import torch\nimport not_there_at_all\n")
+    said = trtdsl("port", "mine.py:Station", "--input", "x=2,4", code=3).stderr
+    assert "mine.py:2: ModuleNotFoundError: No module named 'not_there_at_all': install the package that has it" in said

@@ -155,6 +155,11 @@ def _advice(text: str) -> str:
         found = misfits()
         named = {package: misfit for package, misfit in found.items() if package in text}
         return "".join(f"; {misfit}" for misfit in (named or found).values())
+    if found := re.match(r"No module named '([\w.]+)'", text):
+        return (
+            f": install the package that has it where {sys.executable} finds it; of a file {found[1]}.py of your own, "
+            "run in its folder, or name that in PYTHONPATH"
+        )
     if re.match("Could not infer dtype of (Dim|Size)", text):
         return ": a size has no value when the network is written; write F.tensor(…), which takes sizes"
     found = re.match(r"(zeros|ones|empty|full)\(\) takes 1 positional argument but \d+ were given", text)

@@ -54,14 +54,18 @@ def print_check(report: CheckReport, *, verbose: bool = False) -> None:
         print_line(problem)
     for line in report.relaxed:
         print_line(f"relaxed: {line}")
-    shown = report.unproven if verbose else report.unproven[:UNPROVEN]
-    for line in shown:
-        print_line(f"not proven: {line}")
-    if len(shown) < len(report.unproven):
-        print_line(f"not proven: {len(report.unproven) - len(shown)} more (-v prints them)")
+    _print_unproven(report.unproven, len(report.unproven) if verbose else UNPROVEN, "-v prints them")
     sizes = "; ".join(sizes_text(point) for point in report.sizes if point)
     print_line(f"tried: {sizes or 'the one shape'}, with {report.values}")
     print_verdict(report)
+
+
+def _print_unproven(lines: Sequence[str], most: int, rest: str) -> None:
+    """What is not proven, of which ``rest`` says where the lines above ``most`` are."""
+    for line in lines[:most]:
+        print_line(f"not proven: {shortened(line)}")
+    if len(lines) > most:
+        print_line(f"not proven: {len(lines) - most} more ({rest})")
 
 
 def print_verdict(report: CheckReport) -> None:
@@ -275,9 +279,7 @@ def print_build(result: Build, seconds: float, *, dry_run: bool, verbose: bool) 
         print_line(f"{checked_line(checked)}. {checked['statement']}")
         for line in checked.get("relaxed", ()):
             print_line(f"relaxed: {line}")
-        if checked.get("unproven"):
-            points = "1 point" if len(checked["unproven"]) == 1 else f"{len(checked['unproven'])} points"
-            print_line(f"not proven: {points}, which `trtdsl inspect {result.engine}` lists")
+        _print_unproven(checked.get("unproven", ()), 2, f"`trtdsl inspect {result.engine}` lists them")
     else:
         earlier = " (an earlier check passed, and nothing that it depends on has changed)" * ("earlier" in checked)
         print_line(f"not checked against torch: {checked['reason']}{earlier}")
@@ -333,6 +335,6 @@ def print_bench(report: BenchReport) -> None:
 def print_facts(facts: dict[str, Any]) -> None:
     """Facts by topic, one line each."""
     for topic, entries in facts.items():
-        print_line(f"{topic}:")
+        print_line(f"{topic}:{'' if entries else ' none'}")
         for name, fact in entries.items():
             print_line(f"  {name}: {fact}")

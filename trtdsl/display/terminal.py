@@ -147,7 +147,7 @@ class Progress:
         elif name != self._last and done == 0:
             self._last, text = name, name
         else:
-            left = f", about {seconds / done * (total - done):.0f} s left" if done else ""
+            left = f", about {seconds / done * (total - done):.0f} s left" if done > 1 else ""
             text = f"{phase}: {done} of {total} in {seconds:.0f} s{left}" if now - self._said >= OFTEN else ""
         if text:
             self._said = now

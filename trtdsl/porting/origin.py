@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import keyword
+import os
+import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -108,18 +110,24 @@ class Origin:
             if path not in its or not torch.equal(mine[path].nan_to_num(), its[path].nan_to_num())
         }
 
-    def default_name(self, module: torch.nn.Module) -> str:
-        """The name of the network."""
+    def default_name(self, module: torch.nn.Module, file: str | os.PathLike[str] | None) -> str:
+        """The name of the network that is written to ``file``: one that says which, unlike ``Net`` or ``build``."""
         from .passes.functions import snake
 
         named = next((value for key, value in self.arguments.items() if key in ("model_name", "name")), None)
-        if self.attribute in ("", "Model", "Network", "Net", "model") and self.file is not None:
-            named = self.file.stem
         own = type(module).__name__ if "." in self.attribute else self.attribute
+        if named is None and GENERIC.fullmatch(snake(own)):
+            own = own if isinstance(self.factory, type) else type(module).__name__
+            place = file or (self.file if isinstance(self.factory, type) else None)
+            named = Path(place).stem if place is not None else None
         text = str(named) if isinstance(named, str) else snake(own)
         text = text.split(".")[0].rpartition("/")[2].lower()
         name = "".join(letter if letter.isalnum() else "_" for letter in text)
         return f"{name}_" if keyword.iskeyword(name) else name
+
+
+GENERIC = re.compile(r"((build|create|get|load|make)(_|$))?(a_|the_|my_)?(model|network|net|module)?")
+"""What a class, or a function that makes a module, is called that does not say which module."""
 
 
 def _attribute(module: Any, name: str, place: str) -> Callable[..., Any]:

@@ -59,7 +59,7 @@ def port(
     With --json, the object has the file's text; with -q, nothing is printed besides the file.
 
     Examples:
-      trtdsl port models.py:Net --name net --input x=N,16 --dim N=1:4:16 -o net.py --weights net.safetensors
+      trtdsl port models.py:Net --input x=N,16 --dim N=1:4:16 -o net.py --weights net.safetensors
       trtdsl port torch.nn:GRUCell --arg input_size=16 --arg hidden_size=32 --input input=N,16
     """
     from ...porting import outputs_of, ported, write_files

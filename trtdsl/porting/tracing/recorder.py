@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import Any
 
+from ...core.caller import to_write
 from ...core.dtypes import dtype_name
 from ...core.errors import DefinitionError, Location, TrtdslError, UnsupportedError, told
 from ...core.lazy import torch
@@ -89,6 +90,9 @@ class Recorder:
                 " (an input is one tensor: where forward takes a tuple, a list or a dict, write a module that takes "
             )
             more = f"{taken}the tensors one by one and gives it that)" if re.search(OF_SEVERAL, text) else ""
+            if re.search(OF_WHOLE, text) and (real := [key for key, each in tensors.items() if each.is_floating_point()]):
+                example = to_write(f"inputs={{{real[-1]!r}: 'SHAPE:int64'}}", f"--input {real[-1]}=SHAPE:int64")
+                more = f"; the dtype of an input stands behind its shape: {example}"
             raise DefinitionError(f"forward fails: {text}{more}", location=place_of(error)) from error
 
     # -- modules -----------------------------------------------------------------------------------------------------
@@ -555,6 +559,8 @@ ONE_TENSOR = (
     "an input is one tensor: where forward takes a tuple, a list or a dict, write a module that takes the tensors one "
     "by one and gives it that"
 )
+OF_WHOLE = r"scalar types: Long|used as indices must be|must be (an )?(int|long)|expected index|dtype int64"
+"""How torch refuses floating-point numbers where it takes indices."""
 OF_SEVERAL = r"values to unpack|invalid data type 'str'|is not a mapping|only integers, slices"
 NUMBERS = ("item", "int", "float", "index", "tolist")
 

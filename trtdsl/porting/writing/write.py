@@ -49,7 +49,7 @@ class File:
         """``part`` is what sets the network apart from the others of the module, each for some of the sizes."""
         self.target, self.trace, self.given = target, trace, given
         self.module = trace.root.module
-        self.part, self.whole = part, name or target.default_name(self.module)
+        self.part, self.whole = part, name or target.default_name(self.module, file)
         self.name = f"{self.whole}_{part}" if part else self.whole
         if not self.name.isidentifier() or keyword.iskeyword(self.name):
             raise UsageError(
