@@ -159,3 +159,28 @@ def test_the_examples_of_a_commands_help_run_as_they_stand(prepared, command_lin
     words = shlex.split(line)[1:]
     assert " ".join(words).startswith(name)
     command_line(prepared)(*words, *(["--force"] if name == "port" and "-o" in words else []), code=NEEDS.get(name, 0))
+
+
+WITHOUT_TORCH = """
+import sys
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "torch":
+            raise ModuleNotFoundError(f"No module named {name!r}", name="torch")
+
+sys.meta_path.insert(0, Hidden())
+from trtdsl.cli.main import main
+main()
+"""
+
+
+@pytest.mark.parametrize("line", ["build net.py", "check net.py", "inspect net.engine --program", "port torch.nn:ReLU"])
+def test_a_command_says_how_to_install_torch(tmp_path, line):
+    (tmp_path / "net.py").write_text("import torch\n")
+    (tmp_path / "net.engine").write_bytes(bytes(64))
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH, *line.split()], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode in (3, 6), done.stderr
+    assert "torch is not installed, which defining, checking and building networks needs: pip install" in done.stderr

@@ -157,4 +157,27 @@ def test_port_says_how_to_give_indices(trtdsl, tmp_path):
 def test_port_says_what_to_do_about_a_module_that_is_not_there(trtdsl, tmp_path):
     (tmp_path / "mine.py").write_text("import torch\nimport not_there_at_all\n")
     said = trtdsl("port", "mine.py:Station", "--input", "x=2,4", code=3).stderr
-    assert "mine.py:2: ModuleNotFoundError: No module named 'not_there_at_all': install the package that has it" in said
+    assert "mine.py:2: ModuleNotFoundError: No module named 'not_there_at_all': install what has it for " in said
+
+
+SIZED = """
+import torch
+
+class Sized(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.fc = torch.nn.Linear(width, 3)
+
+    def forward(self, x):
+        return self.fc(x)
+"""
+
+
+def test_a_class_in_a_file_takes_arguments(trtdsl, tmp_path):
+    (tmp_path / "sized_by_width.py").write_text(SIZED)
+    given = ("sized_by_width.py:Sized", "--input", "x=2,4")
+    said = trtdsl("port", *given, code=2).stderr
+    assert "Sized takes (width): missing a required argument: 'width'; --arg NAME=VALUE gives one" in said
+    written = ("-o", "sized.py", "--weights", "sized.safetensors")
+    trtdsl("port", *given, "--arg", "width=4", *written)
+    assert "equals its torch reference" in trtdsl("check", "sized.py").stdout

@@ -60,7 +60,7 @@ def line_of(text):
         ("Small", {"image": "N,3,8,8:int64:0:99999999999999999999"}, td.UsageError, "sample of int64 lies between"),
         ("Nowhere", {"x": "N"}, td.UsageError, "modules.py has no 'Nowhere': it has Small, Residual, InPlace"),
         ("CONSTANT", {"x": "N"}, td.UsageError, "CONSTANT is a Tensor: give a torch.nn.Module class"),
-        ("halves", {"x": "N"}, td.DefinitionError, "making halves: TypeError"),
+        ("halves", {"x": "N"}, td.UsageError, r"halves takes \(x\): missing a required argument: 'x'; arguments={NAME"),
     ],
 )
 def test_refusals_give_the_reason(name, inputs, error, message):
@@ -72,11 +72,17 @@ def test_refusals_give_the_reason(name, inputs, error, message):
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("torch.nn", "expected MODULE:NAME or FILE.py:NAME"),
-        ("nowhere.at.all:Net", "no module 'nowhere.at.all'"),
+        ("torch.nn", "expected MODULE:NAME or FILE.py:NAME, .*, such as torch:nn"),
+        (str(MODULES), "expected MODULE:NAME or FILE.py:NAME, .*, such as .*modules.py:Small, .*modules.py:Residual"),
+        (
+            "nowhere.at.all:Net",
+            "no module 'nowhere.at.all' is installed or in this folder; of a file, give FILE",
+        ),
+        ("torch.nn:Module", "Module has no forward: "),
+        ("torch.nn:Linear", r"Linear takes \(in_features: int, .*: missing a required argument: 'in_features'; argum"),
         ("nowhere.py:Net", "no file nowhere.py"),
         ("torch.nn:Nothing", "torch.nn has no 'Nothing'"),
-        ("torch.nn.functional:relu", "making relu: TypeError"),
+        ("torch.nn.functional:relu", "relu takes .*: missing a required argument: 'input'"),
         ("builtins:list", "list makes a list, not a torch.nn.Module"),
     ],
 )

@@ -14,7 +14,7 @@ from ..checking.check import check
 from ..checking.report import CheckReport
 from ..core.backend import Backend
 from ..core.cancel import Progress, untold
-from ..core.errors import CancelledError, TrtdslError, UsageError
+from ..core.errors import CancelledError, TrtdslError, UsageError, several
 from ..core.files.writing import Kind, check_writable, write_atomically
 from ..definition.network import Network
 from ..definition.spec.load import load_spec
@@ -66,8 +66,7 @@ class Advice:
     written: bool = False
 
     def __repr__(self) -> str:
-        edits = "1 edit" if len(self.edits) == 1 else f"{len(self.edits)} edits"
-        hazards = "1 hazard" if len(self.hazards) == 1 else f"{len(self.hazards)} hazards"
+        edits, hazards = several(len(self.edits), "edit"), several(len(self.hazards), "hazard")
         before, after = megabytes(self.before.bytes), megabytes(self.after.bytes)
         return f"Advice({self.network}: {edits}, {before} → {after} moved, {hazards} left)"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from ..core.errors import CorruptFileError, MismatchError
+from ..core.errors import CorruptFileError, MismatchError, several
 from ..core.files.reading import as_struct, check_schema
 from ..core.html import folded, preformatted, table
 from ..sizes.profile import sizes_text
@@ -88,7 +88,7 @@ class CheckReport:
         return f"equals its torch reference{', within relaxed tolerances' if self.relaxed else ''}"
 
     def __repr__(self) -> str:
-        tried = f"{len(self.sizes)} size{'s' * (len(self.sizes) != 1)}, with {self.values}"
+        tried = f"{several(len(self.sizes), 'size')}, with {self.values}"
         head = f"{self.network} {self.verdict}, {RAN[self.on]} at {tried}"
         return f"CheckReport({'; '.join([head, *self.problems()])})"
 

@@ -34,6 +34,7 @@ from ..core.caller import at_shell
 from ..core.cancel import NOTICED, PRESSED, cancellable
 from ..core.errors import CancelledError, PrecisionWarning, TrtdslError, TuningWarning, UsageError, printed, told
 from ..core.files.names import brief
+from ..core.lazy import not_installed
 from ..display.terminal import Progress, print_error, print_note
 from .defaults import said_by_file
 
@@ -193,6 +194,8 @@ def _failed(out: Output, error: BaseException) -> NoReturn:
         raise typer.Exit(exit_codes.FINE) from None
     if isinstance(error, CancelledError):
         NOTICED.set()
+    if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+        error = not_installed(error.name)
     if isinstance(error, TrtdslError):
         _fail(out, error, error.exit_code, str(error))
     _fail(out, error, exit_codes.RUNTIME, told(error))

@@ -17,7 +17,7 @@ from typing import Any
 from .diagnosis import misfits
 from .errors import PACKAGE, DefinitionError, Location, TrtdslError, UsageError, shown_file, told
 from .files.reading import read_file
-from .lazy import torch
+from .lazy import not_installed, torch
 from .reads import Reads, asker_of, noted
 
 
@@ -156,10 +156,9 @@ def _advice(text: str) -> str:
         named = {package: misfit for package, misfit in found.items() if package in text}
         return "".join(f"; {misfit}" for misfit in (named or found).values())
     if found := re.match(r"No module named '([\w.]+)'", text):
-        return (
-            f": install the package that has it where {sys.executable} finds it; of a file {found[1]}.py of your own, "
-            "run in its folder, or name that in PYTHONPATH"
-        )
+        if found[1] == "torch":
+            return f": {not_installed('torch').message}"
+        return f": install what has it for {sys.executable}; for a file of your own, put its folder in PYTHONPATH"
     if re.match("Could not infer dtype of (Dim|Size)", text):
         return ": a size has no value when the network is written; write F.tensor(…), which takes sizes"
     found = re.match(r"(zeros|ones|empty|full)\(\) takes 1 positional argument but \d+ were given", text)

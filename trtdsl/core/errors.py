@@ -47,6 +47,15 @@ def shown(text: str) -> str:
     return UNSHOWN.sub("?", text)
 
 
+def several(number: int, noun: str) -> str:
+    """A number of things.
+
+    >>> several(1, "launch"), several(2, "launch"), several(0, "edit")
+    ('1 launch', '2 launches', '0 edits')
+    """
+    return f"{number} {noun}{('es' if noun.endswith(('ch', 's')) else 's') * (number != 1)}"
+
+
 def printed(name: str) -> str:
     """A name from outside as a part of a line.
 

@@ -29,13 +29,18 @@ class LazyModule:
         except ModuleNotFoundError as error:
             if error.name != self._name:
                 raise
-            raise BackendError(
-                f"{self._name} is not installed, which defining, checking and building networks needs: "
-                "pip install 'trtdsl[rtx]', or 'trtdsl[tensorrt]' on a machine with a GPU"
-            ) from None
+            raise not_installed(self._name) from None
         value = getattr(module, attribute)
         setattr(self, attribute, value)
         return value
+
+
+def not_installed(name: str) -> BackendError:
+    """The error where torch or numpy is missing."""
+    return BackendError(
+        f"{name} is not installed, which defining, checking and building networks needs: "
+        "pip install 'trtdsl[rtx]', or 'trtdsl[tensorrt]' on a machine with a GPU"
+    )
 
 
 def _after_fork() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
+from ..core.errors import several
 from ..engine.loading.manifest import Manifest, Precisions, SourceFile, manifest_path
 from ..sizes.profile import Profile
 
@@ -57,9 +58,9 @@ def interface_lines(facts: Mapping[str, Any]) -> Iterator[str]:
 
 def checked_line(check: Mapping[str, Any]) -> str:
     """What a manifest says of a check that passed."""
-    error = check["max_relative_to_scale"]
+    error, sizes = check["max_relative_to_scale"], several(len(check["cases"]), "size")
     shown = f"{error:.1e}" if isinstance(error, float) else error
-    return f"checked against torch at {len(check['cases'])} sizes: greatest error {shown} of the output's scale"
+    return f"checked against torch at {sizes}: greatest error {shown} of the output's scale"
 
 
 def _precisions(found: Precisions) -> str:

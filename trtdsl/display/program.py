@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..core.errors import several
 from ..programs.devices import LEFT_OUT, Floor, floor_of
 from ..programs.hazards import find_hazards
 from ..programs.program import By, Program, megabytes
@@ -104,9 +105,10 @@ def program_line(figures: Mapping[str, Any]) -> str:
         return f"program not read: {figures['unreadable']}"
     at = ", ".join(f"{name}={size}" for name, size in figures["dims"].items())
     floor, share = figures["floor"], figures["rearranged_bytes"] / max(figures["bytes"], 1)
+    launches, moved = several(figures["launches"], "launch"), megabytes(figures["bytes"])
     return (
-        f"program{f' at {at}' if at else ''}: {figures['launches']} launches, {megabytes(figures['bytes'])} moved, "
-        f"{share:.0%} of them only rearranged; at least {floor['seconds'] * 1e3:.3g} ms on {floor['device']} (estimate)"
+        f"program{f' at {at}' if at else ''}: {launches}, {moved} moved, {share:.0%} of them only rearranged; "
+        f"at least {floor['seconds'] * 1e3:.3g} ms on {floor['device']} (estimate)"
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..core.errors import several
 from ..programs.devices import LEFT_OUT
 from ..sizes.profile import sizes_text
 from .table import make_table
@@ -149,7 +150,7 @@ def print_tuning(report: TuneReport, *, verbose: bool = False) -> None:
     """A line for each change that was kept, the totals, and what there was no time for; with ``verbose`` all of it."""
     from .program import figures_text
 
-    calls = "1 call" if report.calls == 1 else f"{report.calls} calls"
+    calls = several(report.calls, "call")
     engines = "1 engine was" if report.builds == 1 else f"{report.builds} engines were"
     print_line(f"{report.network}: {calls} can be lowered in several ways; {engines} built in {report.seconds:.1f} s")
     for change in report.changes:
@@ -229,7 +230,7 @@ def print_precision(report: PrecisionReport) -> None:
         )
     for note in report.notes:
         print_line(f"note: {note}")
-    samples = f"{report.samples} sample{'s' * (report.samples != 1)} of {report.data}"
+    samples = f"{several(report.samples, 'sample')} of {report.data}"
     print_line(f"{samples}, {report.evaluations} evaluations in {report.seconds:.1f} s")
     print_line(f"written to {shortened(report.file)}")
 
@@ -246,15 +247,16 @@ def print_build(result: Build, seconds: float, *, dry_run: bool, verbose: bool) 
     manifest = result.manifest
     if verbose and result.report is not None:
         print_check(result.report, verbose=True)
+    layers = several(manifest["layers"], "layer")
     if dry_run:
-        print_line(f"dry run: {result.engine} would be built from {manifest['layers']} layers; nothing was written")
+        print_line(f"dry run: {result.engine} would be built from {layers}; nothing was written")
     elif result.built:
         backend, took = (
             manifest["backend"],
             f"in {seconds:.0f} s, of which TensorRT took {manifest['build_seconds']:.2f} s",
         )
         print_line(
-            f"{result.engine}: {manifest['engine']['bytes']:,} bytes from {manifest['layers']} layers {took} "
+            f"{result.engine}: {manifest['engine']['bytes']:,} bytes from {layers} {took} "
             f"({backend['name']} {backend['version']}, "
             f"compute capability {', '.join(manifest['compute_capabilities'])})"
         )
@@ -265,7 +267,7 @@ def print_build(result: Build, seconds: float, *, dry_run: bool, verbose: bool) 
     print_parts(interface_lines(manifest))
     tuning = manifest.get("tuning")
     if tuning is not None:
-        calls = "1 call" if tuning["calls"] == 1 else f"{tuning['calls']} calls"
+        calls = several(tuning["calls"], "call")
         tuned = f"lowerings of {len(tuning.get('changed', ()))} of {calls} by {tuning['file']}"
         print_line(f"  {tuned if tuning['file'] else 'not tuned: ' + tuning['unused']}")
     for text in manifest.get("fallbacks", ()):

@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from ..core.author import authors_code, load_module
 from ..core.caller import to_write
 from ..core.errors import DefinitionError, UsageError, nearest
-from ..core.files.names import check_is_file
+from ..core.files.names import check_is_file, is_file
 from ..core.lazy import torch
 from ..definition.spec.reference import evaluating, outside_state
 from .calls import Weight
@@ -48,17 +49,24 @@ class Origin:
             return Origin._importable(target, arguments)
         place, _, attribute = target.rpartition(":")
         if not place:
+            file = Path(target) if target.endswith(".py") and is_file(target) else None
+            module, _, name = ("", "", "") if is_file(target) else target.rpartition(".")
+            known = [f"{target}:{each}" for each in _modules_of(load_module(file))] if file else [f"{module}:{name}"]
             raise UsageError(
                 f"{target}: expected MODULE:NAME or FILE.py:NAME, of a torch.nn.Module class or a function"
+                + f", such as {', '.join(known[:12])}" * bool((file or module) and known)
             )
+        path = Path(place)
         if place.endswith(".py"):
-            path = Path(place)
             check_is_file(path, f"no file {path}")
-            if arguments:
+            if arguments and path.resolve().parent == Path.cwd():
+                place = path.stem  # a file cannot say with which arguments its class is made, and an import can
+            elif arguments:
                 raise UsageError(
                     to_write("arguments=", "--arg")
-                    + f" is for what can be imported: give {path.stem}:{attribute}, in the folder of {path.name}"
+                    + f" is for what can be imported: give {path.name}:{attribute} in the folder of {path.name}"
                 )
+        if place.endswith(".py"):
             return Origin(_attribute(load_module(path), attribute, place), None, path, attribute, {})
         try:
             with authors_code(doing=f"importing {place}: ", folder=Path.cwd()):
@@ -66,7 +74,9 @@ class Origin:
         except DefinitionError as error:
             cause = error.__cause__
             if isinstance(cause, ModuleNotFoundError) and place.startswith(str(cause.name)):
-                raise UsageError(f"no module {place!r}") from None
+                raise UsageError(
+                    f"no module {place!r} is installed or in this folder; of a file, give FILE.py:{attribute}"
+                ) from None
             raise
         return Origin(_attribute(found, attribute, place), place, None, attribute, arguments)
 
@@ -92,6 +102,13 @@ class Origin:
 
     def make(self) -> torch.nn.Module:
         """The module, in evaluation mode. Raises DefinitionError with the author's line where that fails."""
+        with suppress(ValueError):  # of what is not written in Python, which has no signature
+            signature = inspect.signature(self.factory)
+            try:
+                signature.bind(**self.arguments)
+            except TypeError as error:
+                each = to_write("arguments={NAME: VALUE}", "--arg NAME=VALUE")
+                raise UsageError(f"{self.attribute} takes {signature}: {error}; {each} gives one") from None
         with authors_code(doing=f"making {self.attribute or self.file}: "):
             module = self.factory(**self.arguments)
         if not isinstance(module, torch.nn.Module):
@@ -130,14 +147,17 @@ GENERIC = re.compile(r"((build|create|get|load|make)(_|$))?(a_|the_|my_)?(model|
 """What a class, or a function that makes a module, is called that does not say which module."""
 
 
+def _modules_of(module: Any) -> list[str]:
+    """The names of a module's classes that are torch modules."""
+    return [key for key, item in vars(module).items() if isinstance(item, type) and issubclass(item, torch.nn.Module)]
+
+
 def _attribute(module: Any, name: str, place: str) -> Callable[..., Any]:
     found = module
     for part in name.split("."):
         found = getattr(found, part, None)
     if found is None:
-        classes = [
-            key for key, item in vars(module).items() if isinstance(item, type) and issubclass(item, torch.nn.Module)
-        ]
+        classes = _modules_of(module)
         near = nearest(name, classes)
         has = f": it has {', '.join(classes[:12])}{', …' * (len(classes) > 12)}" if classes else ""
         raise UsageError(f"{place} has no {name!r}{near or has}")

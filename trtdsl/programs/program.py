@@ -6,6 +6,7 @@ import functools
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from ..core.errors import several
 from ..core.html import folded, table
 from .graph import Graph, Launch, ProgramTensor
 
@@ -171,7 +172,7 @@ class Program:
         return folded(repr(self), table(["line", *head], rows))
 
     def __repr__(self) -> str:
-        launches = f"{self.launch_count} launch{'es' * (self.launch_count != 1)}"
+        launches = several(self.launch_count, "launch")
         return f"Program({self.network}: {launches}, {megabytes(self.bytes)} moved)"
 
     def totals(self) -> dict[str, int]:

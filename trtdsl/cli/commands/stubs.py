@@ -9,6 +9,7 @@ import typer
 
 import trtdsl as td
 
+from ...core.errors import several
 from ...display.terminal import print_line
 from ..command import Output, command
 
@@ -32,5 +33,5 @@ def stubs(
     text = td.stubs(weights, output)
     value = {"schema": 1, "kind": "stubs", "output": None if output is None else str(output), "text": text}
     classes = text.count("\nclass ")
-    said = text.rstrip("\n") if output is None else f"{output}: {classes} class{'es' * (classes > 1)}"
+    said = text.rstrip("\n") if output is None else f"{output}: {several(classes, 'class')}"
     out.result(value, lambda: print_line(said))

@@ -9,7 +9,7 @@ import typer
 
 import trtdsl as td
 
-from ...core.errors import UsageError
+from ...core.errors import UsageError, several
 from ...core.files.names import file_name
 from ...display.terminal import print_line, print_note
 from ...display.view.files import FORMATS, SUFFIXES, format_of, output_of
@@ -100,7 +100,7 @@ def view(
 
 def _what(made: td.View) -> str:
     network, program, check = (made.model[name] for name in ("network", "program", "check"))
-    parts = [f"{len(network['layers'])} layers"] if network else []
-    parts += [f"{program['totals']['launches']} launches"] if program else []
+    parts = [several(len(network["layers"]), "layer")] if network else []
+    parts += [several(program["totals"]["launches"], "launch")] if program else []
     parts += ["equal to torch" if check["passed"] else "not equal to torch"] if check else []
     return ", ".join(parts)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import IO, BinaryIO
 
 from ...core.dtypes import dtype_name
-from ...core.errors import UNPRINTED, UsageError, WeightsDamagedError, WeightsError
+from ...core.errors import UNPRINTED, TrtdslError, UsageError, WeightsDamagedError, WeightsError
 from ...core.files.reading import open_regular
 from ...core.files.writing import Kind, check_writable, write_atomically
 from ...core.lazy import torch
@@ -40,10 +40,13 @@ def convert_weights(source: str | os.PathLike[str], output: str | os.PathLike[st
             state = torch.load(file, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise UsageError(f"no such file: {source}") from None
+    except TrtdslError:
+        raise
     except Exception as error:
         reason = str(getattr(error, "strerror", None) or error).split("\n")[0].split(". ")[0]
         raise WeightsDamagedError(
             f"{source} is not a torch checkpoint that loads without running code: {reason}"
+            + ": save the weights alone, as torch.save(module.state_dict(), FILE)" * ("only load" in reason)
         ) from error
     for key in ("state_dict", "model_state_dict", "model_state", "model"):
         if isinstance(state, dict) and isinstance(state.get(key), dict):

@@ -31,10 +31,12 @@ SUFFIXES = {"html": ".html", "svg": ".svg", "dot": ".dot", "json": ".json", "onn
 
 
 def format_of(path: Path) -> Format:
-    """The format that a file's suffix stands for; HTML for any other."""
+    """The format that a file's suffix stands for; HTML without one. Raises UsageError for one of something else."""
     for format, suffix in sorted(SUFFIXES.items(), key=lambda item: -len(item[1])):
         if path.name.lower().endswith(suffix):
             return format  # type: ignore[return-value]
+    if path.suffix.lower() in (".bmp", ".gif", ".jpeg", ".jpg", ".onnx", ".pdf", ".png", ".webp"):
+        raise UsageError(f"a view is no {path.suffix}: name {path.stem} with one of {', '.join(SUFFIXES.values())}")
     return "html"
 
 

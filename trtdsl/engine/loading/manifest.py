@@ -295,8 +295,11 @@ def read_manifest(engine: Path) -> Manifest:
         data = read_file(path, LARGEST)
     except OSError as error:
         raise ManifestMissingError(
-            f"there is no manifest {path} to judge the engine by ({error.strerror}); without one, load it with "
-            f"{to_write('manifest=False', '--no-manifest')}"
+            f"there is no manifest {path} to judge the engine by ({error.strerror}); "
+            + to_write(
+                "without one, load it with manifest=False",
+                "`trtdsl run --no-manifest` and `trtdsl inspect --program` take an engine alone",
+            )
         ) from None
     return parse_manifest(data, str(path))
 

@@ -90,7 +90,9 @@ class Recorder:
                 " (an input is one tensor: where forward takes a tuple, a list or a dict, write a module that takes "
             )
             more = f"{taken}the tensors one by one and gives it that)" if re.search(OF_SEVERAL, text) else ""
-            if re.search(OF_WHOLE, text) and (real := [key for key, each in tensors.items() if each.is_floating_point()]):
+            if re.search(OF_WHOLE, text) and (
+                real := [key for key, each in tensors.items() if each.is_floating_point()]
+            ):
                 example = to_write(f"inputs={{{real[-1]!r}: 'SHAPE:int64'}}", f"--input {real[-1]}=SHAPE:int64")
                 more = f"; the dtype of an input stands behind its shape: {example}"
             raise DefinitionError(f"forward fails: {text}{more}", location=place_of(error)) from error

@@ -357,7 +357,11 @@ def copied(module: torch.nn.Module, *, parameters: bool = True) -> torch.nn.Modu
 
 
 def check_traceable(module: torch.nn.Module) -> None:
-    """UnsupportedError for a module without Python code, UsageError for one without weights."""
+    """UnsupportedError for a module without Python code, UsageError for one without forward or weights."""
+    if getattr(module.forward, "__func__", None) is torch.nn.Module.forward:
+        raise UsageError(
+            f"{type(module).__name__} has no forward: write `def forward(self, x)`, which is what is ported"
+        )
     for path, part in module.named_modules():
         named = path or type(module).__name__
         if isinstance(part, torch.jit.ScriptModule):
