@@ -24,6 +24,21 @@ OVERLAPPING = """() => {
   return at.some((a, place) => at.slice(place + 1).some((b) => !apart(a, b)));
 }"""
 
+UNREADABLE = """() => {
+  const found = [], seen = (e) => e.getClientRects().length && getComputedStyle(e).visibility !== 'hidden';
+  for (const e of document.querySelectorAll('body *')) {
+    const said = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+    if (!said || !seen(e)) continue;
+    const scale = e.getScreenCTM ? e.getScreenCTM().a : 1, at = e.getBoundingClientRect();
+    if (parseFloat(getComputedStyle(e).fontSize) * scale < 11.95) found.push('small: ' + e.textContent);
+    if (!e.closest('svg') && (at.right > innerWidth + 1 || at.left < -1)) found.push('outside: ' + e.textContent);
+  }
+  for (const e of document.querySelectorAll('button, input, select'))
+    if (seen(e) && !(e.textContent.trim() || e.getAttribute('aria-label') || e.placeholder || e.closest('label')))
+      found.push('unlabelled: ' + e.outerHTML);
+  return found;
+}"""
+
 
 @pytest.fixture(scope="session")
 def browser():
@@ -78,6 +93,11 @@ def test_every_network_of_the_gallery(show, name):
     assert len(view.html) < 5_000_000
     page = show(view)
     assert page.locator("h1").text_content() == view.model["name"]
+    for width in (800, 1440):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.reload()
+        page.wait_for_selector("html[data-ready=yes]", state="attached", timeout=20_000)
+        assert page.evaluate(UNREADABLE) == []
     page.locator("[data-do=close]").click()
     folded = boxes(page)
     assert folded == sum(item["parent"] == 0 and not item.get("aside") for item in view.model["network"]["items"])
@@ -285,6 +305,16 @@ def test_expanding_opens_one_level_at_a_time(show):
     page.locator("[data-do=open]").click()
     counts.append(boxes(page))
     assert counts == sorted(set(counts))
+
+
+@pytest.mark.parametrize("width", [1440, 800])
+def test_a_program_is_readable_and_names_are_whole(show, width):
+    page = show(td.view(gallery("crnn"), build=True))
+    page.set_viewport_size({"width": width, "height": 900})
+    page.locator("[data-tab=program]").first.click()
+    assert page.evaluate(UNREADABLE) == []
+    cut = "(cells) => cells.filter((cell) => cell.scrollWidth > cell.clientWidth + 1).map((cell) => cell.textContent)"
+    assert page.locator(".launches td").evaluate_all(cut) == []
 
 
 @pytest.mark.parametrize("width", [1400, 800])

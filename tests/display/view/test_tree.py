@@ -1,11 +1,15 @@
 """How a network becomes boxes: modules, loops, branches, calls; and what each box says."""
 
+from pathlib import Path
+
 import torch
 
 import trtdsl as td
 import trtdsl.functional as F
 import trtdsl.layers as L
 from trtdsl.display.view.model import make_model
+
+ROOT = Path(__file__).parents[3]
 
 
 def items(net, kind=None):
@@ -272,3 +276,15 @@ def test_the_loops_of_a_call_stand_in_its_box_and_are_called_after_what_they_are
     for loop in loops:
         assert {"state", "matrix multiply"} <= {item["label"] for item in model["items"] if item["parent"] == loop}
     assert no_circle(model)
+
+
+def test_a_product_whose_weights_were_folded_stands_in_its_module():
+    items = td.view(str(ROOT / "networks" / "stgcn.py")).model["network"]["items"]
+    (first,) = [
+        each
+        for each in items
+        if each["kind"] == "call" and "st_gcn_networks.0.gcn.conv.weight" in (each.get("weights") or ())
+    ]
+    assert items[first["parent"]]["scope"].startswith("st_gcn_networks.0")
+    top = [each["label"] for each in items if each["kind"] == "call" and each["parent"] == 0]
+    assert "einsum" not in top

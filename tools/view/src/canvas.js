@@ -4,7 +4,7 @@ import { draw, MARKERS } from "./draw.js";
 import { Layout } from "./layout.js";
 
 const SOME = 2500; // boxes that are opened at once at most
-const READABLE = 12 / 13; // the scale at which a label has 12 pixels
+const READABLE = 1; // the scale at which a shape, the smallest text, has 12 pixels
 const MAP = { width: 150, height: 190 }; // pixels that the map may take
 
 export class Canvas {

@@ -134,7 +134,7 @@ export class Program {
         moved: `<i class="p-${escape(launch.kind)}" style="width:${((launch.moved / this.most) * 100).toFixed(1)}%"></i><span>${bytes(launch.moved)}</span>`,
         flops: launch.flops ? count(launch.flops) : "",
         floor: this.#isOverhead(launch) ? `<small>${seconds(launch.floor)}</small>` : seconds(launch.floor),
-        line: `${escape(line)}${launch.lines.length > 1 ? ` <small>and ${launch.lines.length - 1} more</small>` : ""}`,
+        line: `${escape(line)}${launch.lines.length > 1 ? ` <small>+${launch.lines.length - 1}</small>` : ""}`,
       };
       const titles = { name: launch.name, line: launch.lines.join(", "), floor: this.#isOverhead(launch) ? "a launch's overhead, which is more than its bytes and operations take" : "" };
       const row = this.columns.map(([key]) => `<td class="${key}${key === "line" ? " mono" : ""}"${titles[key] ? ` title="${escape(titles[key])}"` : ""}>${cells[key]}</td>`);

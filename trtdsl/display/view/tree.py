@@ -132,7 +132,9 @@ class Tree:
             elif main.node.type in REGIONS:
                 item = Item("call", _layer_label(main), _scope_of(self.network, main.node.name, call), layers=layers)
             else:
-                item = Item("call", _called(main, call, indices), modules[main.node.name], layers=layers)
+                # A product with folded weights has no module; the constants that remain, such as its bias, do.
+                scope = next(filter(None, (modules[layer.node.name] for layer in (main, *layers))), "")
+                item = Item("call", _called(main, call, indices), scope, layers=layers)
             found.append(item)
         return found
 
