@@ -104,9 +104,8 @@ def test_mish_of_great_values_is_torchs():
 NUMBERS = torch.randn(6, 32, generator=torch.Generator().manual_seed(1))
 NUMBERS[0, 0], NUMBERS[1, 0], NUMBERS[2, 0], NUMBERS[3] = math.nan, math.inf, -math.inf, 0.0
 CHOSEN = {
-    "relu": lambda y: torch.where(y > 0, y, 0.0),
-    "relu from 0 on": lambda y: torch.where(y >= 0, y, 0.0),
     "filled": lambda y: y.masked_fill(y < 0, 0.0),
+    "relu below": lambda y: torch.where(y < 0, 0.0, y),
     "leaky": lambda y: torch.where(y > 0, y, 0.1 * y),
     "leaky from 0 on": lambda y: torch.where(y >= 0, y, y * 1.5),
     "leaky below": lambda y: torch.where(y < 0, y * -0.25, y),
@@ -139,10 +138,10 @@ def test_it_takes_a_launch_less(dtype, monkeypatch):
         )
         return made.launch_count, made.bytes
 
-    got = [program(CHOSEN[name]) for name in ("relu", "leaky")]
+    got = [program(CHOSEN[name]) for name in ("filled", "leaky")]
     assert got == [program(F.relu), program(F.leaky_relu)]
     monkeypatch.setattr(passes, "PASSES", ())
-    for (launches, size), name in zip(got, ("relu", "leaky"), strict=True):
+    for (launches, size), name in zip(got, ("filled", "leaky"), strict=True):
         before = program(CHOSEN[name])
         assert before[0] == launches + 1 and before[1] > size
 
@@ -150,15 +149,34 @@ def test_it_takes_a_launch_less(dtype, monkeypatch):
 def test_a_choice_stays_where_it_is_said_why():
     def shared(y):
         above = y > 0
-        return torch.where(above, y, 0.0) + above.to(y.dtype)
+        return torch.where(above, y, 0.1 * y) + above.to(y.dtype)
 
     net = network(shared)
     assert "SELECT" in types(net)
     (remark,) = net.graph.remarks
     assert not remark.applied and remark.text.endswith("stays as it is written: gt is used otherwise, too")
     net = td.Network()
-    net.output(CHOSEN["relu"](net.input("x", X.shape)), "y")
+    net.output(CHOSEN["filled"](net.input("x", X.shape)), "y")
     assert "SELECT" in types(net) and "no product with weights gives x" in net.graph.remarks[0].text
+
+
+@pytest.mark.parametrize("write", [lambda y: torch.where(y > 0, y, 0.0), lambda y: torch.where(y >= 0, y, 0.0)])
+def test_what_makes_0_of_nan_stays_since_a_product_keeps_it(write):
+    net = network(write)
+    want = write(torch.nn.functional.linear(NUMBERS, WEIGHT, BIAS))
+    assert_close(td.interpret(net, {"x": NUMBERS})["y"].nan_to_num(), want.nan_to_num(), 1e-6)
+    (remark,) = net.graph.remarks
+    assert "SELECT" in types(net) and not remark.applied and "F.relu, which keeps it" in remark.text
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("name", ["filled", "leaky from 0 on"])
+def test_the_engine_gives_what_torch_gives(name, dtype):
+    net, write = network(CHOSEN[name], dtype), CHOSEN[name]
+    got = td.evaluate_engine(net, {"x": NUMBERS[:5].to(dtype)})["y"]
+    want = write(torch.nn.functional.linear(NUMBERS[:5].to(dtype), WEIGHT.to(dtype), BIAS.to(dtype)))
+    assert torch.equal(got.isnan(), want.isnan()) and torch.equal(got.isinf(), want.isinf())
+    assert_close(got[want.isfinite()], want[want.isfinite()], 1e-5 if dtype == torch.float32 else 4e-3)
 
 
 def test_a_slope_of_0_stays_since_infinity_times_it_is_nan():

@@ -1,4 +1,4 @@
-"""Activations that an author wrote in several calls: ``x * sigmoid(x)``, ``where(x > 0, x, 0)`` and their like."""
+"""Activations that an author wrote in several calls: ``x * sigmoid(x)``, ``where(x < 0, 0, x)`` and their like."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ...definition.graph import Graph
-from ...definition.precision import is_low
 from ...definition.tensor import Tensor
-from ..common import L, torch
+from ..common import L
 from ..lowerings import LOWERINGS
 from ..pointwise.activation import mish_of_product, silu_of
 from ..products.folding import product_of
@@ -22,13 +21,8 @@ class Row(NamedTuple):
     written: str
     instead: str
     pattern: Made
-    emit: Callable[..., Tensor]
-
-
-def _greatest(x: Tensor) -> Tensor:
-    """``max(x, 0)``, 0 for NaN as the choice is: NaN of the second operand is not taken, of half types of the first."""
-    zero = x.network.constant(torch.zeros((1,) * x.ndim), x.dtype)
-    return L.elementwise(*((x, zero) if is_low(x) else (zero, x)), op="MAX")
+    emit: Callable[..., Tensor] | None
+    """None where the product would give another value for NaN."""
 
 
 def _leaky(x: Tensor, slope: Tensor) -> Tensor:
@@ -52,8 +46,8 @@ ROWS = [
         made("elementwise PROD", "x", made("activation TANH", SOFTPLUS)),
         mish_of_product,
     ),
-    Row("where(x > 0, x, 0)", "max(0, x)", made("select", ABOVE, "x", 0.0), _greatest),
-    Row("where(x >= 0, x, 0)", "max(0, x)", made("select", NOT_BELOW, "x", 0.0), _greatest),
+    Row("where(x > 0, x, 0)", "F.relu", made("select", ABOVE, "x", 0.0), None),
+    Row("where(x >= 0, x, 0)", "F.relu", made("select", NOT_BELOW, "x", 0.0), None),
     Row("where(x < 0, 0, x)", "F.relu", made("select", BELOW, 0.0, "x"), lambda x: L.activation(x, "RELU")),
     Row("where(x > 0, x, slope * x)", "F.leaky_relu", made("select", ABOVE, "x", SCALED), _leaky),
     Row("where(x >= 0, x, slope * x)", "F.leaky_relu", made("select", NOT_BELOW, "x", SCALED), _leaky),
@@ -77,6 +71,8 @@ def handwritten_activations(graph: Graph) -> None:
                 why = "no product with weights gives x"
             elif shared is not None:
                 why = f"{shared.label} is used otherwise, too"
+            elif row.emit is None:
+                why = f"it makes 0 of NaN; {row.instead}, which keeps it, would be part of the product's launch"
             else:
                 graph.replace(layer, functools.partial(row.emit, *found.tensors.values()), *inner)
             text = f"stays as it is written: {why}" if why else f"is computed as {row.instead}"
