@@ -12,7 +12,7 @@ import pytest
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.building.batch import write_engines
+from trtdsl.building.batch import engines_output, write_engines
 from trtdsl.core import errors
 from trtdsl.core.backend import get_backend
 from trtdsl.engine.loading.loader import open_engine
@@ -47,7 +47,7 @@ def test_the_manifest_of_a_link_stands_where_it_leads(run_engine, engine, tmp_pa
 
 
 def test_the_manifest_of_several_engines_is_refused_with_what_takes_it(run_engine, engine):
-    write_engines(engine.parent, "whole", [engine])
+    write_engines(engines_output(engine.parent, "whole"), "whole", [engine])
     said = run_engine(engine.parent / "whole.engines.json", "--check", *have(), code=7)
     assert "is not an engine but the manifest of several, each for some of the sizes" in said
     assert "Python's load_engine takes: name one of its engines [not-an-engine]" in said

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import trtdsl as td
-from trtdsl.building.batch import write_engines
+from trtdsl.building.batch import build_several, engines_output, write_engines
 from trtdsl.definition.spec.load import open_file
 
 TEXT = """
@@ -32,7 +32,7 @@ def built(machine, tmp_path):
     (tmp_path / "whole.py").write_text(TEXT)
     whole, parts = open_file(tmp_path / "whole.py").parts()
     engines = [td.build(spec, tmp_path / f"{spec.name}.engine").engine for spec in parts]
-    write_engines(tmp_path, whole, engines)
+    write_engines(engines_output(tmp_path, whole), whole, engines)
     return tmp_path / "whole.engines.json"
 
 
@@ -99,3 +99,18 @@ def test_parts_with_other_outputs_are_no_one_network(tmp_path):
     (tmp_path / "whole.py").write_text(TEXT.replace('{"y": x * 3}', '{"z": x * 3}'))
     with pytest.raises(td.UsageError, match="the parts of whole are no one network"):
         td.build_several([str(tmp_path / "whole.py")], tmp_path)
+
+
+@pytest.mark.parametrize("name", ["../up", "a/b", "a\nb", "\x1b[2J", "x" * 300])
+def test_a_network_in_parts_has_a_name_that_a_file_can_have(tmp_path, name):
+    """Which is said before any of them is built."""
+    with pytest.raises(td.UsageError, match=r"part_of=.* and a file would be called after it"):
+        td.network(inputs={"x": td.Input((1, 4))}, part_of=name)(lambda x: {"y": x})
+
+
+def test_where_no_manifest_of_the_parts_can_be_written_none_is_built(tmp_path):
+    (tmp_path / "whole.py").write_text(TEXT)
+    (tmp_path / "out/whole.engines.json").mkdir(parents=True)
+    with pytest.raises(td.UsageError, match="whole.engines.json: it is a directory"):
+        build_several([str(tmp_path / "whole.py")], tmp_path / "out")
+    assert [each.name for each in (tmp_path / "out").iterdir()] == ["whole.engines.json"]

@@ -15,7 +15,7 @@ from ..core import exit_codes
 from ..core.cancel import Progress, cancellable, untold
 from ..core.errors import CancelledError, TrtdslError, UsageError, told
 from ..core.files.names import file_name
-from ..core.files.writing import check_writable, make_folder, write_all_atomically
+from ..core.files.writing import Output, check_writable, make_folder, write_atomically
 from ..definition.spec.load import load_spec, open_file
 from ..engine.loading.manifest import ENGINES, read_manifest
 from .build import build, engine_file
@@ -83,6 +83,11 @@ def build_several(
     if os.path.lexists(target) and not os.path.isdir(target):  # Path.is_dir raises for a name that is too long
         raise UsageError(f"several networks are built into a directory, and {target} is none")
     make_folder(target)
+    manifests = {
+        whole: engines_output(target, whole)
+        for whole, parts in wholes.items()
+        if parts != [whole] and not options.get("dry_run")
+    }
     labels = [name.rpartition(".py:")[2] if ".py:" in name else Path(name).stem for name in dict.fromkeys(networks)]
     twice = sorted({label for label in labels if labels.count(label) > 1})
     if twice:
@@ -118,13 +123,19 @@ def build_several(
         except CancelledError:
             pool.shutdown(wait=False, cancel_futures=True)
             raise CancelledError("cancelled; what was not complete was not written") from None
-    for whole, parts in wholes.items():
-        if parts != [whole] and not options.get("dry_run") and not any(outcomes[each].exit_code for each in parts):
-            write_engines(target, whole, [Path(outcomes[each].engine or "") for each in parts])
+    for whole, output in manifests.items():
+        built = [outcomes[each] for each in wholes[whole]]
+        if not any(each.exit_code for each in built):
+            write_engines(output, whole, [Path(each.engine or "") for each in built])
     return [outcomes[name] for name in names]
 
 
-def write_engines(folder: Path, name: str, engines: Sequence[Path]) -> None:
+def engines_output(folder: Path, name: str) -> Output:
+    """The manifest of a network in parts. Raises UsageError where none can be written."""
+    return check_writable(folder / file_name(name, ".engines.json", "the network's name"), ENGINES, [])
+
+
+def write_engines(output: Output, name: str, engines: Sequence[Path]) -> None:
     """The manifest of several engines that are one network, each for some of the sizes."""
     parts = [(engine, read_manifest(engine)) for engine in engines]
     kinds = [
@@ -144,8 +155,7 @@ def write_engines(folder: Path, name: str, engines: Sequence[Path]) -> None:
         {"engine": engine.name, "sha256": part.engine.sha256, "profiles": msgspec.to_builtins(part.profiles)}
         for engine, part in parts
     ]
-    written = check_writable(folder / file_name(name, ".engines.json", "the network's name"), ENGINES, [])
-    write_all_atomically({written: dump(facts)})
+    write_atomically(output, dump(facts))
 
 
 def _build_one(

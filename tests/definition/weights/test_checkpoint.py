@@ -3,6 +3,7 @@
 import io
 import pickle
 import time
+import warnings
 import zipfile
 
 import pytest
@@ -108,3 +109,19 @@ def test_a_pickle_of_many_steps_is_refused_early(tmp_path, archive):
         convert_weights(bomb, tmp_path / "x.safetensors")
     assert time.process_time() - began < 20  # the whole takes minutes where it is 100 MB
     assert not (tmp_path / "x.safetensors").exists()
+
+
+def test_what_torch_says_of_what_it_reads_is_not_handed_on(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.save({"q": torch.quantize_per_tensor(torch.ones(2, 2), 0.1, 0, torch.qint8)}, tmp_path / "q.pt")
+    with pytest.raises(td.WeightsError, match="does not hold these tensors:\n  q: qint8"):
+        convert_weights(tmp_path / "q.pt", tmp_path / "out.safetensors")  # a warning would be an error
+
+
+def test_a_dtype_that_torchs_first_format_does_not_have_is_explained(tmp_path):
+    torch.save({"a": torch.ones(2).to(torch.float8_e4m3fn)}, tmp_path / "a.pt", _use_new_zipfile_serialization=False)
+    with pytest.raises(
+        td.CorruptFileError, match="torch cannot read a tensor of it in its first format: save it again"
+    ):
+        convert_weights(tmp_path / "a.pt", tmp_path / "out.safetensors")

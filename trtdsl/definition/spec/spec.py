@@ -18,7 +18,7 @@ from ...core.backend import Backend, get_backend
 from ...core.caller import to_write
 from ...core.dtypes import SHORT, dtype_name
 from ...core.errors import DefinitionError, Location, UsageError, nearest
-from ...core.files.names import check_characters, check_is_file, is_file
+from ...core.files.names import check_characters, check_is_file, file_name, is_file
 from ...core.files.reading import read_file
 from ...core.html import folded, table
 from ...core.lazy import network_files, ranges, torch
@@ -74,6 +74,8 @@ class NetworkSpec:
 
     def __post_init__(self) -> None:
         check_characters(self.name, "the network's name")
+        if self.part_of is not None:
+            file_name(self.part_of, ".engines.json", "part_of=")
         for profile in self.profiles:
             profile.check(self.dims, self.name)
 

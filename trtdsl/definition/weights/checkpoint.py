@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickletools
 import re
+import warnings
 import zipfile
 from collections.abc import Mapping
 from typing import IO, BinaryIO
@@ -35,7 +36,8 @@ def convert_weights(source: str | os.PathLike[str], output: str | os.PathLike[st
     """
     target = check_writable(output, WEIGHTS, [("checkpoint", source)])
     try:
-        with open_regular(source) as file:
+        with open_regular(source) as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's, of what it makes itself
             limit = _unpacked_limit(file)
             state = torch.load(file, map_location="cpu", weights_only=True)
     except FileNotFoundError:
@@ -44,6 +46,10 @@ def convert_weights(source: str | os.PathLike[str], output: str | os.PathLike[st
         raise
     except Exception as error:
         reason = str(getattr(error, "strerror", None) or error).split("\n")[0].split(". ")[0]
+        if isinstance(error, AttributeError):  # of torch's first format, by dtypes that are newer
+            reason = (
+                "torch cannot read a tensor of it in its first format: save it again, in the one that has been usual"
+            )
         raise WeightsDamagedError(
             f"{source} is not a torch checkpoint that loads without running code: {reason}"
             + ": save the weights alone, as torch.save(module.state_dict(), FILE)" * ("only load" in reason)
