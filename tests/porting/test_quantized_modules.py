@@ -39,7 +39,8 @@ class Written(torch.nn.Module):
         return torch.nn.functional.conv2d(self.rounded(x, self.most), weight, self.conv.bias, padding=1)
 
 
-def trained(config, fused):
+def trained(config, fused, last=False):
+    """With ``last`` the scales are those of the very weights, so that the greatest ones are ties."""
     torch.manual_seed(0)
     net = Net().train()
     net.qconfig = config
@@ -48,25 +49,42 @@ def trained(config, fused):
     net = quantization.prepare_qat(net)
     for _ in range(2):
         net(torch.randn(2, 16, 8, 8))
+    if last:
+        for part in net.eval().modules():
+            if isinstance(part, quantization.FakeQuantize):
+                part.activation_post_process.reset_min_max_vals()
+        net(torch.randn(2, 16, 8, 8))
     return net.eval().apply(quantization.disable_observer)
 
 
-def symmetric():
-    types = (
-        (quantization.MinMaxObserver, torch.per_tensor_symmetric),
-        (quantization.PerChannelMinMaxObserver, torch.per_channel_symmetric),
-    )
+TENSOR = quantization.MinMaxObserver, torch.per_tensor_symmetric
+CHANNELS = quantization.PerChannelMinMaxObserver, torch.per_channel_symmetric
+
+
+def symmetric(weights=CHANNELS, low=-128):
     made = [
         quantization.FakeQuantize.with_args(
-            observer=observer, quant_min=-128, quant_max=127, dtype=torch.qint8, qscheme=scheme
+            observer=observer, quant_min=least, quant_max=-1 - least, dtype=torch.qint8, qscheme=scheme
         )
-        for observer, scheme in types
+        for (observer, scheme), least in ((TENSOR, -128), (weights, low))
     ]
     return quantization.QConfig(*made)
 
 
+def powers_of_two():
+    net = trained(symmetric(), True)
+    for part in net.modules():
+        if isinstance(part, quantization.FakeQuantize):
+            part.scale.copy_(2 ** part.scale.log2().round())
+    return net
+
+
 MODULES = {
     "fake quantize": lambda: trained(symmetric(), False),
+    "a scale for all channels": lambda: trained(symmetric(TENSOR), False),
+    "four bits": lambda: trained(symmetric(low=-8), True),
+    "batch norm folded, scales of the last weights": lambda: trained(symmetric(), True, last=True),
+    "powers of two": powers_of_two,
     "fused, with zero points": lambda: trained(quantization.get_default_qat_qconfig("x86"), True),
     "written": Written,
 }
@@ -83,3 +101,50 @@ def test_a_module_trained_for_quantization_runs_in_int8(make):
     assert half.passed, half
     (convolution,) = (each for each in td.program(spec.define()).launches if each.kind == "convolution")
     assert convolution.dtype == "int8"
+
+
+class ByChannel(torch.nn.Module):
+    """Asymmetric scales of what is fed, one for each channel."""
+
+    def __init__(self):
+        super().__init__()
+        self.quant = quantization.FakeQuantize(
+            quantization.PerChannelMinMaxObserver,
+            quant_min=0,
+            quant_max=255,
+            dtype=torch.quint8,
+            qscheme=torch.per_channel_affine,
+            ch_axis=1,
+        )
+        self.quant(torch.randn(4, 16, 8, 8) * torch.arange(1, 17).reshape(16, 1, 1))
+        self.apply(quantization.disable_observer)
+
+    def forward(self, x):
+        return self.quant(x) * 2
+
+
+DISABLED = {
+    "by channel": ByChannel,
+    "no fake quantization": lambda: trained(symmetric(), True).apply(quantization.disable_fake_quant),
+    "observers that clamp": lambda: trained(quantization.get_default_qat_qconfig("qnnpack"), True),
+}
+
+
+@pytest.mark.parametrize("make", DISABLED.values(), ids=DISABLED)
+def test_what_int8_does_not_have_is_computed_in_floating_point_and_equals_the_module(make):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module = make()
+        spec = td.from_module(module, inputs={"x": td.Input((2, 16, 8, 8))})
+        assert (report := td.check(spec)).passed, report
+        x = torch.randn(2, 16, 8, 8)
+        (got,) = td.interpret(spec.define(), {"x": x}).values()
+        torch.testing.assert_close(got, module(x), rtol=1e-5, atol=1e-5)
+
+
+def test_an_observer_that_is_on_is_refused():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        net = trained(quantization.get_default_qat_qconfig("x86"), True).apply(quantization.enable_observer)
+        with pytest.raises(td.UnsupportedError, match="its observer is on: .*disable_observer"):
+            td.from_module(net, inputs={"x": td.Input((2, 16, 8, 8))}).define()

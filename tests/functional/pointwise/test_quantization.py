@@ -59,6 +59,25 @@ def test_fake_quantization_is_torchs_between_any_bounds(zero, low, high):
     assert_close(got, expected)
 
 
+@pytest.mark.parametrize("most", [1, 7, 64, 90, 127])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_whole_numbers_of_any_step_are_a_weight_of_int8(most, sign):
+    """A greatest number of 64 steps is 64 or -128 in int8, and never 128."""
+    weight = torch.randint(-most, most + 1, (8, 33), generator=GENERATOR) * 0.0125
+    weight[:, 0] = most * 0.0125 * sign
+    weight[3] = 0
+
+    def product(x):
+        return F.linear(F.fake_quantize_per_tensor_affine(x, 0.05, 0, -128, 127), x.network.constant(weight))
+
+    x = randn(4, 33)
+    expected = torch.fake_quantize_per_tensor_affine(x, 0.05, 0, -128, 127) @ weight.mT
+    torch.testing.assert_close(evaluate(product, x), expected, rtol=1e-5, atol=1e-5)
+    net = td.Network()
+    net.output(product(net.input("x", (4, 33))), "y")
+    assert {launch.dtype for launch in td.program(net).launches if launch.kind == "product"} == {"int8"}
+
+
 def test_a_fake_quantization_with_computed_scales_is_refused():
     net = td.Network()
     x, scale = net.input("x", (2, 3)), net.input("scale", ())
@@ -187,6 +206,7 @@ def test_a_network_with_scales_from_its_weights_file(kind, tmp_path):
             "one dim",
         ),
         (lambda x: F.dequantize(x, 0.5), td.UnsupportedError, "float32"),
+        (lambda x: x.to(torch.float8_e4m3fn), td.UnsupportedError, r"to fp8 without a scale: F\.quantize"),
         (lambda x: F.dequantize(F.quantize(x, 0.5), 0.5, "int32"), td.UnsupportedError, "not int32"),
     ],
 )

@@ -61,6 +61,8 @@ class Reference:
                 for tensor in (*feeds.values(), *module.parameters(), *module.buffers()):
                     if tensor.is_floating_point():
                         exact.of(tensor)
+                for tensor in (*module.parameters(), *module.buffers()):
+                    exact.keep_rounded(tensor)
                 for exact.alone in (True, False) if by == "meaning" else (False,):
                     exact.seen, exact.complete = self.recording.choices.of_operation if noise is None else None, True
                     try:

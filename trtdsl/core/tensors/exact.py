@@ -115,6 +115,11 @@ class Exact:
             return type(value)(self.widened(item) for item in value)
         return value
 
+    def keep_rounded(self, tensor: torch.Tensor) -> None:
+        """Has what is made of such tensors alone, such as a module's, rounded as torch does even where exact values are
+        alone: where weights are quantized, the last digit decides."""
+        vars(tensor)["_own"] = True
+
     def keep(self, tensor: torch.Tensor, value: torch.Tensor) -> None:
         """Gives a tensor its exact value."""
         vars(tensor)["_exact"] = self, value
@@ -180,6 +185,11 @@ class Exact:
 
     def _made(self, func: Any, name: str, args: Any, kwargs: Any, operands: list[torch.Tensor]) -> Any:
         is_view = _is_view(func)
+        if self.alone and operands and all("_own" in vars(x) for x in operands):
+            made = self._made_both(func, name, args, kwargs, operands)
+            for tensor in _tensors(made):
+                vars(tensor)["_own"] = True
+            return made
         hollow = self.alone and any(map(_is_hollow, operands))
         if not is_view and (self.alone or name in COMPARING) and self.decide:
             made = self._claimed(func, name, args, kwargs, operands)
@@ -312,6 +322,7 @@ class Exact:
         if INSTEAD.get(name) in (faked, observed) and (
             isinstance(args[0], torch.nn.Parameter) or by_channel(name, args)
         ):
+            self.fill(args[0])
             wide[1]["weight"] = args[0]
         exact = INSTEAD.get(name, func)(*wide[0], **wide[1])
         if self.noise is not None and name.rstrip("_") not in MOVING:

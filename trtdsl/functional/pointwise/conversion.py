@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.errors import UsageError
-from ..common import L, Tensor, as_dtype, operation, torch
+from ...core.errors import UnsupportedError, UsageError
+from ..common import L, Tensor, as_dtype, dtype_name, operation, torch
 
 
 @operation
@@ -28,6 +28,11 @@ def to(input: Tensor, *args: Any, dtype: Any = None, copy: bool = False, **place
             isinstance(argument, str) and argument.partition(":")[0] not in ("cpu", "cuda", "meta", "mps", "xpu")
         ):
             dtype = argument
+    if dtype is not None and dtype_name(as_dtype(dtype)).startswith("float8") and not input.is_constant:
+        raise UnsupportedError(
+            "TensorRT converts no value to fp8 without a scale: F.quantize(x, scale, 'float8_e4m3fn') does, "
+            "or td.find_precision(allow=('fp16', 'fp8'))"
+        )
     return input if dtype is None else L.cast(input, as_dtype(dtype))
 
 

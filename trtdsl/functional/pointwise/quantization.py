@@ -253,13 +253,12 @@ def narrow_weight(input: Tensor, kernel: Tensor, axis: int) -> tuple[Tensor, Ten
     if asked in (PER_TENSOR, "float8_e4m3fn"):
         steps = steps.max().expand_as(steps)
     if not asked:
-        room = min(128 * torch.finfo(kernel.dtype).eps, 0.1)
-        ways = [steps, steps * (127 / 128)]  # the greatest value is 127, or -128
-        codes = [values / each.reshape(shape) for each in ways]
-        fits = [((each - each.round()).abs() <= room).all(others) for each in codes]
-        if not bool((fits[0] | fits[1]).all()):
+        rows, eps = values.movedim(axis, 0).flatten(1), torch.finfo(kernel.dtype).eps
+        one = _whole_steps(rows.reshape(1, -1), eps)
+        found = _whole_steps(rows, eps) if one is None else one.expand_as(steps)
+        if found is None:
             return None
-        steps = torch.where(fits[0], *ways)
+        steps = found
     broad = steps.reshape(shape)
     codes = beside(L.quantize_values(values, steps, dtype, axis), torch.div, kernel.data, broad)
     most = steps.max()
@@ -267,6 +266,22 @@ def narrow_weight(input: Tensor, kernel: Tensor, axis: int) -> tuple[Tensor, Ten
     factors = steps / most
     wide = L.dequantize(narrow, network.plain_constant(most, ()), kernel.dtype)
     return wide, None if bool((factors == 1).all()) else network.plain_constant(factors, ())
+
+
+def _whole_steps(rows: torch.Tensor, eps: float) -> torch.Tensor | None:
+    """A step for each row, whose numbers are as many of it as int8 has, but for rounding; None where one has none."""
+    greatest = rows.abs().amax(1).clamp(min=torch.finfo(torch.float32).tiny)
+    few, steps, left = rows[:, :: max(1, rows.shape[1] // 64)], torch.zeros_like(greatest), torch.arange(len(rows))
+    for most in (127, 128, *range(126, 0, -1)):
+        fits = left
+        for part in (few, rows):
+            codes = part[fits] / (greatest[fits] / most)[:, None]
+            fits = fits[(((codes - codes.round()).abs() <= min(2 * most * eps, 0.1)) & (codes < 127.5)).all(1)]
+        steps[fits] = greatest[fits] / most
+        left = left[~torch.isin(left, fits)]
+        if not len(left):
+            return steps
+    return None
 
 
 def is_rounded(x: Tensor) -> bool:
