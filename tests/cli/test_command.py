@@ -3,8 +3,10 @@
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 import torch
 import typer
 from safetensors.torch import save_file
+from support.checkpoints import save_checkpoint, save_tokenizer
 from typer.testing import CliRunner
 
 import trtdsl as td
@@ -139,6 +142,10 @@ def prepared(tmp_path_factory):
     torch.save({"fc.weight": torch.ones(8, 16), "fc.bias": torch.zeros(8)}, folder / "model.pt")
     save_file({"fc.weight": torch.ones(8, 16), "fc.bias": torch.zeros(8)}, folder / "new.safetensors")
     np.save(folder / "x.npy", np.ones((2, 16), np.float32))
+    shutil.copytree(Path(__file__).parents[2] / "networks", folder / "networks")
+    (folder / "Llama-3.2-1B").mkdir()
+    save_checkpoint("llama", folder / "Llama-3.2-1B")
+    save_tokenizer(folder / "Llama-3.2-1B")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for words in (shlex.split(EXAMPLES[0][1])[1:], ["build", "net.py", "--no-check"]):
@@ -150,7 +157,7 @@ def prepared(tmp_path_factory):
 
 def test_every_command_has_an_example():
     named = {name for name, _ in EXAMPLES}
-    assert named == {name for name, _ in leaves(typer.main.get_command(commands))} - {"generate"}  # its own model
+    assert named == {name for name, _ in leaves(typer.main.get_command(commands))}
     assert EXAMPLES[0][0] == "port"
 
 

@@ -25,6 +25,7 @@ SIZE = {"width": 1440, "height": 860}
 def raft(page):
     """The loop of RAFT, opened, and one of its calls."""
     page.locator("[data-do=close]").click()
+    page.locator("[data-do=fit]").click()
     page.locator(".card.loop").click()
     page.keyboard.press("f")
     page.locator(".card.sampling", has_text="bilinear_sample").nth(1).click()

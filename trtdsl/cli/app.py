@@ -22,7 +22,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _FIRST = ("port", "check", "precision", "build", "inspect", "advise", "view", "compare", "run", "generate", "bench")
-"""Commands in the order of an author's work; the others follow by name."""
+"""Commands in the order of an author's work; the others follow by name, and then groups."""
 
 
 def _place(name: str) -> int:
@@ -30,7 +30,8 @@ def _place(name: str) -> int:
 
 
 for _name in sorted((file.name for file in pkgutil.iter_modules(commands.__path__)), key=_place):
-    app.add_typer(importlib.import_module(f"{commands.__name__}.{_name}").app)
+    _module = importlib.import_module(f"{commands.__name__}.{_name}")
+    app.add_typer(_module.app) if hasattr(_module, "app") else app.command()(getattr(_module, _name))
 
 
 def _version(show: bool) -> None:

@@ -1,10 +1,7 @@
 """A command: groups of options, ``--json``, ``-q`` and ``-v`` for every command, and the handling of errors.
 
-A file in :mod:`trtdsl.cli.commands` has one command, or one group of them::
+A file in :mod:`trtdsl.cli.commands` has one command of its own name, or ``app``, a typer of several::
 
-    app = typer.Typer()  # a group has a name and a help text
-
-    @app.command()
     @command
     def check(out: Output, network: NetworkName, definition: Definition) -> None: ...
 

@@ -14,10 +14,7 @@ from ...programs.devices import DEFAULT
 from ..command import Output, command
 from ..options import Definition, Gpu, Lowerings, NetworkName, Settings
 
-app = typer.Typer()
 
-
-@app.command()
 @command
 def advise(
     out: Output,

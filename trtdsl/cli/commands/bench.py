@@ -14,10 +14,7 @@ from ...display.terminal import print_error
 from ..command import Output, command
 from ..options import EngineBackend, Settings, dims_of, networks_of
 
-app = typer.Typer()
 
-
-@app.command()
 @command
 def bench(
     out: Output,

@@ -29,8 +29,6 @@ from ..options import (
     tolerances_of,
 )
 
-app = typer.Typer()
-
 Networks = Annotated[
     list[str], typer.Argument(metavar="NETWORK...", help="FILE.py or FILE.py:NAME; several are built each apart.")
 ]
@@ -84,7 +82,6 @@ _FIELDS = {field.name: _builder_option(field, _HINTS[field.name]) for field in f
 build_config.__signature__ = inspect.Signature([_FIELDS[name] for name in BUILDER])  # type: ignore[attr-defined]
 
 
-@app.command()
 @command
 def build(
     out: Output,

@@ -19,8 +19,6 @@ from ...display.terminal import print_line
 from ..command import Output, command
 from ..options import Definition, Lowerings, NetworkName, Settings, Tolerances, files_of, for_each_part, tolerances_of
 
-app = typer.Typer()
-
 LOSSES = 5  # calls that lose most
 
 Sizes = Annotated[
@@ -68,7 +66,6 @@ def rule_options(
 Rules = Annotated[dict[str, Any], rule_options]
 
 
-@app.command()
 @command
 def check(
     out: Output,

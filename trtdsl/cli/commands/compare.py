@@ -27,8 +27,6 @@ from ..options import (
     shapes_of,
 )
 
-app = typer.Typer()
-
 Feed = Annotated[
     list[str] | None,
     typer.Option("--feed", metavar="NAME=FILE.npy", help="With --run: what to feed; once for each input."),
@@ -46,7 +44,6 @@ def run_options(feed: Feed = None, sample: Sample = None, seed: Seed = 0, trust:
     return {"feeds": files_of(feed, "--feed") or None, "samples": samples_of(sample), "seed": seed, "trust": trust}
 
 
-@app.command()
 @command
 def compare(
     out: Output,

@@ -15,10 +15,7 @@ from ...display.terminal import print_line
 from ..command import Output, command
 from ..options import Backend
 
-app = typer.Typer()
 
-
-@app.command()
 @command
 def doctor(
     out: Output,

@@ -17,8 +17,6 @@ from ...display.terminal import print_line, print_pieces
 from ..command import Output, command
 from ..options import Definition, Lowerings, Settings
 
-app = typer.Typer()
-
 Target = Annotated[str, typer.Argument(metavar="NETWORK|ENGINE", help="FILE.py or FILE.py:NAME, or NAME.engine")]
 Prompt = Annotated[
     list[str] | None,
@@ -55,7 +53,6 @@ def sampling_options(
     return how if stop is None else {**how, "stop": stop}
 
 
-@app.command()
 @command
 def generate(
     out: Output,
@@ -69,7 +66,12 @@ def generate(
     tokenizer: Folder = None,
     check: Check = False,
 ) -> None:
-    """Generate text with a network like networks/llama.py, interpreted on the CPU, or with its engine on a GPU."""
+    """Generate text with a network like networks/llama.py, interpreted on the CPU, or with its engine on a GPU.
+
+    Examples:
+      trtdsl generate networks/llama.py --set folder=Llama-3.2-1B --prompt Once
+      trtdsl generate networks/llama.py --set folder=Llama-3.2-1B --check
+    """
     prompts = [*(prompt or ()), *map(_tokens_of, tokens or ())]
     if os.path.isdir(network):
         raise UsageError(f"{network} is a folder: name a network's file, as networks/llama.py --set folder={network}")

@@ -23,8 +23,6 @@ from ..options import NUMBER, Common, Gpu, Lowerings, Settings, Shapes, for_each
 if TYPE_CHECKING:
     from ...programs.program import By
 
-app = typer.Typer()
-
 Target = Annotated[str, typer.Argument(metavar="NETWORK|ENGINE", help="FILE.py or FILE.py:NAME, or NAME.engine")]
 Program = Annotated[bool, typer.Option("--program", help="Show what the GPU will run, instead of the layers.")]
 ByWhat = Annotated[str, typer.Option("--by", metavar="WHAT", help="Of a program: line, module, kind or launch.")]
@@ -42,7 +40,6 @@ Passes = Annotated[bool, typer.Option("--passes", help="Show what passes did wit
 Profile = Annotated[int, typer.Option("--profile", metavar="INDEX", help="At whose best sizes.")]
 
 
-@app.command()
 @command
 def inspect(
     out: Output,

@@ -15,10 +15,7 @@ from ...display.terminal import print_note
 from ..command import Output, command, print_json
 from ..options import Dims, dims_of, pairs_of
 
-app = typer.Typer()
 
-
-@app.command()
 @command
 def port(
     out: Output,

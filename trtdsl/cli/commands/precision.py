@@ -15,10 +15,7 @@ from ...programs.devices import DEFAULT
 from ..command import Output, command
 from ..options import Backend, Dims, Gpu, NetworkName, Settings, WeightsFile, dims_of
 
-app = typer.Typer()
 
-
-@app.command()
 @command
 def precision(
     out: Output,

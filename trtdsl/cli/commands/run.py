@@ -13,10 +13,7 @@ from ...display.results import print_outputs
 from ..command import Output, command
 from ..options import EngineBackend, EngineName, files_of
 
-app = typer.Typer()
 
-
-@app.command()
 @command
 def run(
     out: Output,

@@ -13,10 +13,7 @@ from ...core.errors import several
 from ...display.terminal import print_line
 from ..command import Output, command
 
-app = typer.Typer()
 
-
-@app.command()
 @command
 def stubs(
     out: Output,

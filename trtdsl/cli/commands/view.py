@@ -17,8 +17,6 @@ from ...programs.devices import DEFAULT
 from ..command import Output, command
 from ..options import Common, Gpu, Settings, Shapes, for_each_part, shapes_of
 
-app = typer.Typer()
-
 Target = Annotated[str, typer.Argument(metavar="NETWORK|ENGINE", help="FILE.py or FILE.py:NAME, or NAME.engine")]
 OutputFile = Annotated[
     Path | None, typer.Option("-o", "--output", metavar="FILE", help="Default: NAME.html here. Its folder is made.")
@@ -35,7 +33,6 @@ Engine = Annotated[Path | None, typer.Option("--engine", metavar="FILE", help="T
 Profile = Annotated[int, typer.Option("--profile-index", metavar="INDEX", help="At whose best sizes, of an engine's.")]
 
 
-@app.command()
 @command
 def view(
     out: Output,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import functools
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,11 +17,6 @@ from .style import static_style, without_variables
 
 Model = Mapping[str, Any]
 
-COLOURS = {
-    "convolution": "#2f8f6b", "product": "#3b6fd4", "attention": "#7a4fc0", "normalization": "#2a96a8",
-    "activation": "#d98a1b", "pointwise": "#8b95a5", "reduction": "#a8842a", "sampling": "#5f9a35",
-    "rearranging": "#cb5a45", "control": "#8a4fd3", "constant": "#b3b9c4",
-}  # fmt: skip
 ONNX_TYPES = {
     "float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7, "bool": 9, "float16": 10, "bfloat16": 16,
     "float8_e4m3fn": 17, "int4": 22, "float4_e2m1fn_x2": 23,
@@ -94,11 +92,18 @@ def _shown(items: Any, index: int) -> int:
     return found
 
 
+@functools.cache
+def _colours() -> dict[str, str]:
+    """The page's colours in the light by the names that its style gives them."""
+    css = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
+    return dict(re.findall(r"--(\w+): (#\w+)", css[: css.index("@media")]))
+
+
 def _node(item: Mapping[str, Any], tensors: Any) -> str:
     if "tensor" in item:
         shape = " × ".join(tensors[item["tensor"]]["shape"])
         return f'label={_quoted(item["label"], shape)}, shape=oval, fillcolor="#eef1f5"'
-    colour = COLOURS.get(item.get("category", ""), "#8b95a5")
+    colour = _colours().get(item.get("category", ""), "#8b95a5")
     return f'label={_quoted(item["label"], item.get("line", ""))}, color="{colour}"'
 
 
@@ -154,6 +159,4 @@ def _value_info(tensor: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _base64(text: str) -> str:
-    from base64 import b64encode
-
-    return b64encode(str(text).encode()).decode()
+    return base64.b64encode(str(text).encode()).decode()
