@@ -27,7 +27,19 @@ ROOMS = [
 ]
 # The files and folders of some rooms, from the ground up: each imports only from those before it.
 ORDERS = {
-    "sizes": ["text", "torch_calls", "size", "dim", "shape", "profile", "proof", "condition", "constraints"],
+    "sizes": [
+        "text",
+        "torch_calls",
+        "size",
+        "operators",
+        "followed",
+        "dim",
+        "shape",
+        "profile",
+        "proof",
+        "condition",
+        "constraints",
+    ],
     "definition": [
         "settings",
         "input",
@@ -61,7 +73,6 @@ ORDERS = {
         "locate",
     ],
     "porting": [
-        "operators",
         "calls",
         "statements",
         "render",

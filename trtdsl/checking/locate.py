@@ -96,17 +96,14 @@ class Nearness:
     """The greatest difference as a part of the greatest element, where both have one shape."""
 
 
-def compare_calls(
-    network: Network, feeds: Mapping[str, torch.Tensor], reference: torch.nn.Module, *, equal: bool = False
-) -> CallReport:
+def compare_calls(network: Network, feeds: Mapping[str, torch.Tensor], reference: torch.nn.Module) -> CallReport:
     """Runs a network and its reference on the same feeds and says at which call they first differ.
 
     A call of torch's, as the author of the reference wrote it, agrees where the network has a tensor that means the
     same in exact arithmetic, perhaps laid out otherwise. Results that only one side has, because it fuses or splits a
     call, do not count as different where something that depends on them agrees. The first call that differs is the
     first one whose operands are right and whose result is used by nothing that agrees. Where nothing differs in what it
-    means, the first call that is computed badly is named. Where the outputs are known to be ``equal``, nothing differs:
-    a result that the network does not have is one that it need not have.
+    means, the first call that is computed badly is named.
 
     >>> class Scores(torch.nn.Module):
     ...     def forward(self, x):
@@ -118,7 +115,7 @@ def compare_calls(
     ('softmax', 'softmax', 'mul')
     """
     running = Reference(lambda: reference, network.precision, network.exact_values(), values=True)
-    return Located(network, feeds, running, equal=equal).report()
+    return Located(network, feeds, running, equal=False).report()
 
 
 def locate_call(spec: NetworkSpec, network: Network, report: CheckReport, weights: Source | None = None) -> CallReport:

@@ -12,7 +12,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import Location
-from .operators import OF_SIZES
+from ..sizes.operators import OF_SIZES
 
 if TYPE_CHECKING:
     import torch

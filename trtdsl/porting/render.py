@@ -12,8 +12,8 @@ from typing import Any
 
 from .. import functional
 from ..core.lazy import torch
+from ..sizes.operators import FRACTIONS
 from .calls import SizeOf, SizeOp, Value, Weight
-from .operators import FRACTIONS
 from .statements import Argument, Expression, Literal, Scope, same, size_key
 
 # How tightly operators bind; a call, a name and an index bind tightest.

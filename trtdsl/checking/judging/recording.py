@@ -15,8 +15,8 @@ from ...core.tensors.exact import Exact
 from ...core.tensors.watched import each_call
 from ...definition.call import author_frame
 from ...interpreter.reading import closure
+from ...sizes.followed import FollowedInt, followed
 from ..coverage import Coverage, author_of_reference
-from .followed import FollowedInt, followed
 
 SAMPLES = 4096  # elements among which the typical one is found
 REORDERED = 1e-12  # what the same values in another order may differ by

@@ -17,8 +17,8 @@ from typing import Any
 
 from ...core.errors import TrtdslError, UnsupportedError
 from ...core.lazy import torch
+from ...sizes.operators import COMPARISONS, SYMBOLS
 from ..calls import Op, SizeOf, SizeOp, Value, Weight, apart, leaves, operations
-from ..operators import COMPARISONS, SYMBOLS
 from .names import CONVERSIONS, NEUTRAL, UNCHANGED
 from .scalars import COMPUTED
 from .trace import Inputs, Trace, live_operations

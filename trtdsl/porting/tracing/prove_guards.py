@@ -22,6 +22,7 @@ from ...definition.network import Network
 from ...sizes.condition import OPPOSITE, Condition, verdict
 from ...sizes.constraints import outcomes_of, where_it_holds
 from ...sizes.dim import Dim, TensorDim
+from ...sizes.operators import BITWISE, COMPARISONS, MATH, ROUNDING
 from ...sizes.proof import Env, grid, samples
 from ...sizes.shape import substitute
 from ...sizes.size import Size, SizeLike, size_max, size_min, value
@@ -41,7 +42,6 @@ from ..calls import (
     with_sizes,
 )
 from ..given import Given
-from ..operators import BITWISE, COMPARISONS, MATH, ROUNDING
 from ..render import Renderer
 from ..served_range import served_range
 from ..statements import Statement, size_key

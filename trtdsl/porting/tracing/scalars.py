@@ -14,8 +14,8 @@ from typing import Any
 
 from ...core.errors import Location
 from ...core.lazy import torch
+from ...sizes.operators import ARITHMETIC, COMPARISONS, FUNCTIONS, ROUNDING, SYMBOLS
 from ..calls import leaves
-from ..operators import ARITHMETIC, COMPARISONS, FUNCTIONS, ROUNDING, SYMBOLS
 from .frames import here
 from .guards import note
 from .names import CONVERSIONS

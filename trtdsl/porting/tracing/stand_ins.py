@@ -18,8 +18,8 @@ from types import ModuleType
 from typing import Any
 
 from ...core.lazy import torch
+from ...sizes.operators import FRACTIONS, MATH
 from ..calls import SizeOp, leaves
-from ..operators import FRACTIONS, MATH
 from ..translating.named_axes import operations_of
 from .frames import asking, is_inside
 from .guards import GUARDS, note

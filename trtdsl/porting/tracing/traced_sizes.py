@@ -15,8 +15,8 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+from ...sizes.operators import ARITHMETIC, BITWISE, COMPARISONS, FUNCTIONS, ROUNDING, SYMBOLS
 from ..calls import SizeExpression, SizeOf, SizeOp, leaves
-from ..operators import ARITHMETIC, BITWISE, COMPARISONS, FUNCTIONS, ROUNDING, SYMBOLS
 from .frames import asking, named_only
 from .guards import GUARDS, note
 from .names import ALIASES

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ...core.lazy import torch
+from ...sizes.operators import FUNCTIONS, SYMBOLS
 from ..calls import rebuilt
-from ..operators import FUNCTIONS, SYMBOLS
 from .rules import RULES
 
 OPERATORS = {name: FUNCTIONS[symbol] for name, symbol in SYMBOLS.items() if symbol != "@"}

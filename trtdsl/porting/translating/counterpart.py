@@ -13,8 +13,8 @@ from typing import Any
 
 from ...core.lazy import torch
 from ...definition.tensor import Tensor
+from ...sizes.operators import SYMBOLS
 from ..calls import Op, SizeOf, SizeOp, Value, leaves, rebuilt
-from ..operators import SYMBOLS
 from ..statements import Argument, Expression, Literal
 
 SWAPPED = {"rsub": "-", "rdiv": "/", "rpow": "**", "rfloordiv": "//", "rmod": "%", "rmatmul": "@"}

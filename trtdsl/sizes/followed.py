@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable
 from typing import Any
 
-UNARY = {"neg": operator.neg, "pos": operator.pos, "abs": abs, "floor": math.floor, "ceil": math.ceil,
-         "trunc": math.trunc, "round": round}  # fmt: skip
-BINARY = {name: getattr(operator, name) for name in ("add", "sub", "mul", "floordiv", "truediv", "mod")}
-BINARY["pow"] = pow
-DECIDING = (
-    "lt", "le", "eq", "ne", "gt", "ge", "bool", "hash", "str", "repr", "format", "int", "float", "index", "divmod",
-    "rdivmod", "and", "or", "xor", "lshift", "rshift", "rand", "ror", "rxor", "rlshift", "rrshift",
-)  # fmt: skip
+from .operators import ARITHMETIC, BITWISE, COMPARISONS, ROUNDING
+
+UNARY = {"neg": operator.neg, "pos": operator.pos, "abs": abs, **ROUNDING}
+BINARY = {**{compute.__name__: compute for compute in ARITHMETIC.values()}, "pow": pow}
+DECIDING = [compute.__name__.strip("_") for compute in (*COMPARISONS.values(), *BITWISE.values())]
+DECIDING += ["bool", "hash", "str", "repr", "format", "int", "float", "index", "divmod", "lshift", "rshift"]
 """What gives no number, or one that tells nothing any more."""
 
 
@@ -74,7 +71,7 @@ for _kind in (FollowedInt, FollowedFloat):
         setattr(_kind, f"__{_name}__", _computing(_compute))
     for _name, _compute in BINARY.items():
         setattr(_kind, f"__r{_name}__", _computing(_compute, swapped=True))
-    for _name in (f"__{name}__" for name in DECIDING):
+    for _name in (f"__{side}{name}__" for name in DECIDING for side in ("", "r")):
         if hasattr(_kind, _name):
             setattr(_kind, _name, _deciding(_name))
     _kind.is_integer = _deciding("is_integer")

@@ -8,9 +8,9 @@ import torch
 from torch.nn import functional as TF
 
 import trtdsl as td
-from trtdsl.checking.judging.followed import FollowedFloat, FollowedInt, followed
 from trtdsl.checking.judging.isolate import Reference
 from trtdsl.core.tensors.exact import Exact
+from trtdsl.sizes.followed import FollowedFloat, FollowedInt, followed
 
 WEIGHT = torch.nn.Parameter(torch.ones(3, 3))
 SETTLED = {
