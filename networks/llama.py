@@ -40,6 +40,7 @@ MIXTURES = {
     "qwen3_moe": ("mlp", "gate_proj", "up_proj", "down_proj"),
 }
 """The families with experts: how files call the layer of them, and the products of each."""
+NORMED = ("qwen3", "qwen3_moe")  # the families that normalize each head's queries and keys
 ACTIVATIONS = {
     "silu": F.silu,
     "gelu": F.gelu,
@@ -52,6 +53,7 @@ COMPUTED = ".self_attn.rotary_emb.inv_freq"
 """How buffers end that old checkpoints hold, which transformers computes from the config."""
 Positive = Annotated[int, Meta(gt=0, lt=1 << 31)]
 Number = Annotated[float, Meta(gt=0, lt=1e30)]
+Whole = Annotated[float, Meta(ge=1, le=1)]  # other parts than all of a head turn in other families alone
 
 
 class Rope(Struct):
@@ -62,6 +64,7 @@ class Rope(Struct):
     low_freq_factor: Number | None = None
     high_freq_factor: Number | None = None
     original_max_position_embeddings: Number | None = None
+    partial_rotary_factor: Whole | None = None
 
 
 class Config(Struct):
@@ -77,6 +80,7 @@ class Config(Struct):
     rope_theta: Number = 10000.0
     rope_parameters: Rope | None = None
     rope_scaling: Rope | None = None
+    partial_rotary_factor: Whole | None = None
     sliding_window: Annotated[int, Meta(ge=0)] | None = None
     use_sliding_window: bool | None = None
     max_window_layers: int = 28
@@ -99,19 +103,10 @@ class Config(Struct):
     def groups(self) -> int:
         return self.num_key_value_heads or self.num_attention_heads
 
-    @property
-    def has_head_norms(self) -> bool:
-        return self.model_type in ("qwen3", "qwen3_moe")
-
-    @property
-    def experts(self) -> int:
-        """How many a layer has; 0 for a family without any."""
-        return (self.num_local_experts or self.num_experts or 0) if self.model_type in MIXTURES else 0
-
-    def is_mixture(self, layer: int) -> bool:
-        """Whether a layer has experts."""
+    def experts_of(self, layer: int) -> int:
+        """How many a layer has; 0 for one without any."""
         dense = layer in (self.mlp_only_layers or ()) or (layer + 1) % self.decoder_sparse_step
-        return bool(self.experts) and not dense
+        return 0 if dense or self.model_type not in MIXTURES else self.num_local_experts or self.num_experts or 0
 
 
 def read_config(folder: Path) -> Config:
@@ -192,13 +187,14 @@ def names_of(config: Config) -> Iterator[str]:
         block = f"model.layers.{layer}"
         yield from products(block, "input_layernorm", "post_attention_layernorm")
         yield from products(f"{block}.self_attn", "q_proj", "k_proj", "v_proj", "o_proj")
-        yield from products(f"{block}.self_attn", "q_norm", "k_norm") if config.has_head_norms else ()
-        if not config.is_mixture(layer):
+        yield from products(f"{block}.self_attn", "q_norm", "k_norm") if config.model_type in NORMED else ()
+        count = config.experts_of(layer)
+        if not count:
             yield from products(f"{block}.mlp", "gate_proj", "up_proj", "down_proj")
             continue
         scope, *own = MIXTURES[config.model_type]
         yield f"{block}.{scope}.gate.weight"
-        for expert in range(config.experts):
+        for expert in range(count):
             yield from products(f"{block}.{scope}.experts.{expert}", *own)
         if config.model_type == "qwen2_moe":
             yield from products(f"{block}.mlp.shared_expert", "gate_proj", "up_proj", "down_proj")
@@ -265,7 +261,7 @@ class Part:
     def __init__(self, rank: int, ranks: int, bits: int, biased: set[str]):
         self.rank, self.ranks, self.bits, self.biased = rank, ranks, bits, biased
 
-    def rounds(self, size: int, is_shared: bool = False) -> bool:
+    def rounds(self, size: Any, is_shared: bool = False) -> bool:
         """Whether weights whose rows have this size, shared out or not, are of few bits: GROUP numbers have one scale.
 
         Of rows of one group TensorRT-RTX 1.7 writes kernels that no compiler takes.
@@ -309,11 +305,8 @@ class Part:
         """All features, of the ranks' parts of ``x``."""
         if self.ranks == 1:
             return self.columns(x, w, name)
-        y = self.sum(self.product(x, self.of(w[name].weight, 1)))
+        y = L.all_reduce(self.product(x, self.of(w[name].weight, 1)), self.ranks)
         return y + w[name].bias if name in self.biased else y
-
-    def sum(self, x: td.Tensor) -> td.Tensor:
-        return L.all_reduce(x, self.ranks)  # of one rank it is x
 
     def embedding(self, tokens: td.Tensor, w: td.Tensor) -> td.Tensor:
         if self.ranks == 1:
@@ -322,20 +315,14 @@ class Part:
         place = tokens - self.rank * own.shape[0]
         here = (place >= 0) & (place < own.shape[0])
         found = F.embedding(F.where(here, place, 0), own)
-        return self.sum(F.where(here.unsqueeze(-1), found, 0))
+        return L.all_reduce(F.where(here.unsqueeze(-1), found, 0), self.ranks)
 
     def logits(self, x: td.Tensor, w: td.Scope) -> td.Tensor:
-        y = self.columns(x, w, "lm_head")
-        return y if self.ranks == 1 else L.all_gather(y.t(), self.ranks).t()
+        return L.all_gather(self.columns(x, w, "lm_head").t(), self.ranks).t()
 
 
 def norm(x: td.Tensor, w: td.Scope, eps: float) -> td.Tensor:
     return F.rms_norm(x.to(torch.float32), (x.shape[-1],), eps=eps).to(x.dtype) * w.weight
-
-
-def row_of(x: td.Tensor, places: td.Tensor, dim: int) -> td.Tensor:
-    """One row of each sequence of a batch, without its dimension."""
-    return L.gather(x, places, dim, num_elementwise_dims=1)
 
 
 def llama(
@@ -354,6 +341,8 @@ def llama(
         raise td.UsageError(f"batch is 1 or more sequences, not {batch}")
     if ranks < 1 or groups % ranks or heads % ranks:
         raise td.UsageError(f"{ranks} ranks do not share out {heads} heads and {groups} of keys and values")
+    if config.vocab_size % ranks:
+        raise td.UsageError(f"{ranks} ranks do not share out {config.vocab_size} words")
     heads, groups = heads // ranks, groups // ranks
     reference, activation = importlib.import_module("reference.llama"), ACTIVATIONS[config.hidden_act]
     if not 1 < prompt <= capacity:
@@ -387,7 +376,7 @@ def llama(
             part.columns(normed, w, name).view(n, s, count, width)
             for name, count in (("q_proj", heads), ("k_proj", groups), ("v_proj", groups))
         )
-        if config.has_head_norms:
+        if config.model_type in NORMED:
             squares = F.cat([q, k], 2).to(torch.float32).square().mean(-1, keepdim=True)  # of both in one launch
             scales = (squares + eps).rsqrt().split([heads, groups], 2)
             q, k = (
@@ -399,9 +388,9 @@ def llama(
         keys, values = L.kv_cache_update(keys, k, starts), L.kv_cache_update(values, v, starts)
         if last is not None:
             both = F.cat([q.transpose(1, 2).reshape(n, s, heads * width), x], 2)  # two gathers would be two launches
-            q, row = row_of(both, last, 1).unsqueeze(1).split([heads * width, hidden], 2)
+            q, row = L.gather(both, last, 1, num_elementwise_dims=1).unsqueeze(1).split([heads * width, hidden], 2)
             q, x, s = q.reshape(n, heads, 1, width), row.to(x.dtype), 1
-            mask = row_of(mask, last, 2).unsqueeze(2)
+            mask = L.gather(mask, last, 2, num_elementwise_dims=1).unsqueeze(2)
         y = L.attention(q * scale, keys, values, mask)  # no row of the mask is hidden wholly: F's would look for one
         return x + part.rows(y.transpose(1, 2).reshape(n, s, heads * width), w, "o_proj"), keys, values
 
@@ -411,28 +400,27 @@ def llama(
         gate = activation(bias - part.product(-x, part.of(w.gate_proj.weight, 0)))
         return part.rows(gate * part.columns(x, w, "up_proj"), w, "down_proj")
 
-    def mixture(x: td.Tensor, w: td.Scope, products: list[str]) -> td.Tensor:
+    def mixture(x: td.Tensor, w: td.Scope, count: int) -> td.Tensor:
         """Each token (T, C) by the experts that it chooses: no other is read."""
         shares, chosen = F.topk(F.softmax(F.linear(x, w.gate.weight).to(torch.float32), -1), config.num_experts_per_tok)
         if config.norm_topk_prob or config.model_type == "mixtral":
             shares = shares / shares.sum(-1, keepdim=True)
 
         def each(x: td.Tensor, name: str, dim: int) -> td.Tensor:  # (T, K, out)
-            weights = F.stack([part.of(w.experts[index][name].weight, dim) for index in range(config.experts)])
+            weights = F.stack([part.of(w.experts[index][name].weight, dim) for index in range(count)])
             return (x.unsqueeze(-2) * L.gather(part.narrow(weights), chosen, 0).to(torch.float32)).sum(-1)
 
-        wide, (gate, up, down) = x.to(torch.float32).unsqueeze(1), products
+        wide, (gate, up, down) = x.to(torch.float32).unsqueeze(1), mixed[1:]
         inner = activation(each(wide, gate, 0)) * each(wide, up, 0)
-        y = part.sum((each(inner, down, 1) * shares.unsqueeze(-1)).sum(1).to(x.dtype))
+        y = L.all_reduce((each(inner, down, 1) * shares.unsqueeze(-1)).sum(1).to(x.dtype), ranks)
         if config.model_type == "qwen2_moe":  # an expert that all tokens take
             y = y + F.sigmoid(part.product(x, w.shared_expert_gate.weight)) * dense(x, w.shared_expert)
         return y
 
     def feed_forward(x: td.Tensor, block: td.Scope, layer: int) -> td.Tensor:
         normed = norm(x, block.post_attention_layernorm, eps).reshape(-1, x.shape[-1])
-        if not config.is_mixture(layer):
-            return dense(normed, block.mlp).view(x.shape)
-        return mixture(normed, block[mixed[0]], mixed[1:]).view(x.shape)
+        count = config.experts_of(layer)
+        return (mixture(normed, block[mixed[0]], count) if count else dense(normed, block.mlp)).view(x.shape)
 
     @td.network(
         inputs={

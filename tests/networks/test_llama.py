@@ -153,6 +153,9 @@ def test_ranks_share_out_whole_heads_and_read_their_part_alone(tmp_path, command
         td.load_spec(str(FILE), {"folder": tmp_path, "ranks": 4})
     with pytest.raises(td.UsageError, match="0 ranks do not share out"):
         td.load_spec(str(FILE), {"folder": tmp_path, "ranks": 0})
+    save_zeros("llama", tmp_path / "odd", vocab_size=41)
+    with pytest.raises(td.UsageError, match="2 ranks do not share out 41 words"):
+        td.load_spec(str(FILE), {"folder": tmp_path / "odd", "ranks": 2})
     settings = {"folder": tmp_path, "capacity": CAPACITY, "prompt": PROMPT, "ranks": 2, "rank": 1}
     network = td.load_spec(str(FILE), settings).define()
     assert network.inputs["keys_0"].shape[1] == 1
@@ -340,6 +343,8 @@ def checkpoint(tmp_path_factory):
         ({"rope_theta": math.inf}, "rope_theta: expected float < 1e+30"),
         ({"rope_theta": 0}, "rope_theta: expected float > 0"),
         ({"rope_parameters": {"rope_theta": math.nan}}, "rope_parameters.rope_theta: expected float > 0"),
+        ({"partial_rotary_factor": 0.5}, "partial_rotary_factor: expected float >= 1.0"),
+        ({"rope_parameters": {"partial_rotary_factor": 0.5}}, "rope_parameters.partial_rotary_factor: expected float"),
         ({"sliding_window": -1}, "sliding_window: expected int >= 0"),
         ({"rms_norm_eps": -1}, "rms_norm_eps: expected float > 0"),
         ({"hidden_act": "quick_gelu"}, "hidden_act: 'quick_gelu': silu, gelu, gelu_pytorch_tanh, relu are written"),
