@@ -318,10 +318,10 @@ def test_no_tensorrt_at_all(trtdsl, monkeypatch):
     ],
 )
 def test_a_failure_of_the_machine_exits_with_8(trtdsl, monkeypatch, error, message):
-    def fail(*given):
+    def fail(*given, **how):
         raise error
 
-    monkeypatch.setattr(td, "load_spec", fail)
+    monkeypatch.setattr(td, "check", fail)
     assert trtdsl("check", "small.py", code=8).stderr == message
 
 
