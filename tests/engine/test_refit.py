@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import trtdsl as td
@@ -103,6 +104,18 @@ def test_the_file_of_derived_weights_needs_no_network(spec, others, tmp_path):
         new_values(facts, others, backend=BACKEND, folder=tmp_path, trust_network_file=True)
     named = new_values(facts, others, backend=BACKEND, folder=tmp_path, network=f"{spec.file}:{spec.name}")
     assert all(torch.equal(values[name], named[name]) for name in values)
+
+
+def test_derived_weights_have_the_dtypes_of_the_engines(spec, others, tmp_path):
+    """TensorRT would read the bytes as others."""
+    facts = facts_of(spec, spec.define(), tmp_path / "a.engine")
+    derived = derive_weights(spec, others, output=tmp_path / "derived.safetensors")
+    name = min(derived)
+    with safe_open(tmp_path / "derived.safetensors", "pt") as opened:
+        metadata = opened.metadata()
+    save_file({**derived, name: derived[name].to(torch.int32)}, tmp_path / "other.safetensors", metadata)
+    with pytest.raises(td.WeightsError, match=f"{name}: is int32, not float32"):
+        new_values(facts, tmp_path / "other.safetensors", backend=BACKEND, folder=tmp_path)
 
 
 def test_all_problems_of_new_weights_are_reported_together(spec, others, tmp_path):

@@ -184,6 +184,13 @@ def new_values(
         raise WeightsError(
             "the network is not the one that the engine was built from: its layers differ. Build the engine again"
         )
+    wrong = [
+        f"\n  {name}: is {dtype_name(value.dtype)}, not {facts.values[name][1]}"
+        for name, value in sorted(values.items())
+        if name in facts.values and dtype_name(value.dtype) != facts.values[name][1]
+    ]
+    if wrong:
+        raise WeightsError(f"the engine takes other weights:{''.join(wrong)}")
     if facts.identical and values_hash(values) != facts.values_sha256:
         raise WeightsError(
             "the engine was built without its weights and for these alone: with others its results are undefined. "
