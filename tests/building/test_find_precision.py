@@ -175,6 +175,28 @@ def test_a_metric_scores_integers_and_the_network_may_have_nothing_else(tmp_path
     assert {line.dtypes for line in exact.lines} == {("float32",)}  # a rounding makes another one the greatest
 
 
+def test_nothing_is_found_that_moves_more_bytes_than_half_precision_that_serves(tmp_path):
+    """Casts around an LSTM cost launches, so that float32 has the lower floor: that is said, and not taken."""
+    gates = [torch.randn(256, 64, generator=torch.Generator().manual_seed(seed)) / 8 for seed in range(2)]
+
+    @td.network(inputs={"x": td.Input((32, 4, 64))})
+    def recurrent(x):
+        start = torch.zeros(1, 4, 64)
+        return {"y": F.exp(F.lstm(x, (start, start), gates, False, 1, 0.0, False, False, False)[0])}
+
+    data = [torch.randn(32, 4, 64, generator=torch.Generator().manual_seed(0))]
+    options: dict = {"data": data, "allow": "fp16", "output": tmp_path / "recurrent.precision.json"}
+    report = td.find_precision(recurrent, budget=40, **options)
+    found, half, single = (report.figures[name] for name in ("found", "fp16", "fp32"))
+    assert single.floor_seconds < half.floor_seconds and single.bytes > half.bytes
+    assert found.bytes <= half.bytes and found.floor_seconds <= half.floor_seconds
+    (note,) = report.notes
+    assert note.startswith("fp32 has the lower floor (") and "moves more bytes than fp16, which meets the" in note
+    strict = td.find_precision(recurrent, budget=100, **options)
+    assert strict.figures["found"] == single
+    assert "fp16 moves fewer bytes, and does not meet the budget" in strict.notes[0]
+
+
 def test_samples_for_which_there_is_no_time_are_left_out(tmp_path):
     data = [torch.randn(8, 64, generator=torch.Generator().manual_seed(seed)) for seed in range(8)]
     path = tmp_path / "mlp.precision.json"

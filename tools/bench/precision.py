@@ -1,13 +1,13 @@
 """What `td.find_precision` finds for networks of the gallery: SQNR, launches, bytes, floors, and the seconds it takes.
 
-    python tools/bench/precision.py [NAME …] [--budget 40] [--allow fp16,bf16,int8] [--seconds N]
+    python tools/bench/precision.py [NAME …] [--budget 40] [--allow fp16,int8] [--seconds N] [--write]
     python tools/bench/precision.py [NAME …] --bounds
 
 The search is for the first device of DEVICES. The rows "int8" have every product in int8 that may be so, by one scale a
 tensor, with float16 around: what the builder makes of quantizing everything, whatever the noise. ``--bounds`` says
 instead what int8 could win at the most, by what builders do (docs/cookbook/int8.md), whatever the noise.
 
-The data are two samples of one element each, drawn as a check draws them, since most weights of the gallery are drawn:
+The data are two samples of one element each (SMALL has sizes), drawn as a check draws them, as most weights are drawn:
 figures of SQNR say how the search works, and nothing of trained networks. Programs are those of the sizes that each
 network is tuned for. No GPU is needed. Weights that are not in the repository are made by tools/make_weights.py.
 """
@@ -22,7 +22,9 @@ from pathlib import Path
 import torch
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+
+from measured import write_part  # noqa: E402
 
 import trtdsl as td  # noqa: E402
 from trtdsl.core.author import load_module  # noqa: E402
@@ -31,6 +33,8 @@ from trtdsl.definition.tuning.precisions import PER_TENSOR, Precisions  # noqa: 
 from trtdsl.programs.devices import find_device, floor_of  # noqa: E402
 
 NAMES = ("stgcn", "stn", "mobilefacenet", "mamba", "vit", "ddrnet", "crnn", "yolo", "slowfast", "raft_small")
+SMALL = {"slowfast": {"T": 16, "H": 112, "W": 112}, "raft_small": {"H8": 16, "W8": 16}}
+PART = "<!-- precision: python tools/bench/precision.py --write -->", "<!-- end of precision -->"
 DEVICES = ("rtx-4090", "h100")
 DTYPES = ("int8", "int8_per_tensor", "float8_e4m3fn", "int4", "float16", "bfloat16", "float32")
 BOUNDS = (
@@ -110,11 +114,12 @@ def _left(program, device):
 
 
 def found(spec, weights, options, folder):
-    """The rows of a network."""
+    """Prints and gives the rows of a network."""
+    rows = []
     file = Path(folder) / f"{spec.name}.precision.json"
     report = td.find_precision(
         spec,
-        data=samples(spec, {name: int(size) for name, size in (each.split("=") for each in options.dim)}),
+        data=samples(spec, SMALL.get(spec.name, {})),
         allow=options.allow.split(","),
         budget=options.budget,
         device=DEVICES[0],
@@ -140,24 +145,28 @@ def found(spec, weights, options, folder):
             cost = [" ".join(str(error).split())[:90], *[""] * (1 + len(DEVICES))]
         decibels = ", ".join(f"{value:.1f}" for value in report.decibels.get(name, {}).values())
         cells = (spec.name, label, decibels, *cost, calls if name == "found" else "")
-        print("| " + " | ".join(cells) + " |", flush=True)
+        rows.append("| " + " | ".join(cells) + " |")
+        print(rows[-1], flush=True)
+    return rows
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", default=NAMES)
     parser.add_argument("--budget", type=float, default=40.0)
-    parser.add_argument("--allow", default="fp16,bf16,int8")
+    parser.add_argument("--allow", default="fp16,int8")
     parser.add_argument("--seconds", type=float, default=120.0)
-    parser.add_argument("--dim", action="append", default=[], metavar="NAME=SIZE", help="of the samples")
     parser.add_argument("--bounds", action="store_true")
+    parser.add_argument("--write", action="store_true", help="write the table into docs/benchmarks.md")
     options = parser.parse_args()
     tool = load_module(ROOT / "tools" / "make_weights.py")
     backend = get_backend()
-    print(f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}, ", end="")
-    print(f"{backend.name} {backend.version}; floors are estimates; {options.budget:g} dB asked.\n")
+    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    asked = f"{options.budget:g} dB asked in {options.seconds:g} s, of {options.allow}, for the {DEVICES[0]}"
+    text = f"{machine}, torch {torch.__version__}, {backend.name} {backend.version}; floors are estimates; {asked}."
     heads = BOUNDS if options.bounds else HEADS
-    print("| " + " | ".join(heads) + " |\n|" + "---|" * len(heads), flush=True)
+    rows = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    print(text, "", *rows, sep="\n", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for name in options.names:
             spec = td.load_spec(str(ROOT / "networks" / f"{name}.py"))
@@ -165,7 +174,9 @@ def main():
             if options.bounds:
                 bounds(spec, weights)
             else:
-                found(spec, weights, options, folder)
+                rows += found(spec, weights, options, folder)
+    if options.write and not options.bounds:
+        write_part(ROOT / "docs" / "benchmarks.md", *PART, "\n".join([text, "", *rows]))
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from ..engine.compiling.compiler import compile_engine
 from ..engine.compiling.config import TIMING_CACHE, BuildConfig
 from ..engine.loading.loader import ENGINE, read_engine_file
 from ..engine.refit import recipe
+from ..interpreter.fingerprint import fingerprint
 from ..programs.devices import DEFAULT, find_device
 from ..programs.evaluation.built_here import remember
 from ..sizes.profile import Profile, Range
@@ -121,7 +122,8 @@ def build(
     tell("defining the network", 1, 1)
     device = find_device(device).name
     config.validate(network.backend)
-    content = content_hash(spec, network, config)
+    defined = fingerprint(network.definition, network.backend)
+    content = content_hash(defined, spec, network, config)
     previous = read_earlier_manifest(manifest_path)
     unchanged = not force and is_unchanged(previous, content, engine)
     if not unchanged:
@@ -137,9 +139,9 @@ def build(
         plan = compile_engine(network, config, progress=progress)
     if unchanged:
         manifest = {**previous, "check": checked, "tuning": network.choices.to_json()}
-        manifest["precisions"] = precision_entry(network)
+        manifest["precisions"] = precision_entry(network, defined)
     else:
-        manifest = make_manifest(spec, network, config, content, checked, opened, plan, device)
+        manifest = make_manifest(spec, network, config, content, defined, checked, opened, plan, device)
     if plan is not None and (config.refit or config.strip_weights):
         made = recipe(spec, network, engine, dims, opened)
         manifest["refit"] = {**made, "identical": not config.refit}

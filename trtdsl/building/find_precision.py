@@ -123,8 +123,8 @@ def find_precision(
     network with this call alone rounded, together with those that share its tensors. The search begins with every call
     in the dtype that saves most, and widens those that make most noise for the bytes that they save until the whole
     network, evaluated as TensorRT documents its layers, is within the ``budget``. Programs are built for ``device``:
-    what ``precision="fp16"`` has within the same budget is taken where it has the lower floor, or as low a one and
-    fewer bytes; a note says where fp16 is cheaper and misses the budget.
+    where ``precision="fp16"`` is within the budget, nothing is taken that has a higher floor, or moves more bytes by a
+    greater part than its floor is lower; notes say where it moves more, and where fp16 is cheaper but for the budget.
 
     ``data`` is what :func:`check` takes as ``feeds``, or an iterable of such mappings, of Tensors or of tuples in the
     order of the inputs, of which the first 32 are taken, or as many as a third of the ``seconds`` suffices for; without
@@ -200,9 +200,17 @@ def find_precision(
         chosen, network, quality, program, cost = best
         found = recording.precisions(chosen, search.method)
     notes = []
-    if other[1].beats(cost, CLOSE):
-        reason = "meets the budget, too" if serves else "does not meet the budget"
-        notes.append(f"{name} costs less, and {reason}: {_decibels(rough.decibels())}")
+    if _costs_more(cost, other[1]):
+        lower = "costs less" if other[1].beats(cost, CLOSE) else "moves fewer bytes"
+        notes.append(f"{name} {lower}, and does not meet the budget: {_decibels(rough.decibels())}")
+    if serves and (more := cost.bytes / max(other[1].bytes, 1) - 1) > CLOSE:
+        lower = 1 - cost.floor_seconds / other[1].floor_seconds
+        notes.append(f"it moves {more:.1%} more bytes than {name}, for a floor that is {lower:.1%} lower")
+    if fp32[1].beats(cost, CLOSE):
+        floors = " for ".join(f"{each.floor_seconds * 1e6:.0f}" for each in (fp32[1], cost))
+        notes.append(
+            f"fp32 has the lower floor ({floors} µs), and moves more bytes than {name}, which meets the budget"
+        )
     if best[0] is plain_choice[0]:
         late = time.perf_counter() - began > seconds
         more = "; more seconds or fewer samples may find it" if late else ""
@@ -355,7 +363,7 @@ def _program(network: Network, device: str) -> tuple[Program, Figures]:
 
 def _best(search: Search, plain: Priced, autocast: Priced, device: str, serves: bool) -> Priced:
     """The cheapest of float32, what the search finds, and, where half precision as autocast has it ``serves`` or costs
-    less than that, what begins with autocast's choices."""
+    less than that, what begins with autocast's choices: of those that cost no more than these, where there are some."""
     found = [plain]
     if (own := search.run(search.start())) is not None:
         found.append((*own, *_program(own[1], device)))
@@ -363,12 +371,18 @@ def _best(search: Search, plain: Priced, autocast: Priced, device: str, serves: 
         found += [(*each, *_program(each[1], device)) for each in search.with_less(own[0])]
     if serves:
         found.append(autocast)  # the last one, so that nothing that costs more than autocast's choices is the best
-    elif autocast[-1].beats(found[-1][-1], CLOSE) and (again := search.run(autocast[0])) is not None:
+    elif _costs_more(found[-1][-1], autocast[-1]) and (again := search.run(autocast[0])) is not None:
         found.append((*again, *_program(again[1], device)))
-    best = found[0]
-    for each in found[1:]:
+    best, *others = [each for each in found if not _costs_more(each[-1], autocast[-1])] or found
+    for each in others:
         best = best if best[-1].beats(each[-1], CLOSE) else each
     return best
+
+
+def _costs_more(figures: Figures, other: Figures) -> bool:
+    """Whether a program has the higher floor, or moves more bytes by a greater part than its floor is lower."""
+    floor, bytes_ = figures.floor_seconds / other.floor_seconds, figures.bytes / max(other.bytes, 1)
+    return floor > 1 + CLOSE or (bytes_ > 1 + CLOSE and floor * bytes_ > 1)
 
 
 def _sites(network: Network) -> list[Site]:

@@ -26,7 +26,6 @@ from ..engine.compiling.compiler import Plan, input_shapes
 from ..engine.compiling.config import BuildConfig
 from ..engine.loading.manifest import MANIFEST_SCHEMA, manifest_of
 from ..engine.program import program_of_plan, replaced_inputs, texts_of_plan
-from ..interpreter.fingerprint import fingerprint
 from ..programs.devices import floor_of
 from ..programs.handed import handed_sizes
 
@@ -36,6 +35,7 @@ def make_manifest(
     network: Network,
     config: BuildConfig,
     content: str,
+    defined: str,
     checked: dict[str, Any],
     weights: Source | None,
     plan: Plan | None,
@@ -69,7 +69,7 @@ def make_manifest(
         "layers": network.definition.num_layers,
         "fallbacks": list(network.choices.fallbacks),
         "tuning": network.choices.to_json(),
-        "precisions": precision_entry(network),
+        "precisions": precision_entry(network, defined),
     }
     if plan is not None:
         statistics = asdict(plan.statistics)
@@ -107,8 +107,8 @@ def setting_entry(spec: NetworkSpec) -> dict[str, Any]:
     return {"settings": as_facts(spec.settings)} if spec.maker is not None else {}
 
 
-def precision_entry(network: Network) -> dict[str, Any] | None:
-    """The entry on the precision of each call; None where the calls have none of their own.
+def precision_entry(network: Network, defined: str) -> dict[str, Any] | None:
+    """The entry on the precision of each call, of a network with this fingerprint; None where these have none.
 
     What was measured of a network with other weights, constants or dtypes is not in it.
     """
@@ -116,7 +116,7 @@ def precision_entry(network: Network) -> dict[str, Any] | None:
     if calls is None:
         return None
     entry = calls.to_json()
-    if calls.file is not None and calls.measured.get("network") != fingerprint(network.definition, network.backend):
+    if calls.file is not None and calls.measured.get("network") != defined:
         return {name: value for name, value in entry.items() if name not in calls.measured}
     return entry
 

@@ -56,9 +56,9 @@ def differences(manifest: Manifest, spec: NetworkSpec, network: Network, weights
     return found
 
 
-def content_hash(spec: NetworkSpec, network: Network, config: BuildConfig) -> str:
-    """The key of an engine: a SHA-256 of the network, its profiles, the backend's version and the builder's options."""
-    defined = fingerprint(network.definition, network.backend)
+def content_hash(defined: str, spec: NetworkSpec, network: Network, config: BuildConfig) -> str:
+    """The key of an engine: a SHA-256 of the network by its fingerprint, its profiles, the backend's version and the
+    builder's options."""
     return _hash_of(defined, spec, network, config.facts(), list(config.compute_capabilities))
 
 
