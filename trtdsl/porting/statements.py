@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.errors import Location
-from .calls import Call, Node, SizeOf, SizeOp, Value, keyed, leaves, values_in, with_values
+from .calls import Call, Node, SizeOf, SizeOp, Value, keyed, leaves, rebuilt, values_in, with_values
 
 
 @dataclass(eq=False)
@@ -53,6 +53,17 @@ class Expression(Node):
     def apart(self) -> tuple[Any, list[Any]]:
         keywords = (argument.keyword for argument in self.arguments)
         return (self.form, self.name, *keywords), [argument.tree for argument in self.arguments]
+
+
+def made(form: str, name: str, *given: Any, **named: Any) -> Expression:
+    """An expression of arguments, and of trees of which plain objects are literals."""
+    arguments = [each if isinstance(each, Argument) else Argument(None, plain(each)) for each in given]
+    return Expression(form, name, [*arguments, *(Argument(key, plain(each)) for key, each in named.items())])
+
+
+def plain(tree: Any) -> Any:
+    """A tree of arguments, in which plain Python objects are literals."""
+    return rebuilt(tree, lambda leaf: leaf if isinstance(leaf, (Value, Node, Literal)) else Literal(leaf))
 
 
 @dataclass(eq=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.lazy import torch
 from ..calls import Value, ValueList, values_in
-from ..statements import Argument, Copy, Expression, Literal, Loop, Statement, flat, parts, substitute, uses_of
+from ..statements import Copy, Expression, Literal, Loop, Statement, flat, made, parts, substitute, uses_of
 
 
 def collect(
@@ -21,11 +21,11 @@ def collect(
     behind: list[Statement] = []
     for first, values in collected.items():
         filled = ValueList((), first.dtype, name=first.hint)
-        before.append(Statement([filled], Expression("sequence", "", [Argument(None, [])])))
+        before.append(Statement([filled], made("sequence", "", [])))
         once = uses_of(loop.body, [])[first] == 0 and all(first is not again for _, again in loop.carried)
         if once and first.name is None:
             first.hint = None  # it needs no name besides that of the list
-        loop.body.append(Statement([], Expression("method", "append", [Argument(None, filled), Argument(None, first)])))
+        loop.body.append(Statement([], made("method", "append", filled, first)))
         loop.last.pop(first)
         taken = Value(first.shape, first.dtype, name=first.name, hint=filled.name)
         values = [taken, *values[1:]]
@@ -34,7 +34,7 @@ def collect(
         _whole(after, values, filled)
         uses = uses_of(after, results)
         if any(uses[value] for value in values):
-            behind.append(Statement(values, Expression("sequence", "", [Argument(None, filled)]), list(values)))
+            behind.append(Statement(values, made("sequence", "", filled), list(values)))
     return before, behind, results
 
 
@@ -64,8 +64,8 @@ def go_over(loop: Loop, over: Mapping[Any, Sequence[Any]]) -> None:
         if all(value is first for value in given):  # it would differ in later rounds only
             continue
         if isinstance(first, Literal):
-            made = (value for statement in flat(loop.body) if _has(statement, first) for value in statement.results)
-            hint = next((value.hint for value in made), None)
+            users = (value for statement in flat(loop.body) if _has(statement, first) for value in statement.results)
+            hint = next((value.hint for value in users), None)
             element = Value((), torch.float32, name=first.name or "number", hint=hint)
         else:
             names = {value.name for value in given}

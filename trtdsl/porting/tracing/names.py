@@ -18,28 +18,16 @@ FOURIER = (
 # The names under which torch hands over its operators and what it calls otherwise elsewhere.
 ALIASES = {
     "radd": "add",
-    "iadd": "add",
-    "isub": "sub",
     "rmul": "mul",
-    "imul": "mul",
     "multiply": "mul",
     "subtract": "sub",
     "divide": "div",
     "truediv": "div",
-    "idiv": "div",
-    "itruediv": "div",
     "rtruediv": "rdiv",
     "floordiv": "floor_divide",
-    "ifloordiv": "floor_divide",
     "mod": "remainder",
-    "imod": "remainder",
-    "ipow": "pow",
-    "ilshift": "lshift",
-    "irshift": "rshift",
-    "iand": "bitwise_and",
     "and": "bitwise_and",
     "or": "bitwise_or",
-    "ior": "bitwise_or",
     "xor": "bitwise_xor",
     "invert": "bitwise_not",
     "negative": "neg",
@@ -59,31 +47,10 @@ ALIASES = {
     "unsafe_split_with_sizes": "split",
     "native_channel_shuffle": "channel_shuffle",
     "fix": "trunc",
-    "arccos": "acos",
-    "arcsin": "asin",
-    "arctan": "atan",
-    "arctan2": "atan2",
     "special_expit": "sigmoid",
-    "special_logit": "logit",
-    "special_erf": "erf",
     "log_sigmoid": "logsigmoid",
-    "special_log_softmax": "log_softmax",
-    "special_softmax": "softmax",
-    "special_logsumexp": "logsumexp",
-    "linalg_vector_norm": "vector_norm",
-    "linalg_multi_dot": "multi_dot",
-    "linalg_cross": "cross",
-    "linalg_vecdot": "vecdot",
-    "linalg_diagonal": "diagonal",
     "linalg_inv": "inverse",
-    "linalg_det": "det",
-    "linalg_solve": "solve",
-    "linalg_matrix_norm": "matrix_norm",
-    "special_entr": "entr",
-    "special_ndtr": "ndtr",
-    "special_xlog1py": "xlog1py",
     "_grouped_mm": "grouped_mm",
-    **{f"fft_{name}": name for name in FOURIER},
     "conj_physical": "conj",
     # Functions that give uninitialized memory; zeros replace its values.
     "empty": "zeros",
@@ -91,6 +58,18 @@ ALIASES = {
     "new_empty": "new_zeros",
     "empty_strided": "zeros",
     "empty_permuted": "zeros",
+}
+IN_PLACE = ("add", "sub", "mul", "div", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and", "or")
+ALIASES |= {f"i{name}": ALIASES.get(name, name) for name in IN_PLACE}
+ALIASES |= {f"arc{name}": f"a{name}" for name in ("cos", "sin", "tan", "tan2")}
+ALIASES |= {
+    f"{space}_{name}": name
+    for space, names in {
+        "fft": FOURIER,
+        "special": ("logit", "erf", "log_softmax", "softmax", "logsumexp", "entr", "ndtr", "xlog1py"),
+        "linalg": ("vector_norm", "multi_dot", "cross", "vecdot", "diagonal", "det", "solve", "matrix_norm"),
+    }.items()
+    for name in names
 }
 
 # Functions that do not change values: dropout outside of training, copies, and moves in memory.

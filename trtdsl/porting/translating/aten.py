@@ -7,6 +7,7 @@ the same name and the same arguments; where torch's private operators differ fro
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ from .rules import RULES
 
 OPERATORS = {name: FUNCTIONS[symbol] for name, symbol in SYMBOLS.items() if symbol != "@"}
 OPERATORS |= {"__and__": operator.and_, "__or__": operator.or_, "__xor__": operator.xor}
+SAME = {"_softmax": "softmax", "_safe_softmax": "softmax", "_log_softmax": "log_softmax"}
 SPACES = {"special_": "special", "linalg_": "linalg", "fft_": "fft"}
 
 
@@ -46,7 +48,9 @@ def public_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         return lambda: rule(*positional, **named)
     if name in OPERATORS and not named and len(positional) == 2:
         return lambda: OPERATORS[name](*positional)
-    found = _public(name)
+    found = _public(SAME.get(name, name))
+    if inspect.isfunction(found):
+        positional, named = _by_name(found, function._schema, positional, named)
     return None if found is None else lambda: found(*positional, **named)
 
 
@@ -93,6 +97,22 @@ def _bound(schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[
 def _number(leaf: Any) -> Any:
     """A constant tensor of one number in the place of a number."""
     return leaf.item() if type(leaf) is torch.Tensor and leaf.dim() == 0 else leaf
+
+
+HOW = {"cudnn_enable", "cudnn_enabled", "half_to_float"}
+"""Arguments that say how torch computes, which public functions do not have."""
+
+
+def _by_name(
+    found: Callable[..., Any], schema: Any, positional: list[Any], named: dict[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments of a public function that has all of them by the same names, but for how torch computes."""
+    own = [*inspect.signature(found).parameters]
+    names = ["input" if argument.name == "self" else argument.name for argument in schema.arguments]
+    if own[: len(names)] == names or not {*names} - HOW <= {*own}:
+        return positional, named
+    given = {**dict(zip(names, positional)), **named}
+    return [], {name: item for name, item in given.items() if name not in HOW}
 
 
 def _same(given: Any, default: Any) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ...core.dtypes import dtype_name
 from ...core.lazy import torch
-from ..calls import Op, Scan, SizeOf, SizeOp, Value, leaves, rebuilt
-from ..statements import Argument, Expression, Literal, Statement
+from ..calls import Op, Scan, SizeOf, SizeOp, Value, leaves
+from ..statements import Argument, Expression, Literal, Statement, made, plain
 from .counterpart import counterpart
 
 
@@ -34,23 +36,14 @@ STARTS = {"carried", "along"}
 """What the values of a round of a loop are in the first one."""
 
 
-def _carried(op: Op) -> Expression:
-    return Expression("sequence", "", [Argument(None, op.args[0])])
-
-
-def _along(op: Op) -> Expression:
-    return Expression("method", "select", [Argument(None, _plain(each)) for each in (*op.args, 0)])
-
-
 def _first_round(scan: Scan) -> Expression:
     """What the results of a loop have the sizes of: what is carried at first, and what one round gives, repeated."""
     length, carried, *_, given = scan.args
     rounds: list[Any] = []
     for value in given[len(carried) :]:
-        one = Expression("method", "unsqueeze", [Argument(None, value), Argument(None, Literal(0))])
-        sizes = [Argument(None, _plain(size)) for size in (length, *[-1] * len(value.shape))]
-        rounds.append(Expression("method", "expand", [Argument(None, one), *sizes]))
-    return Expression("sequence", "", [Argument(None, (*carried, *rounds))])
+        one = made("method", "unsqueeze", value, 0)
+        rounds.append(made("method", "expand", one, length, *[-1] * len(value.shape)))
+    return made("sequence", "", (*carried, *rounds))
 
 
 def _of_pairs(op: Op) -> Expression | None:
@@ -60,27 +53,26 @@ def _of_pairs(op: Op) -> Expression | None:
     given = dict(zip(PAIRED[op.name], op.args)) | op.kwargs
     operands = [leaf for leaf in leaves([given.get(name) for name in PAIRED[op.name]]) if isinstance(leaf, Value)]
     operands = [each for each in operands if each.dtype.is_complex]
-    pairs = [Expression("function", "view_as_real", [Argument(None, each)]) for each in operands]
+    pairs = [made("function", "view_as_real", each) for each in operands]
     if op.name in COMPLEX_ZEROS:
         sizes = op.args[op.name == "new_zeros" :]
         sizes = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (list, tuple)) else sizes or op.kwargs["size"]
-        more = [Argument(None, _plain((*sizes, 2)))]
-        return Expression("function", "view_as_complex", [Argument(None, Expression("function", "zeros", more))])
+        return made("function", "view_as_complex", made("function", "zeros", (*sizes, 2)))
+    more: list[Any]
     if op.name == "setitem":
         index = op.args[1] if isinstance(op.args[1], tuple) else (op.args[1],)
         whole = (*index, slice(None)) if any(each is Ellipsis for each in index) else index
         if len(pairs) < 2 and op.args[2] != 0:
             return None
-        more = [Argument(None, pairs[0]), Argument(None, _plain(whole))]
-        more.append(Argument(None, pairs[-1] if len(pairs) > 1 else Literal(0)))
+        more = [pairs[0], whole, pairs[-1] if len(pairs) > 1 else 0]
     elif op.name == "pad":
         if given.get("mode", "constant") != "constant" or given.get("value"):
             return None
-        more = [Argument(None, pairs[0]), Argument(None, _plain((0, 0, *given["pad"])))]
+        more = [pairs[0], (0, 0, *given["pad"])]
     else:
         dim = given.get("dim", 0)
-        more = [Argument(None, pairs), Argument("dim", Literal(dim if dim >= 0 else dim - 1, "dim"))]
-    return Expression("function", "view_as_complex", [Argument(None, Expression("function", op.name, more))])
+        more = [pairs, Argument("dim", Literal(dim if dim >= 0 else dim - 1, "dim"))]
+    return made("function", "view_as_complex", made("function", op.name, *more))
 
 
 COMPLEX_ZEROS = ("zeros", "new_zeros")
@@ -90,14 +82,8 @@ PAIRED |= {"setitem": ("input", "index", "value"), **dict.fromkeys(COMPLEX_ZEROS
 
 
 def _missing(op: Op) -> Expression:
-    arguments = [Argument(None, Literal(op.qualified))]
-    arguments += [Argument(None, _plain(item)) for item in op.args]
-    arguments += [Argument(key, _plain(item)) for key, item in op.kwargs.items() if key not in PLACES]
-    return Expression("missing", "", arguments, location=op.location)
-
-
-def _plain(tree: Any) -> Any:
-    return rebuilt(tree, lambda leaf: leaf if isinstance(leaf, (Value, SizeOf, SizeOp)) else Literal(leaf))
+    options = {key: item for key, item in op.kwargs.items() if key not in PLACES}
+    return replace(made("missing", "", Literal(op.qualified), *op.args, **options), location=op.location)
 
 
 def _note(op: Op, results: list[Value]) -> list[str]:
@@ -134,10 +120,7 @@ def _written(op: Op) -> Expression:
 
 
 def _assigned(target: Any, index: Any, given: Any) -> Expression:
-    tree = _number(given)
-    return Expression(
-        "function", "setitem", [Argument(None, target), Argument(None, _plain(index)), Argument(None, tree)]
-    )
+    return made("function", "setitem", target, index, _number(given))
 
 
 def _number(given: Any, name: str = "value") -> Any:
@@ -157,12 +140,10 @@ def _written_along(target: Any, items: list[Any], given: Any) -> Expression | No
     stepped = isinstance(item, slice) and item.step not in (None, 1)
     if len(axes) > 1 or stepped or not _fits(given, target, axes[0], item):
         return None
-    operands = [Argument(None, target), Argument(None, given)]
     if isinstance(item, slice):
-        ends = [Argument(name, _plain(end), None) for name, end in (("start", item.start), ("end", item.stop))]
-        return Expression("function", "slice_scatter", [*operands, Argument("dim", Literal(axes[0], "dim"), 0), *ends])
-    place = [Argument("dim", Literal(axes[0], "dim")), Argument("index", _plain(item))]
-    return Expression("function", "select_scatter", operands + place)
+        ends = [Argument(name, plain(end), None) for name, end in (("start", item.start), ("end", item.stop))]
+        return made("function", "slice_scatter", target, given, Argument("dim", Literal(axes[0], "dim"), 0), *ends)
+    return made("function", "select_scatter", target, given, dim=Literal(axes[0], "dim"), index=item)
 
 
 def _fits(given: Any, target: Any, axis: int, item: Any) -> bool:
@@ -182,11 +163,9 @@ def _ends(item: Any) -> list[Any]:
 def _filled(target: Any, given: Any, dtype: torch.dtype) -> Expression | None:
     """All of x becomes y."""
     if isinstance(given, Value):
-        whole = Expression("function", "expand_as", [Argument(None, given), Argument(None, target)])
-        if given.dtype == dtype:
-            return whole
-        return Expression("method", "to", [Argument(None, whole), Argument(None, Literal(dtype))])
-    return Expression("function", "full_like", [Argument(None, target), Argument(None, _number(given, ""))])
+        whole = made("function", "expand_as", given, target)
+        return whole if given.dtype == dtype else made("method", "to", whole, dtype)
+    return made("function", "full_like", target, _number(given, ""))
 
 
 def _written_at_tensors(target: Value, items: list[Any], given: Any) -> Expression | None:
@@ -195,42 +174,25 @@ def _written_at_tensors(target: Value, items: list[Any], given: Any) -> Expressi
     if isinstance(item, Value) and item.dtype == torch.bool:
         if isinstance(given, Value) and len(given.shape) > 0:
             return None
-        tree = _number(given)
-        mask = _widened(item, target)
-        return Expression("method", "masked_fill", [Argument(None, target), Argument(None, mask), Argument(None, tree)])
+        return made("method", "masked_fill", target, _widened(item, target), _number(given))
     if all(isinstance(item, Value) and item.dtype != torch.bool for item in items):
         if isinstance(given, Value) and given.dtype != target.dtype:
             return None
-        tree = _number(given)
-        return Expression(
-            "function", "index_put", [Argument(None, target), Argument(None, tuple(items)), Argument(None, tree)]
-        )
+        return made("function", "index_put", target, tuple(items), _number(given))
     return None
 
 
 def _chosen(op: Op) -> Expression:
     """``y[mask] = x[mask]``: x or y."""
     target, mask, source = op.args
-    operands = [Argument(None, _widened(mask, target)), Argument(None, source), Argument(None, target)]
-    return Expression("function", "where", operands)
+    return made("function", "where", _widened(mask, target), source, target)
 
 
 def _widened(mask: Value, target: Value) -> Any:
     """A mask of the first dimensions with those that it lacks."""
     if len(mask.shape) == len(target.shape):
         return mask
-    places = (Ellipsis, *[None] * (len(target.shape) - len(mask.shape)))
-    return Expression("index", "", [Argument(None, mask), Argument(None, _plain(places))])
-
-
-def _copied(op: Op) -> Expression | None:
-    """``x.copy_(y)``."""
-    return _filled(op.args[0], op.args[1], op.args[0].dtype)
-
-
-def _zeroed(op: Op) -> Expression | None:
-    """``x.zero_()``."""
-    return _filled(op.args[0], 0, op.args[0].dtype)
+    return made("index", "", mask, (Ellipsis, *[None] * (len(target.shape) - len(mask.shape))))
 
 
 def _resized(op: Op) -> Expression | None:
@@ -242,16 +204,23 @@ def _resized(op: Op) -> Expression | None:
     old, new = math.prod(target.shape), math.prod(sizes)
     flat: Any = target
     if old != new:
-        flat = Expression("method", "reshape", [Argument(None, target), Argument(None, Literal(-1))])
+        flat = made("method", "reshape", target, -1)
     if new < old:
-        flat = Expression("index", "", [Argument(None, flat), Argument(None, _plain(slice(None, new)))])
+        flat = made("index", "", flat, slice(None, new))
     elif new > old:
-        flat = Expression("function", "pad", [Argument(None, flat), Argument(None, Literal((0, new - old)))])
-    return Expression("method", "reshape", [Argument(None, flat), *(Argument(None, Literal(size)) for size in sizes)])
+        flat = made("function", "pad", flat, Literal((0, new - old)))
+    return made("method", "reshape", flat, *sizes)
 
 
-WRITES = {"setitem": _written, "masked_where": _chosen, "copy": _copied, "zero": _zeroed, "resize": _resized}
-WRITES |= {"carried": _carried, "along": _along}
+WRITES: dict[str, Callable[[Op], Expression | None]] = {
+    "setitem": _written,
+    "masked_where": _chosen,
+    "copy": lambda op: _filled(op.args[0], op.args[1], op.args[0].dtype),
+    "zero": lambda op: _filled(op.args[0], 0, op.args[0].dtype),
+    "resize": _resized,
+    "carried": lambda op: made("sequence", "", op.args[0]),
+    "along": lambda op: made("method", "select", *op.args, 0),
+}
 
 
 def _weight_norm(op: Op, results: list[Value]) -> list[Statement]:
@@ -260,9 +229,6 @@ def _weight_norm(op: Op, results: list[Value]) -> list[Statement]:
     kept = op.args[2] if len(op.args) > 2 else 0
     axes = [axis for axis in range(len(v.shape)) if axis != kept % len(v.shape)]
     norm = Value(g.shape, g.dtype, name="norm")
-    options = [Argument("dim", Literal(axes)), Argument("keepdim", Literal(True))]
-    direction = Expression("operator", "/", [Argument(None, v), Argument(None, norm)], location=op.location)
-    return [
-        Statement([norm], Expression("function", "vector_norm", [Argument(None, v), *options], location=op.location)),
-        Statement(results, Expression("operator", "*", [Argument(None, direction), Argument(None, g)])),
-    ]
+    length = replace(made("function", "vector_norm", v, dim=Literal(axes), keepdim=Literal(True)), location=op.location)
+    direction = replace(made("operator", "/", v, norm), location=op.location)
+    return [Statement([norm], length), Statement(results, made("operator", "*", direction, g))]

@@ -23,24 +23,16 @@ def _convolution(
     return getattr(torch.nn.functional, f"conv{dims}d")(x, weight, bias, stride, padding, dilation, groups)
 
 
-def _layer_norm(x: Any, shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any) -> Any:
-    return torch.nn.functional.layer_norm(x, shape, weight, bias, eps)
-
-
 def _native_layer_norm(x: Any, shape: Any, weight: Any, bias: Any, eps: float) -> Any:
     axes = list(range(x.dim() - len(shape), x.dim()))
     mean, variance = x.mean(axes, True), x.var(axes, correction=0, keepdim=True)
-    return _layer_norm(x, shape, weight, bias, eps), mean, torch.rsqrt(variance + eps)
-
-
-def _group_norm(x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any) -> Any:
-    return torch.nn.functional.group_norm(x, groups, weight, bias, eps)
+    return torch.nn.functional.layer_norm(x, shape, weight, bias, eps), mean, torch.rsqrt(variance + eps)
 
 
 def _native_group_norm(x: Any, weight: Any, bias: Any, n: int, c: int, area: int, groups: int, eps: float) -> Any:
     split = x.reshape(x.shape[0], groups, -1)
     mean, variance = split.mean(-1), split.var(-1, correction=0)
-    return _group_norm(x, groups, weight, bias, eps), mean, torch.rsqrt(variance + eps)
+    return torch.nn.functional.group_norm(x, groups, weight, bias, eps), mean, torch.rsqrt(variance + eps)
 
 
 def _batch_norm(
@@ -60,12 +52,6 @@ def _no_training(x: Any, weight: Any, bias: Any, mean: Any, variance: Any, momen
 
 def _no_stats(x: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float) -> Any:
     return _native_batch_norm(x, weight, bias, None, None, training, momentum, eps)
-
-
-def _instance_norm(
-    x: Any, weight: Any, bias: Any, mean: Any, variance: Any, use_input: bool, momentum: float, eps: float, *_: Any
-) -> Any:
-    return torch.nn.functional.instance_norm(x, mean, variance, weight, bias, use_input, momentum, eps)
 
 
 def _native_dropout(x: Any, p: float, training: bool | None = None) -> Any:
@@ -247,14 +233,6 @@ def _attended(q: Any, k: Any, v: Any, mask: Any, p: float, causal: bool, scale: 
     return result, *(None for _ in range(8))
 
 
-def _softmax(x: Any, dim: int, dtype: Any = None, *_: Any) -> Any:
-    return torch.nn.functional.softmax(x, dim, dtype=dtype if isinstance(dtype, torch.dtype) else None)
-
-
-def _log_softmax(x: Any, dim: int, dtype: Any = None, *_: Any) -> Any:
-    return torch.nn.functional.log_softmax(x, dim, dtype=dtype if isinstance(dtype, torch.dtype) else None)
-
-
 def _pool(name: str, indices: bool = False) -> Callable[..., Any]:
     def rule(x: Any, kernel: Any, stride: Any = None, padding: Any = 0, *rest: Any) -> Any:
         function = getattr(torch.nn.functional, name)
@@ -329,16 +307,12 @@ RULES: dict[str, Callable[..., Any]] = {
     "sym_numel": lambda x: x.numel(),
     "convolution": _convolution,
     "_convolution": _convolution,
-    "layer_norm": _layer_norm,
     "native_layer_norm": _native_layer_norm,
-    "group_norm": _group_norm,
     "native_group_norm": _native_group_norm,
-    "batch_norm": _batch_norm,
     "native_batch_norm": _native_batch_norm,
     "_native_batch_norm_legit": _native_batch_norm,
     "_native_batch_norm_legit.no_stats": _no_stats,
     "_native_batch_norm_legit_no_training": _no_training,
-    "instance_norm": _instance_norm,
     "native_dropout": _native_dropout,
     "embedding": _embedding,
     "_embedding_bag": _embedding_bag,
@@ -374,11 +348,6 @@ RULES: dict[str, Callable[..., Any]] = {
     "_scaled_dot_product_flash_attention": _flash_attention,
     "_scaled_dot_product_flash_attention_for_cpu": _flash_attention_for_cpu,
     "alias": lambda tensor: tensor.detach(),
-    "_softmax": _softmax,
-    "_safe_softmax": _softmax,
-    "softmax": _softmax,
-    "_log_softmax": _log_softmax,
-    "log_softmax": _log_softmax,
     "max_pool1d": _pool("max_pool1d"),
     "max_pool2d": _pool("max_pool2d"),
     "max_pool3d": _pool("max_pool3d"),

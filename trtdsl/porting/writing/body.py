@@ -174,16 +174,7 @@ class Body:
         made = next((place for place, item in enumerate(loop.body) if again in getattr(item, "results", ())), None)
         if made is None:
             return True
-        return any(key is first for item in loop.body[made + 1 :] for key in self._raw_needs(item))
-
-    def _raw_needs(self, item: Any) -> Iterator[Any]:
-        if isinstance(item, Unpack):
-            yield item.sizes[0].value
-        elif isinstance(item, Copy):
-            yield item.source
-        else:
-            for leaf in parts(item.expression):
-                yield from values_in(leaf)
+        return any(key is self._find(first) for item in loop.body[made + 1 :] for key in self._needs(item))
 
     def _own(self, value: Value) -> bool:
         return isinstance(value, Weight) and value.path.startswith(self.prefix) and _key(value) not in self.input_keys
@@ -233,7 +224,6 @@ class Body:
                 size.axis == leaf.axis for size in self.unpacked[leaf.value].sizes
             ):
                 yield size_key(leaf)
-                yield from ()
             elif not self._own(leaf.value):
                 yield self._find(leaf.value)
 
