@@ -123,9 +123,7 @@ class ByLength(Padded):
 
 @pytest.mark.parametrize("kind", [Moved, OtherMask, Everywhere])
 def test_what_does_something_else_is_refused(kind):
-    with pytest.raises(
-        td.UnsupportedError, match=r"test_shortcuts.py:\d+: what runs here depends on a tensor's values"
-    ):
+    with pytest.raises(td.UnsupportedError, match=r"shortcuts.py:\d+: what runs here depends on a tensor's values"):
         td.from_module(kind(), {"tokens": "N,T:int64:0:7"}, dims=DIMS).define()
 
 
@@ -135,3 +133,17 @@ def test_sizes_that_only_the_shortcut_asks_for_are_guarded():
     ):
         td.from_module(ByLength(), {"tokens": "N,T:int64:0:7"}, dims=DIMS).define()
     td.from_module(ByLength(), {"tokens": "N,T:int64:0:7"}, dims={**DIMS, "T": (2, 4, 5)}).define()
+
+
+class Until(nn.Module):
+    """A loop that runs until the values say so, which no trace does."""
+
+    def forward(self, x):
+        while (mask := x > 0).any():
+            x = x.masked_fill(mask, 0) - 1
+        return x
+
+
+def test_a_loop_that_runs_until_values_say_so_is_refused():
+    with pytest.raises(td.UnsupportedError, match=r"shortcuts.py:\d+: what runs here depends on a tensor's values"):
+        td.from_module(Until(), {"x": "N,3"}, dims={"N": (1, 2, 3)})

@@ -953,6 +953,120 @@ LUCID = {
             LENGTH,
         ),
     ],
+    "agent_attention_pytorch": [
+        (
+            "AgentTransformer",
+            lambda at: at("agent_attention_pytorch:AgentTransformer")(
+                dim=16, num_agent_tokens=4, depth=1, heads=2, dim_head=8
+            ),
+            {"x": "N,T,16"},
+            LENGTH,
+        ),
+    ],
+    "aft_pytorch": [
+        ("AFTFull", lambda at: at("aft_pytorch:AFTFull")(max_seqlen=16, dim=16), {"x": "N,T,16"}, LENGTH),
+        ("AFTLocal", lambda at: at("aft_pytorch:AFTLocal")(max_seqlen=16, dim=16, s=4), {"x": "N,T,16"}, LENGTH),
+    ],
+    "bottleneck_transformer_pytorch": [
+        (
+            "BottleStack",
+            lambda at: at("bottleneck_transformer_pytorch:BottleStack")(
+                dim=16, fmap_size=8, dim_out=32, num_layers=1, heads=2, dim_head=8, rel_pos_emb=True
+            ),
+            {"x": "N,16,8,8"},
+            IMAGE,
+        ),
+    ],
+    "halonet_pytorch": [
+        (
+            "HaloAttention",
+            lambda at: at("halonet_pytorch:HaloAttention")(dim=16, block_size=4, halo_size=2, dim_head=8, heads=2),
+            {"x": "N,16,4*H,4*W"},
+            {**BATCH, "H": (1, 2, 3), "W": (1, 2, 4)},
+        ),
+    ],
+    "glom_pytorch": [
+        (
+            "Glom",
+            lambda at: at("glom_pytorch:Glom")(dim=16, levels=2, image_size=32, patch_size=8),
+            {"img": "N,3,32,32"},
+            IMAGE,
+        ),
+    ],
+    "slot_attention": [
+        (
+            "SlotAttention",
+            lambda at: at("slot_attention:SlotAttention")(num_slots=4, dim=16),
+            {"inputs": "N,T,16"},
+            LENGTH,
+        ),
+    ],
+    "memory_efficient_attention_pytorch": [
+        (
+            "Transformer",
+            lambda at: at("memory_efficient_attention_pytorch.transformer:Transformer")(
+                num_tokens=50, max_seq_len=64, dim=16, depth=1, heads=2, dim_head=8, causal=True, use_flash_attn=False
+            ),
+            {"x": "N,T:int64:0:50"},
+            LENGTH,
+        ),
+    ],
+    "timesformer_pytorch": [
+        (
+            "TimeSformer",
+            lambda at: at("timesformer_pytorch:TimeSformer")(
+                dim=16, image_size=32, num_frames=4, num_classes=5, depth=1, heads=2, dim_head=8
+            ),
+            {"video": "N,4,3,32,32"},
+            IMAGE,
+        ),
+    ],
+    "nbeats_pytorch": [
+        (
+            "NBeatsNet",
+            lambda at: at("nbeats_pytorch.model:NBeatsNet")(hidden_layer_units=16, nb_blocks_per_stack=2),
+            {"backcast": "N,10"},
+            IMAGE,
+        ),
+    ],
+    "isab_pytorch": [
+        (
+            "ISAB",
+            lambda at: at("isab_pytorch:ISAB")(dim=16, heads=2, num_latents=4),
+            {"x": "N,T,16"},
+            LENGTH,
+        ),
+    ],
+    "segformer_pytorch": [
+        (
+            "Segformer",
+            lambda at: at("segformer_pytorch:Segformer")(
+                dims=(8, 16, 16, 16), heads=(1, 2, 2, 2), num_layers=1, decoder_dim=16
+            ),
+            {"x": "N,3,32*H,32*W"},
+            SIDES,
+        ),
+    ],
+    "h_transformer_1d": [
+        (
+            "HTransformer1D",
+            lambda at: at("h_transformer_1d:HTransformer1D")(
+                num_tokens=50, dim=16, depth=1, max_seq_len=16, heads=2, dim_head=8, block_size=4
+            ),
+            {"x": "N,T:int64:0:50"},
+            {**BATCH, "T": (9, 12, 16)},
+        ),
+    ],
+    "audio_encoders_pytorch": [
+        (
+            "AutoEncoder1d",
+            lambda at: at("audio_encoders_pytorch:AutoEncoder1d")(
+                in_channels=2, channels=8, multipliers=[1, 2], factors=[4], num_blocks=[1]
+            ),
+            {"x": "N,2,4*S"},
+            {**BATCH, "S": (8, 16, 20)},
+        ),
+    ],
 }
 
 

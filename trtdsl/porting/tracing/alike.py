@@ -19,6 +19,7 @@ from ...core.errors import TrtdslError, UnsupportedError
 from ...core.lazy import torch
 from ...sizes.operators import COMPARISONS, SYMBOLS
 from ..calls import Op, SizeOf, SizeOp, Value, Weight, apart, leaves, operations
+from .guards import MOST
 from .names import CONVERSIONS, NEUTRAL, UNCHANGED
 from .scalars import COMPUTED
 from .trace import Inputs, Trace, live_operations
@@ -137,7 +138,6 @@ def _flat(tree: Any) -> Any:
 
 # -- shortcuts ---------------------------------------------------------------------------------------------------------
 
-MOST = 16  # ways that are traced
 EITHER = {"add", "mul", "bitwise_and", "bitwise_or", "bitwise_xor"}  # whose operands may be swapped
 EXACT = 256  # up to which integers are exact in every dtype
 

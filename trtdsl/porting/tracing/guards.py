@@ -73,6 +73,9 @@ def note(
         record.guards.append(Guard(symbol, left, right, outcome, location, how, record.calls, loop))
 
 
+MOST = 16  # ways that are traced, where values choose
+
+
 @dataclass(frozen=True)
 class Shortcut:
     """What forward asked of a mask at a place, and the outcome that it was given."""

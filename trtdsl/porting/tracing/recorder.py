@@ -23,7 +23,7 @@ from ..translating.lowering import COMPLEX_ZEROS
 from ..translating.spellings import python_type, respelled
 from ..translating.unknown import sized, unlike_itself
 from .frames import TRANSFORMS, authors_frame, bound, helper_frames, here, place_of, transforms, unless_it_raises
-from .guards import GUARDS, Shortcut, asked_of
+from .guards import GUARDS, MOST, Shortcut, asked_of
 from .memory import Memory, check_writes, layout, refuse_set, target_of, writes_itself
 from .modes import free, storage_of, tensors_of
 from .names import FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value, narrowed
@@ -321,7 +321,7 @@ class Recorder:
     def _shortcut(self, truth: torch.Tensor) -> Shortcut | None:
         """The shortcut that forward takes or not by this truth; None where it is none."""
         number = len(self.shortcuts)
-        if self.taken is None:
+        if self.taken is None or number >= MOST:  # a loop that runs until the values say so takes one after the other
             return None
         taken = number < len(self.taken) and self.taken[number]
         found = asked_of(self.values.get(id(truth)), taken, here())
