@@ -19,7 +19,7 @@ FAMILIES = (
     "mobilenetv4_conv_small densenet121 dpn48b ghostnet_050 hardcorenas_a lcnet_035 regnetx_002 regnety_002 repvgg_a0 "
     "res2net50_14w_8s resnest14d rexnet_100 selecsls42 seresnext26d_32x4d skresnet18 tinynet_e xception41 dla34 "
     "edgenext_xx_small repghostnet_050 mobilevit_xxs mobilevitv2_050 poolformer_s12 pvt_v2_b0 "
-    "ese_vovnet19b_dw hgnetv2_b0 mambaout_femto repvit_m0_9 efficientformerv2_s0 eca_nfnet_l0 coatnet_nano_rw_224 "
+    "ese_vovnet19b_dw hgnetv2_b0 mambaout_femto repvit_m0_9 eca_nfnet_l0 coatnet_nano_rw_224 "
     "maxvit_rmlp_pico_rw_256 davit_tiny cs3darknet_s focalnet_tiny_srf gcresnet33ts inception_next_tiny "
     "legacy_seresnet18 mobilenetv1_100 cspresnet50 convmixer_768_32"
 )
@@ -27,8 +27,8 @@ PATCHES = {
     "vit_tiny_patch16_224": {"img_size": 64}, "deit_tiny_patch16_224": {"img_size": 64}, "mixer_s32_224": {},
     "swin_tiny_patch4_window7_224": {}, "beit_base_patch16_224": {"depth": 2, "img_size": 64},
     "cait_xxs24_224": {"depth": 2, "img_size": 64}, "eva02_tiny_patch14_224": {"depth": 2, "img_size": 56},
-    "crossvit_tiny_240": {}, "xcit_nano_12_p16_224": {"depth": 2, "img_size": 64}, "gmixer_24_224": {"num_blocks": 2},
-    "resmlp_12_224": {"num_blocks": 2}, "twins_pcpvt_small": {}, "volo_d1_224": {}, "levit_128s": {},
+    "crossvit_tiny_240": {}, "xcit_nano_12_p16_224": {"depth": 2, "img_size": 64}, "gmixer_24_224": {},
+    "resmlp_12_224": {}, "twins_pcpvt_small": {}, "efficientformerv2_s0": {}, "volo_d1_224": {}, "levit_128s": {},
     "vit_small_patch16_dinov3": {"depth": 2, "img_size": 64},
 }  # fmt: skip
 
