@@ -48,7 +48,7 @@ def public_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         return lambda: rule(*positional, **named)
     if name in OPERATORS and not named and len(positional) == 2:
         return lambda: OPERATORS[name](*positional)
-    found = _public(SAME.get(name, name))
+    found = _public(SAME[name] if name in SAME else name)
     if inspect.isfunction(found):
         positional, named = _by_name(found, function._schema, positional, named)
     return None if found is None else lambda: found(*positional, **named)
