@@ -39,16 +39,16 @@ def public_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     if function is torch.sym_not:  # of a tensor of one bool
         return lambda: torch.logical_not(args[0].reshape(()))
     if isinstance(function, OpOverloadPacket):
-        name = torch._C._jit_resolve_packet(function._qualified_op_name, *args, **kwargs)
-        function = getattr(function, name or "default")
-    name = function._schema.name.removeprefix("aten::").replace("::", ".")
+        overload = torch._C._jit_resolve_packet(function._qualified_op_name, *args, **kwargs)
+        function = getattr(function, overload or "default")
+    name: str = function._schema.name.removeprefix("aten::").replace("::", ".")
     positional, named = _bound(function._schema, args, kwargs)
     rule = RULES.get(f"{name}.{function._overloadname}") or RULES.get(name)
     if rule is not None:
         return lambda: rule(*positional, **named)
     if name in OPERATORS and not named and len(positional) == 2:
         return lambda: OPERATORS[name](*positional)
-    found = _public(SAME[name] if name in SAME else name)
+    found = _public(SAME.get(name, name))
     if inspect.isfunction(found):
         positional, named = _by_name(found, function._schema, positional, named)
     return None if found is None else lambda: found(*positional, **named)
