@@ -15,7 +15,7 @@ from typing import Any
 from ...core.lazy import torch
 from ...sizes.operators import FUNCTIONS, SYMBOLS
 from ..calls import rebuilt
-from .rules import RULES
+from .rules import BY_NAME, RULES
 
 OPERATORS = {name: FUNCTIONS[symbol] for name, symbol in SYMBOLS.items() if symbol != "@"}
 OPERATORS |= {"__and__": operator.and_, "__or__": operator.or_, "__xor__": operator.xor}
@@ -43,6 +43,10 @@ def public_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         function = getattr(function, overload or "default")
     name: str = function._schema.name.removeprefix("aten::").replace("::", ".")
     positional, named = _bound(function._schema, args, kwargs)
+    named_rule = BY_NAME.get(f"{name}.{function._overloadname}") or BY_NAME.get(name)
+    if named_rule is not None:
+        names = (argument.name for argument in function._schema.arguments)
+        return lambda: named_rule(**dict(zip(names, positional)), **named)
     rule = RULES.get(f"{name}.{function._overloadname}") or RULES.get(name)
     if rule is not None:
         return lambda: rule(*positional, **named)

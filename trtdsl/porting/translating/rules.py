@@ -35,23 +35,12 @@ def _native_group_norm(x: Any, weight: Any, bias: Any, n: int, c: int, area: int
     return torch.nn.functional.group_norm(x, groups, weight, bias, eps), mean, torch.rsqrt(variance + eps)
 
 
-def _batch_norm(
-    x: Any, weight: Any, bias: Any, mean: Any, variance: Any, training: bool, momentum: float, eps: float, *_: Any
-) -> Any:
-    return torch.nn.functional.batch_norm(x, mean, variance, weight, bias, training, momentum, eps)
-
-
-def _native_batch_norm(*given: Any) -> Any:
-    result = _batch_norm(*given)
+def _native_batch_norm(
+    input: Any, weight: Any, bias: Any, running_mean: Any = None, running_var: Any = None, training: bool = False,
+    *, momentum: float, eps: float,
+) -> Any:  # fmt: skip
+    result = torch.nn.functional.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
     return result, *(result.new_empty(0) for _ in range(2))  # a tensor that training saves; empty in evaluation
-
-
-def _no_training(x: Any, weight: Any, bias: Any, mean: Any, variance: Any, momentum: float, eps: float) -> Any:
-    return _native_batch_norm(x, weight, bias, mean, variance, False, momentum, eps)
-
-
-def _no_stats(x: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float) -> Any:
-    return _native_batch_norm(x, weight, bias, None, None, training, momentum, eps)
 
 
 def _native_dropout(x: Any, p: float, training: bool | None = None) -> Any:
@@ -73,16 +62,8 @@ def _embedding_bag(
     return bags, *(bags.new_empty(0) for _ in range(3))
 
 
-def _to_copy(x: Any, *, dtype: Any = None, **_: Any) -> Any:
-    return x.clone() if dtype is None else x.to(dtype)
-
-
-def _to_dtype(x: Any, dtype: Any, *_: Any, **__: Any) -> Any:
-    return x.to(dtype)
-
-
-def _to_device(x: Any, device: Any, dtype: Any, *_: Any, **__: Any) -> Any:
-    return x.to(dtype)
+def _to(self: Any, dtype: Any = None, **_: Any) -> Any:
+    return self.clone() if dtype is None else self.to(dtype)
 
 
 def _slice(x: Any, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1) -> Any:
@@ -207,29 +188,15 @@ def _elu(x: Any, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> Any:
     return torch.where(x > 0, x, torch.expm1(x * input_scale) * alpha) * scale
 
 
-def _efficient_attention(
-    q: Any, k: Any, v: Any, bias: Any, log: bool, p: float = 0.0, causal: bool = False, *, scale: Any = None
-) -> Any:
-    return _attended(q, k, v, bias, p, causal, scale)
-
-
-def _flash_attention(
-    q: Any, k: Any, v: Any, p: float = 0.0, causal: bool = False, debug: bool = False, *, scale: Any = None
-) -> Any:
-    return _attended(q, k, v, None, p, causal, scale)
-
-
-def _flash_attention_for_cpu(
-    q: Any, k: Any, v: Any, p: float = 0.0, causal: bool = False, *, attn_mask: Any = None, scale: Any = None
-) -> Any:
-    return _attended(q, k, v, attn_mask, p, causal, scale)
-
-
-def _attended(q: Any, k: Any, v: Any, mask: Any, p: float, causal: bool, scale: Any) -> Any:
+def _attended(
+    query: Any, key: Any, value: Any, attn_bias: Any = None, attn_mask: Any = None, dropout_p: float = 0.0,
+    is_causal: bool = False, scale: Any = None, **_: Any,
+) -> Any:  # fmt: skip
+    mask, causal = attn_mask if attn_bias is None else attn_bias, is_causal
     if mask is not None and causal:  # which the public function does not take together
-        allowed = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril()
+        allowed = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril()
         mask, causal = torch.where(allowed, mask, -math.inf), False
-    result = torch.nn.functional.scaled_dot_product_attention(q, k, v, mask, p, causal, scale=scale)
+    result = torch.nn.functional.scaled_dot_product_attention(query, key, value, mask, dropout_p, causal, scale=scale)
     return result, *(None for _ in range(8))
 
 
@@ -301,6 +268,14 @@ def _prims_div(a: Any, b: Any) -> Any:
     return torch.div(a, b, rounding_mode="trunc") if whole else a / b
 
 
+BY_NAME: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys(("native_batch_norm", "_native_batch_norm_legit"), _native_batch_norm),
+    **dict.fromkeys(("_native_batch_norm_legit.no_stats", "_native_batch_norm_legit_no_training"), _native_batch_norm),
+    **dict.fromkeys(("_to_copy", "to.dtype", "to.device", "to.dtype_layout"), _to),
+    **{f"_scaled_dot_product_{kind}_attention": _attended for kind in ("efficient", "flash")},
+    "_scaled_dot_product_flash_attention_for_cpu": _attended,
+}
+"""Rules that take the arguments by the schema's names."""
 RULES: dict[str, Callable[..., Any]] = {
     "sym_size.int": lambda x, dim: x.shape[dim],
     "sym_size": lambda x: x.shape,
@@ -309,19 +284,11 @@ RULES: dict[str, Callable[..., Any]] = {
     "_convolution": _convolution,
     "native_layer_norm": _native_layer_norm,
     "native_group_norm": _native_group_norm,
-    "native_batch_norm": _native_batch_norm,
-    "_native_batch_norm_legit": _native_batch_norm,
-    "_native_batch_norm_legit.no_stats": _no_stats,
-    "_native_batch_norm_legit_no_training": _no_training,
     "native_dropout": _native_dropout,
     "embedding": _embedding,
     "_embedding_bag": _embedding_bag,
     "_embedding_bag_forward_only": _embedding_bag,
     "embedding_bag": _embedding_bag,
-    "_to_copy": _to_copy,
-    "to.dtype": _to_dtype,
-    "to.device": _to_device,
-    "to.dtype_layout": _to_copy,
     "slice": _slice,
     "slice_copy": _slice,
     "index": _index,
@@ -344,9 +311,6 @@ RULES: dict[str, Callable[..., Any]] = {
     "grid_sampler_3d": _grid_sampler,
     "_prelu_kernel": _prelu_kernel,
     "elu": _elu,
-    "_scaled_dot_product_efficient_attention": _efficient_attention,
-    "_scaled_dot_product_flash_attention": _flash_attention,
-    "_scaled_dot_product_flash_attention_for_cpu": _flash_attention_for_cpu,
     "alias": lambda tensor: tensor.detach(),
     "max_pool1d": _pool("max_pool1d"),
     "max_pool2d": _pool("max_pool2d"),
