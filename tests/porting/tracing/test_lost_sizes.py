@@ -13,7 +13,9 @@ import itertools
 import json
 import math
 import operator
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -382,3 +384,15 @@ def test_a_port_leaves_nothing_in_a_cache():
     traced = [key for function in (cached, cached_table) for key in [function.cache_info().currsize]]
     td.from_module(Library(), {"x": "2,H"}, dims={"H": (6, 8, 10)})
     assert traced == [function.cache_info().currsize for function in (cached, cached_table)]
+
+
+class Lazy(ModuleType):
+    """A module that imports another one when it is asked for anything, and that one is not there."""
+
+    def __getattr__(self, name):
+        raise ImportError(f"no module for {name}")
+
+
+def test_a_port_wakes_no_module_that_is_imported_when_it_is_asked(monkeypatch):
+    monkeypatch.setitem(sys.modules, "lazy_of_a_library", Lazy("lazy_of_a_library"))
+    td.check(td.from_module(Library(), {"x": "2,H"}, dims={"H": (6, 8, 10)})).raise_for_mismatch()
