@@ -39,6 +39,8 @@ def test_a_thousand_random_command_lines(runner):
         (["build", "small.py", "--output", "a" * 300], 2, "File name too long"),
         (["check", "small.py", "--weights", "a" * 300], 3, "File name too long"),
         (["run", "a" * 300], 2, "File name too long"),
+        (["inspect", "small.engine", "--program", "--profile", "7"], 2, "no profile 7"),
+        (["inspect", "small.py", "--program", "--profile", "7"], 2, "no profile 7"),
         (["run", "other.engine"], 7, "backend.version: must be a version"),
         (["run", "small.engine", "--input", "x=deep.npy"], 7, "is not an array that can be fed"),
         (["run", "small.engine", "--input", "x=pickle.npy"], 7, "is not an array that can be fed"),

@@ -294,11 +294,10 @@ class Engine:
             network=network,
             trust_network_file=trust_network_file,
         )
-        counts = {name: count for name, (count, _) in facts.values.items()}
         self._loaded.check_process()
         with cuda.on_device(self.device), self._loaded.gate.alone():
             cuda.call("cudaDeviceSynchronize")
-            apply(self._loaded.trt, self.backend, values, counts)
+            apply(self._loaded.trt, self.backend, values, facts.values)
             with self._lock:
                 self._free.clear()  # a context may have captured the old weights
             self._loaded.generation += 1

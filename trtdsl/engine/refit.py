@@ -184,13 +184,6 @@ def new_values(
         raise WeightsError(
             "the network is not the one that the engine was built from: its layers differ. Build the engine again"
         )
-    wrong = [
-        f"\n  {name}: is {dtype_name(value.dtype)}, not {facts.values[name][1]}"
-        for name, value in sorted(values.items())
-        if name in facts.values and dtype_name(value.dtype) != facts.values[name][1]
-    ]
-    if wrong:
-        raise WeightsError(f"the engine takes other weights:{''.join(wrong)}")
     if facts.identical and values_hash(values) != facts.values_sha256:
         raise WeightsError(
             "the engine was built without its weights and for these alone: with others its results are undefined. "
@@ -231,29 +224,28 @@ def _spec(facts: Refit, folder: Path, network: str | None, trusted: bool) -> Net
     )
 
 
-def check_against(refittable: Mapping[str, int | None], values: Values) -> None:
-    """Compares ``values`` with every weight that an engine takes, by ``LAYER:ROLE`` with its number of elements.
+def check_against(refittable: Mapping[str, tuple[int, str] | None], values: Values) -> None:
+    """Compares ``values`` with every weight that an engine takes, by ``LAYER:ROLE`` with its size and dtype.
 
-    Raises WeightsError that names all values that are missing or of another size.
+    Raises WeightsError that names all values that are missing or of another size or dtype.
     """
     problems = [f"{name}: missing" for name in refittable if name not in values]
-    problems += [
-        f"{name}: has {values[name].numel()} elements, not {count}"
-        for name, count in refittable.items()
-        if count is not None and name in values and values[name].numel() != count
-    ]
+    for name, known in refittable.items():
+        found = (values[name].numel(), dtype_name(values[name].dtype)) if name in values else None
+        if known and found and found != known:
+            problems.append(f"{name}: has {found[0]} elements of {found[1]}, not {known[0]} of {known[1]}")
     if problems:
         raise WeightsError("the engine takes other weights:\n" + "\n".join(f"  {line}" for line in sorted(problems)))
 
 
-def apply(engine: Any, backend: Backend, values: Values, counts: Mapping[str, int]) -> None:
+def apply(engine: Any, backend: Backend, values: Values, known: Mapping[str, tuple[int, str]]) -> None:
     """Refits a deserialized engine. Raises WeightsError for missing values, ExecutionError with TensorRT's message."""
     trt = backend.trt
     with backend.listen() as messages:
         refitter = trt.Refitter(engine, backend.logger)
         layers, roles = refitter.get_all()
         wanted = {f"{layer}:{role.name}": (layer, role) for layer, role in zip(layers, roles, strict=True)}
-        check_against({name: counts.get(name) for name in wanted}, values)
+        check_against({name: known.get(name) for name in wanted}, values)
         kept, refused = [], []
         for name, (layer, role) in wanted.items():
             value = values[name].contiguous()
