@@ -309,7 +309,7 @@ def test_expanding_opens_one_level_at_a_time(show):
 
 @pytest.mark.parametrize("width", [1440, 800])
 def test_a_program_is_readable_and_names_are_whole(show, width):
-    page = show(td.view(gallery("crnn"), build=True))
+    page = show(td.view(gallery("raft_small"), build=True))
     page.set_viewport_size({"width": width, "height": 900})
     page.locator("[data-tab=program]").first.click()
     assert page.evaluate(UNREADABLE) == []
