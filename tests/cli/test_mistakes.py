@@ -155,6 +155,12 @@ def test_of_options(mistake, options, words):
     mistake(network(), 2, words, "build", *options)
 
 
+@pytest.mark.parametrize("budget", ["nandB", "x=-5dB", "infdB"])
+def test_of_a_budget(mistake, budget):
+    undefined = network(body="return y")  # judged later
+    mistake(undefined, 2, "an SQNR is a number of decibels above 0", "precision", f"--budget={budget}")
+
+
 def test_of_weights_for_a_network_without_any():
     spec = td.network(inputs={"x": td.Input((2,))}, name="bare")(lambda x: x)
     with pytest.raises(td.UsageError, match=r"test_mistakes.py:\d+: bare takes no weights, and was given some"):
@@ -165,11 +171,12 @@ def test_of_weights_for_a_network_without_any():
 @pytest.mark.parametrize(
     ("dim", "command", "code", "words"),
     [
-        # Without these refusals TensorRT takes 2**32 for 0, and 2**63 fails in its Python bindings.
+        # Without these refusals TensorRT takes 2**32 for 0, and 2**63 fails in its Python bindings and in `check`.
         ("N=1:1:4294967296", "build", 2, "input 'x' would be (4294967296, 3): TensorRT's sizes are at most 2147483647"),
         ("N=1:1:9223372036854775808", "build", 2, "TensorRT's sizes are at most 2147483647"),
         ("N=4294967296", "build", 2, "an input's dimension is at most 2147483647, not 4294967296"),
-        ("N=1:1:99999999999999", "check", 8, "input 'x' of shape (99999999999999, 3) cannot be drawn: "),
+        ("N=1:1:99999999999999", "check", 2, "input 'x' would be (99999999999999, 3): TensorRT's sizes are at most"),
+        ("N=1:2:99999999999999999999", "check", 2, "input 'x' would be (99999999999999999999, 3): TensorRT's sizes"),
     ],
 )
 def test_sizes_above_tensorrts_limits(mistake, dim, command, code, words):

@@ -21,7 +21,7 @@ from ..sizes.shape import Shape, shape_text, substitute
 from ..sizes.size import Atom, Size, SizeLike, value
 from .emission import Emission
 from .graph import Graph
-from .input import MAX_DIMS, NEXT, Input, PluginUse, State
+from .input import MAX_DIMS, MAX_SIZE, NEXT, Input, PluginUse, State
 from .precision import Policy, as_precision, is_low
 from .tensor import Draft, Operation, Tensor
 from .tuning.precisions import Precisions, around
@@ -256,7 +256,8 @@ class Network(Draft):
     def profiles(self) -> tuple[Profile, ...]:
         """The profiles that an engine of this network has, each with the range of every Dim; equal ones count once.
 
-        Raises UsageError for a dimension that is not there or has no range, and for a range outside its own.
+        Raises UsageError for a dimension that is not there or has no range, for a range outside its own, and for sizes
+        of an input that TensorRT lacks.
         """
         profiles = self._known_profiles()
         missing = [name for profile in profiles for name in self.dims if name not in profile.ranges]
@@ -269,6 +270,9 @@ class Network(Draft):
                 f"{f', or {given}' if self.is_from_spec else ''}",
                 location=self._dim_places[name].location,
             )
+        for name, most in ((name, self.input_shape(name, each.at("max"))) for each in profiles for name in self.inputs):
+            if max(most, default=0) > MAX_SIZE:
+                raise UsageError(f"input {name!r} would be {most}: TensorRT's sizes are at most {MAX_SIZE}")
         return profiles
 
     def _known_profiles(self) -> tuple[Profile, ...]:

@@ -1,5 +1,6 @@
 """What BuildConfig refuses on TensorRT-RTX is really without effect there, and what it takes has one."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -67,6 +68,22 @@ def test_version_compatible_engines_are_not_built(network):
 )
 def test_accepted_options_change_the_engine(network, options):
     assert compile_engine(network, td.BuildConfig(**options)).data != compile_engine(network).data
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"workspace": "64 MiB"}, "workspace='64 MiB': expected int | None, got str"),
+        ({"workspace": 1.5}, "workspace=1.5: expected int | None, got float"),
+        ({"workspace": 2**70}, f"workspace={2**70}: expected int <= {2**63 - 1}"),
+        ({"aux_streams": 65}, "aux_streams=65: expected int <= 64"),
+        ({"tf32": "no"}, "tf32='no': expected bool, got str"),
+        ({"tiling": []}, "tiling must be one of none, fast, moderate, full, not []"),
+    ],
+)
+def test_options_have_their_types_and_bounds(options, words):
+    with pytest.raises(td.UsageError, match=re.escape(words)):
+        td.BuildConfig(**options)
 
 
 def test_workspace_is_a_limit(network):

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
+from msgspec import Meta
 
 import trtdsl as td
 
+from ...core.caller import as_argument
 from ...core.errors import CancelledError, UsageError
 from ...display.results import print_build, print_outcome, print_tuning
 from ...display.terminal import print_error, shortened
@@ -60,7 +62,9 @@ BUILDER = {
 def build_config(**given: Any) -> td.BuildConfig:
     """The builder's options as :class:`~trtdsl.BuildConfig` has them."""
     given["compute_capabilities"] = tuple(given["compute_capabilities"] or ())
-    given["workspace"] = given["workspace"] and given["workspace"] << 20
+    if given["workspace"] is not None:
+        mebibytes = as_argument("workspace", given["workspace"], Annotated[int, Meta(ge=1, le=2**43 - 1)])
+        given["workspace"] = mebibytes << 20
     return td.BuildConfig(**given)
 
 

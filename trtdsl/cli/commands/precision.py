@@ -68,11 +68,11 @@ def precision(
 
 def _budget(given: list[str] | None) -> Any:
     """Parses ``--budget``: decibels for all outputs, or by output."""
-    found: dict[str, float] = {}
+    found: dict[str, td.SQNR] = {}
     for text in given or ["40dB"]:
         name, _, value = text.rpartition("=")
         try:
-            found[name] = float(value.removesuffix("dB").removesuffix("db").strip())
+            found[name] = td.SQNR(float(value.removesuffix("dB").removesuffix("db").strip()))
         except ValueError:
             raise UsageError(f"--budget {text}: expected decibels such as 45dB, or OUTPUT=45dB") from None
     if "" in found and len(found) > 1:

@@ -11,7 +11,6 @@ from typing import Any
 from ...core.backend import Backend, Messages
 from ...core.cancel import Progress, noted, untold
 from ...core.errors import BuildError, CancelledError, UsageError
-from ...definition.input import MAX_SIZE
 from ...definition.network import Network
 from ...sizes.profile import Profile
 from .config import BuildConfig
@@ -158,13 +157,9 @@ def _statistics(messages: Messages, seconds: float) -> Statistics:
 
 
 def input_shapes(network: Network, profile: Profile) -> dict[str, dict[str, list[int]]]:
-    """For every input its shape at a profile's min, opt and max. Raises UsageError for a size that TensorRT lacks."""
+    """For every input its shape at a profile's min, opt and max."""
     points = {"min": profile.at("min"), "opt": profile.at("opt"), "max": profile.at("max")}
-    shapes = {
+    return {
         name: {which: list(network.input_shape(name, sizes)) for which, sizes in points.items()}
         for name in network.inputs
     }
-    for name, at in shapes.items():
-        if max(at["max"], default=0) > MAX_SIZE:
-            raise UsageError(f"input {name!r} would be {tuple(at['max'])}: TensorRT's sizes are at most {MAX_SIZE}")
-    return shapes

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
+
+from msgspec import Meta
 
 from ...core.backend import Backend, cuda_status
-from ...core.caller import option
+from ...core.caller import Positive, as_argument, option
 from ...core.errors import BackendError, UsageError
 from ...core.files.reading import read_file
 from ...core.files.writing import Kind, check_writable, write_atomically
@@ -18,6 +20,7 @@ TILING = {"none": "NONE", "fast": "FAST", "moderate": "MODERATE", "full": "FULL"
 TIMING_CACHE = Kind("a timing cache", r"(?![fpv]trt|\x93NUMPY|PK\x03\x04|\x80[\x02-\x05]|.{4}\0{4}\s*\{)[^\0]*\0")
 """TensorRT's own bytes, which it judges: no text, and no engine, array, checkpoint or file of weights at least."""
 VERBOSITY = {"none": "NONE", "names": "LAYER_NAMES_ONLY", "detailed": "DETAILED"}
+CHOICES = {"hardware_compatibility": HARDWARE, "tiling": TILING, "profiling_verbosity": VERBOSITY}
 
 
 @dataclass(frozen=True)
@@ -28,16 +31,16 @@ class BuildConfig:
 
     >>> BuildConfig(optimization_level=7)
     Traceback (most recent call last):
-    trtdsl.core.errors.UsageError: optimization_level must be from 0 to 5, not 7
+    trtdsl.core.errors.UsageError: optimization_level=7: expected int <= 5
     """
 
     tf32: bool = True
     """Whether float32 products may be computed in TF32 on the GPU."""
     compute_capabilities: tuple[str, ...] = ()
     """GPUs to build for, such as ``"8.9"`` (TensorRT-RTX); by default 8.0 and later."""
-    optimization_level: int | None = None
+    optimization_level: Annotated[int, Meta(ge=0, le=5)] | None = None
     """0 to 5: how long the builder searches (TensorRT)."""
-    workspace: int | None = None
+    workspace: Positive | None = None
     """The most bytes of scratch memory that a layer may use."""
     timing_cache: Path | None = None
     """A file of measured kernels, read and updated (TensorRT)."""
@@ -47,7 +50,7 @@ class BuildConfig:
     """Whether later versions are to run the engine too; it then carries code for the CPU (TensorRT)."""
     sparsity: bool = False
     """Whether weights with two zeros in four may use sparse kernels (TensorRT)."""
-    aux_streams: int | None = None
+    aux_streams: Annotated[int, Meta(ge=0, le=64)] | None = None
     """How many streams besides the caller's the engine may use (TensorRT)."""
     tiling: Literal["none", "fast", "moderate", "full"] | None = None
     """How hard the builder tries to keep tiles in the L2 cache (TensorRT from 10.8)."""
@@ -61,22 +64,12 @@ class BuildConfig:
     """Whether the engine is written without its weights, which it then gets by refitting."""
 
     def __post_init__(self) -> None:
-        for name, low, high in (("optimization_level", 0, 5), ("workspace", 1, None), ("aux_streams", 0, 64)):
-            value = getattr(self, name)
-            if value is not None and (value < low or (high is not None and value > high)):
-                range_ = f"from {low} to {high}" if high is not None else f"at least {low}"
-                raise UsageError(f"{name} must be {range_}, not {value}")
-        for name, choices in (
-            ("hardware_compatibility", HARDWARE),
-            ("tiling", TILING),
-            ("profiling_verbosity", VERBOSITY),
-        ):
-            value = getattr(self, name)
-            if value is not None and value not in choices:
+        for name, kind in get_type_hints(type(self), include_extras=True).items():
+            value, choices = getattr(self, name), CHOICES.get(name, ())
+            if choices and value not in (None, *choices):
                 raise UsageError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
-        given: Any = self.compute_capabilities
-        if not isinstance(given, (tuple, list)) or not all(isinstance(text, str) for text in given):
-            raise UsageError(f"compute_capabilities is a tuple of texts such as '8.9', not {given!r}")
+            if name != "timing_cache":  # whose path is judged where it is read
+                as_argument(name, value, kind)
         for text in self.compute_capabilities:
             if self.compute_capabilities.count(text) > 1:
                 raise UsageError(f"compute capability {text} is given twice")
