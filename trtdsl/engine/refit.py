@@ -231,9 +231,10 @@ def check_against(refittable: Mapping[str, tuple[int, str] | None], values: Valu
     """
     problems = [f"{name}: missing" for name in refittable if name not in values]
     for name, known in refittable.items():
-        found = (values[name].numel(), dtype_name(values[name].dtype)) if name in values else None
-        if known and found and found != known:
-            problems.append(f"{name}: has {found[0]} elements of {found[1]}, not {known[0]} of {known[1]}")
+        if known and name in values:
+            count, dtype = values[name].numel(), dtype_name(values[name].dtype)
+            problems += [f"{name}: has {count} elements, not {known[0]}"] if count != known[0] else []
+            problems += [f"{name}: is {dtype}, not {known[1]}"] if dtype != known[1] else []
     if problems:
         raise WeightsError("the engine takes other weights:\n" + "\n".join(f"  {line}" for line in sorted(problems)))
 
