@@ -33,8 +33,8 @@ RTX_ONLY = {  # asked for where Backend says that it is there, or refused by Bui
 }
 LATER = {
     # layers: add_layer turns their absence into an UnsupportedError
-    *("add_attention_v2", "add_cumulative", "add_dynamic_quantize_v2", "add_kv_cache_update", "add_moe"),
-    *("add_normalization_v2", "add_rotary_embedding", "add_dist_collective"),
+    *("add_attention_v2", "add_cumulative", "add_dynamic_quantize", "add_dynamic_quantize_v2", "add_kv_cache_update"),
+    *("add_normalization_v2", "add_rotary_embedding", "add_dist_collective", "add_moe"),
     *("add_squeeze", "add_unsqueeze"),  # layers/shuffle.py: a shuffle instead
     # enums of those layers
     *(

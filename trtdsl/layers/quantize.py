@@ -218,7 +218,12 @@ def dynamic_quantize(
     sizes = [size if block == -1 else block for size, block in zip(x.shape, block_shape, strict=True)]
     scales = tuple(size if block == 1 else size // block for size, block in zip(x.shape, sizes, strict=True))
     dtypes = [as_dtype(dtype), as_dtype(scale_dtype)]
-    add = adds("add_dynamic_quantize_v2", tuple(block_shape), *map(x.network.backend.data_type, dtypes), takes=1)
+    types = map(x.network.backend.data_type, dtypes)
+    blocked = [(dim, step) for dim, step in enumerate(block_shape) if step != 1]
+    if double_scale is not None and len(blocked) == 1:  # which builders take along one dimension alone
+        add = adds("add_dynamic_quantize", *blocked[0], *types, takes=1)
+    else:
+        add = adds("add_dynamic_quantize_v2", tuple(block_shape), *types, takes=1)
     return add_layer(add, x, double_scale, shape=[x.shape, scales], dtype=dtypes, fold=False)
 
 

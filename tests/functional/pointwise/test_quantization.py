@@ -213,3 +213,35 @@ def test_a_network_with_scales_from_its_weights_file(kind, tmp_path):
 def test_refusals(call, error, words):
     with pytest.raises(error, match=words):
         call(td.Network().input("x", (2, 8)))
+
+
+def test_nvfp4_is_built_by_blocks_along_one_dimension():
+    """Blocks of 16 whose scales are in fp8, by one scale for all."""
+    x, double = randn(32, 64).half(), 0.5
+    net = td.Network()
+    data, scales = td.layers.dynamic_quantize(
+        net.input("x", (32, 64), "float16"), (1, 16), "float4_e2m1fn_x2", "float8_e4m3fn", net.constant(double)
+    )
+    wide = td.layers.dequantize(scales, net.constant(double), "float32")
+    net.output(td.layers.dequantize(data, wide, "float32", block_shape=(1, 16)), "y")
+    parts = x.float().reshape(32, 4, 16)
+    steps = (parts.abs().amax(-1, keepdim=True) / 6 / double).to(torch.float8_e4m3fn).float() * double
+    grid = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+    away = ((parts / steps).abs()[..., None] - grid).abs()
+    expected = (grid[away.argmin(-1)] * parts.sign() * steps).reshape(32, 64)
+    first, second = away.sort(-1).values[..., :2].reshape(32, 64, 2).unbind(-1)
+    untied = first < second
+    assert_close(td.interpret(net, {"x": x})["y"][untied], expected[untied])
+    assert td.program(net).launch_count <= 2 and not td.obstacles(net)
+
+
+def test_a_weight_by_channel_with_half_scales_is_built():
+    """Builders refuse such scales of the layer as they are."""
+    weight = randn(256, 128)
+    scale = weight.abs().amax(1) / 127
+    net = td.Network()
+    step = torch.tensor(0.05).half()
+    x = F.dequantize(F.quantize(net.input("x", (64, 128), "float16"), step), step, dtype="float16")
+    codes = F.quantize(net.constant(weight), scale, axis=0)
+    net.output(F.linear(x, F.dequantize(codes, scale.half(), dtype="float16", axis=0)), "y")
+    assert "int8" in {launch.dtype for launch in td.program(net).launches if launch.kind == "product"}
