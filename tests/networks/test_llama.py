@@ -259,6 +259,8 @@ def test_texts_on_the_command_line(tmp_path, command_line):
         (["--tokens", "a"], "expected numbers such as 1,2,3"),
         (["--tokens", "3,99"], "there is no token 99: the network knows 40"),
         (["--prompt", "a", "--tokenizer", "."], "has no tokenizer.json"),
+        (["--tokens", "3", "--tokenizer", "nope"], "there is no folder nope"),
+        (["--prompt", "a\udcff"], "the text 'a?' is not UTF-8"),
         (["--prompt", ""], "a prompt is a list of one token or more, or a text"),
         (["--prompt", "a", "--top-p", 0], "--top-p 0.0: expected float > 0"),
         (["--tokens", "3", "--ranks", 3], "3 ranks do not share out 4 heads and 2 of keys and values"),

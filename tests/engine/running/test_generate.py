@@ -98,6 +98,11 @@ def test_prompts_longer_than_a_step_are_fed_in_parts(most, generator):
     assert found == generator(prompts, max_tokens=3)
 
 
+def test_a_range_that_has_no_prompts():
+    with pytest.raises(td.UsageError, match="takes 0 prompts at a time, not 1"):
+        td.Generator(counting(N=0, S=(1, 2, 8)))([[1]])
+
+
 def test_texts_by_a_tokenizer(generator):
     class Digits:
         def encode(self, text):

@@ -90,6 +90,8 @@ def generate(
         return
     if not prompts or (prompt and tokens):
         raise UsageError("say what to go on with, by --prompt TEXT or by --tokens 1,2,3")
+    if tokenizer is not None and not tokenizer.is_dir():
+        raise UsageError(f"--tokenizer names the folder of a checkpoint, and there is no folder {tokenizer}")
     folder = tokenizer
     if spec is not None:
         weights = spec.open_weights(definition["weights"])

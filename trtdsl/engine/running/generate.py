@@ -126,7 +126,7 @@ class Generator:
         how = Sampling(**{each.name: as_argument(each.name, given[each.name], each.type) for each in fields(Sampling)})
         least, most = max(model.batch[0], 1), model.batch[1]
         if not least <= len(texts) <= most:
-            many = f"{least}" if least == most else f"{least} to {most}"
+            many = f"{min(least, most)}" if least >= most else f"{least} to {most}"
             raise UsageError(f"{model.name} takes {many} prompts at a time, not {len(texts)}")
         self.check_room(texts, option("max_tokens", how.max_tokens), how.max_tokens)
         unknown = [token for text in texts for token in text if token >= model.vocabulary]

@@ -74,7 +74,11 @@ class Tokenizer:
         self._tokens, self.stop, self._label = tokens, stop, label
 
     def encode(self, text: str) -> list[int]:
-        """The tokens of a text, with those that the checkpoint begins one with."""
+        """The tokens of a text, with those that the checkpoint begins one with. UsageError for one that is no UTF-8."""
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"the text {printed(text)!r:.60} is not UTF-8") from None
         with _refusing(f"{self._label} cannot make tokens of the text", UsageError):
             return self._tokens.encode(text).ids
 
