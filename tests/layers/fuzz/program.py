@@ -34,7 +34,7 @@ from trtdsl.core.errors import (
 from trtdsl.engine.loading.loader import read_header
 from trtdsl.interpreter.interpret import Interpreter
 from trtdsl.programs.evaluation.contents import Contents
-from trtdsl.programs.evaluation.evaluator import Evaluation
+from trtdsl.programs.evaluation.evaluator import Evaluation, evaluate_programs
 from trtdsl.programs.grammar import Record
 from trtdsl.programs.plan import plain, read_plan
 from trtdsl.programs.reader import Given, sizes_at
@@ -283,9 +283,9 @@ def prefix(number: int) -> str:
 class Tolerant(Evaluation):
     """A run that goes on where a launch fails or is not known; what depends on it is absent."""
 
-    def _launch(self, kind: str, record: Record) -> None:
+    def _launch(self, kind: str, record: Record, given: Sequence[torch.Tensor] | None = None) -> None:
         try:
-            super()._launch(kind, record)
+            super()._launch(kind, record, given)
         except (UnevaluatedProgramError, ProgramFaultError) as error:
             outcome = "differs" if isinstance(error, ProgramFaultError) else "not evaluated"
             reason = error.message if error.message.startswith(OUTCOMES) else f"{outcome}: {error.message}"
@@ -313,13 +313,7 @@ def evaluate(plan: bytes, feeds: Mapping[str, torch.Tensor]) -> dict[str, Any]:
     (text,) = read_plan(plan, header.product, header.version, "the plan").of_profile(0)
     given = Given({name: tuple(feed.shape) for name, feed in feeds.items()})
     contents = Contents(plan)
-    run = Tolerant(text, contents, contents.constants(text), sizes_at(text, given))
-    try:
-        run.give(feeds)
-        run.run()
-        return run.outputs()
-    finally:
-        run.close()
+    return evaluate_programs([(Tolerant(text, contents, contents.constants(text), sizes_at(text, given)), feeds)])[0]
 
 
 def outcomes(members: Sequence[Member], plan: bytes) -> Iterator[tuple[Member, str]]:
