@@ -142,3 +142,18 @@ def test_a_network_of_which_no_call_may_be_so_is_refused_by_name():
         td.network(inputs={"x": td.Input((2, 3))}, name="lone")(lambda x: {"y": F.relu(x)}).define(precision="int8")
     with pytest.raises(td.UsageError, match="or of a @td.network 'int8' or 'fp8', not 'int8'"):
         td.Network(precision="int8")
+
+
+def test_a_maximum_is_of_int8_and_a_sum_reads_what_it_adds_in_int8():
+    @td.network(inputs={"x": td.Input((2, 16, 32, 32))})
+    def net(x):
+        x = F.relu(F.conv2d(x, KERNEL, padding=1))
+        x = F.relu(F.conv2d(x, KERNEL, padding=1) + x)
+        return {"y": F.conv2d(F.max_pool2d(x, 2), KERNEL, padding=1)}
+
+    with pytest.warns(PrecisionWarning):
+        program = td.program(net, precision="int8")
+    (pooled,) = (launch for launch in program.launches if launch.kind == "pooling")
+    assert pooled.reads[0].bytes == X.numel() and pooled.writes[0].bytes == X.numel() // 4  # one byte an element
+    (added,) = (launch for launch in program.launches if "Add" in launch.name)
+    assert sorted(each.bytes for each in added.reads)[-2:] == [X.numel(), 2 * X.numel()]
