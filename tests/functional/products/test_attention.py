@@ -450,3 +450,19 @@ def test_the_program_of_a_single_key_gives_what_torch_gives(length, form):
         net.output(F.scaled_dot_product_attention(q, k, v, **rule), "y")
     want = torch.nn.functional.scaled_dot_product_attention(*x.values(), **rule)
     assert_close(td.evaluate_engine(net, x)["y"], want)
+
+
+@pytest.mark.parametrize("between", [lambda x: x, lambda x: 0.5 * x / 3, lambda x: x.permute(2, 0, 1, 3)])
+@pytest.mark.parametrize("dtype", HALF)
+def test_attention_in_float32_of_a_query_in_half_precision_is_built(dtype, between):
+    """TensorRT-RTX 1.7 ends with "formats.cpp:3118" there, or crashes."""
+    x = torch.randn(4, 3, 6, 8)
+    low = x.to(dtype).relu()
+    query, key = between(low.float()), between(x)
+    want = torch.nn.functional.scaled_dot_product_attention(query, key, key)
+    net = td.Network()
+    given = net.input("x", x.shape)
+    low = F.relu(given.to(dtype))
+    query, key = between(low.float()), between(given)
+    net.output(F.scaled_dot_product_attention(query, key, key), "y")
+    torch.testing.assert_close(td.evaluate_engine(net, {"x": x})["y"], want, rtol=1e-4, atol=1e-5)

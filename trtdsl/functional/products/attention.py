@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...definition.graph import Later
+from ...definition.graph import Later, made_by
 from ...definition.precision import is_low
 from ...definition.tuning.precisions import NARROW
 from ...layers.shuffle import behind_shuffles
@@ -69,7 +69,9 @@ def scaled_dot_product_attention(
     assert call is not None
 
     operands = query, key, value
-    lower = functools.partial(_attention, choice, *operands, attn_mask, is_causal, scale, groups, in_body)
+    lower = functools.partial(
+        _attention, choice, *operands, attn_mask, is_causal, scale, groups, in_body, _was_low(query)
+    )
     leads = [x.shape[: -3 if enable_gqa else -2] for x in operands]
     alike = leads.count(leads[0]) == 3 and len({x.dtype for x in operands}) == 1
     if not alike or all(x.is_constant for x in operands):
@@ -88,6 +90,7 @@ def _attention(
     scale: float | Tensor | None,
     groups: Sequence[int] | None,
     in_body: bool,
+    was_low: bool,
 ) -> Tensor:
     """Attention in one of its ways, by what gives its operands and by what else the network has.
 
@@ -112,7 +115,7 @@ def _attention(
     within = None if is_low(value) else shown  # a choice there keeps products from being fused
     call = query.network.current_operation
     step = 0.0 if call is None or not isinstance(factor, float) else call.step
-    how = _Attention(attn_mask, mask, is_causal, factor, groups, sharpness > 0, within, choice.given, step)
+    how = _Attention(attn_mask, mask, is_causal, factor, groups, sharpness > 0, within, choice.given, step, was_low)
     against = {
         "in fp8 the builder fuses two products": step > 0,
         "it is in a loop or a branch": in_body,
@@ -146,8 +149,10 @@ class _Attention:
     within: Tensor | None
     """The rows that are not hidden wholly, where that is chosen between products."""
     lowering: str
-    step: float = 0.0
+    step: float
     """The scale by which operands become fp8, and weights by that of 1; 0 where they do not."""
+    was_low: bool
+    """Whether the query is float32 of a half type."""
 
     def narrow(self, x: Tensor, step: float) -> Tensor:
         """An operand of a product."""
@@ -262,8 +267,20 @@ def _against_layer(query: Tensor, key: Tensor, value: Tensor, how: _Attention) -
         "TensorRT-RTX 1.7 may crash where it builds it beside several loops or branches": (
             query.network.regions <= 1 or how.lowering != "auto"
         ),
+        "TensorRT-RTX 1.7 does not build it in float32 of a query that was in half precision": not how.was_low,
     }
     return next((reason for reason, holds in checks.items() if not holds), None)
+
+
+def _was_low(query: Tensor) -> bool:
+    """Whether a query is a half type's, cast, and otherwise at most rearranged and multiplied by numbers."""
+    query = behind_shuffles(query)
+    if (cast := made_by(query, "cast")) is not None:
+        return is_low(cast.operands[0])
+    product = made_by(query, "elementwise", "PROD") or made_by(query, "elementwise", "DIV")
+    given = [] if product is None else [x for x in product.operands if x is not None]
+    numbers = [x for x in given if x.is_constant and x.data.numel() == 1]
+    return bool(numbers) and any(_was_low(x) for x in given if not x.is_constant)
 
 
 @way("scaled_dot_product_attention", "layer", "one IAttention", unless=_against_layer, needs="add_attention_v2")
