@@ -40,7 +40,8 @@ class Reads:
             self.unrepeatable.add(asker)
         elif real not in self.written and not is_library(real) and not real.startswith(("/dev/", "/proc/", "/sys/")):
             for each in {real, place} if within else {place}:  # a link may lead elsewhere later
-                self.found.setdefault(each, identity_of(each) or ())
+                if each not in self.found:
+                    self.found[each] = identity_of(each) or ()
                 self.askers.setdefault(each, set()).add(asker)
 
     def hashes(self, others: Collection[str]) -> Hashes | None:
