@@ -10,7 +10,7 @@ from ..core.dtypes import dtype_name
 from ..core.errors import BuildError, Location, placed
 from ..definition.network import Network
 from ..definition.tensor import AddedLayers
-from ..layers.evaluation import KINDS, Node
+from ..layers.evaluation import KINDS, Node, read_nodes
 
 QUANTIZED = ("int8", "float8_e4m3fn")
 
@@ -49,7 +49,7 @@ def obstacles(network: Network | Any, *, gpu: bool | None = None) -> list[Obstac
     known = network.layers if isinstance(network, Network) else AddedLayers()
     found = []
     with backend.listen():  # reading back logs complaints about attributes that are not there
-        nodes = [Node(backend, definition.get_layer(index)) for index in range(definition.num_layers)]
+        nodes = read_nodes(backend, definition)
         constants = {name for node in nodes if node.type == "CONSTANT" for name in node.makes}
         results = {definition.get_output(index).name for index in range(definition.num_outputs)}
         for node in nodes:

@@ -12,8 +12,8 @@ from ..core.lazy import torch
 from ..core.tensors.exact import Exact
 from ..definition.network import Network
 from ..interpreter.interpret import Interpreter
-from ..interpreter.reading import depends_on_inputs, read_nodes
-from ..layers.evaluation import Evaluate, Node
+from ..interpreter.reading import depends_on_inputs
+from ..layers.evaluation import Evaluate, Node, read_nodes
 
 Sides = Mapping[str, "torch.Tensor"]
 UNBOUNDED = 1e30  # a bound that no value reaches
@@ -108,7 +108,7 @@ def watching(network: Network, coverage: Coverage) -> Interpreter:
 
 def _tests_for_nan(network: Network) -> set[str]:
     """The names of the tensors that say where another is NaN: lowerings emit these comparisons, not the author."""
-    nodes = read_nodes(network)
+    nodes = read_nodes(network.backend, network.definition)
     return {name for node in nodes if node.type == "UNARY" and node.layer.op.name == "ISNAN" for name in node.makes}
 
 

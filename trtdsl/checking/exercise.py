@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from ..core.lazy import torch
 from ..definition.network import Network
-from ..interpreter.reading import closure, depends_on_inputs, read_nodes
+from ..interpreter.reading import closure, depends_on_inputs
+from ..layers.evaluation import read_nodes
 
 Feeds = Mapping[str, "torch.Tensor"]
 
@@ -80,7 +81,7 @@ class Exercise:
 
 def weights_without_effect(network: Network, names: Collection[str], unused: Sequence[str] = ()) -> list[str]:
     """The weights among ``names`` that no output depends on; ``unused`` modules are left out."""
-    definition, nodes = network.definition, read_nodes(network)
+    definition, nodes = network.definition, read_nodes(network.backend, network.definition)
     outputs = {definition.get_output(index).name for index in range(definition.num_outputs)}
     ends = [node for node in nodes if not node.makes]
     needed = closure([(node.makes, node.needs) for node in nodes], outputs.union(*(node.needs for node in ends)))

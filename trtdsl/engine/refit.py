@@ -30,7 +30,7 @@ from ..definition.tuning.precisions import Precisions
 from ..definition.weights.source import Source, Weights
 from ..interpreter.fingerprint import fingerprint
 from ..layers.constant import read_weights
-from ..layers.evaluation import Node, weights_of
+from ..layers.evaluation import Node, read_nodes, weights_of
 from ..sizes.profile import Range
 from .loading.manifest import Refit
 
@@ -50,8 +50,7 @@ def layer_values(network: Network) -> Values:
 
 
 def _weights_of(definition: Any, backend: Backend) -> Iterator[tuple[Node, str, torch.Tensor]]:
-    for index in range(definition.num_layers):
-        node = Node(backend, definition.get_layer(index))
+    for node in read_nodes(backend, definition):
         for attribute, role in weights_of(node).items():
             if not role:
                 continue

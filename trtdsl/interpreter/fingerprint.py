@@ -9,7 +9,7 @@ from typing import Any
 
 from ..core.backend import Backend
 from ..layers.constant import weights_bytes
-from ..layers.evaluation import Node
+from ..layers.evaluation import read_nodes
 
 # Properties that are hashed elsewhere, or belong to no layer.
 SKIPPED = {"num_inputs", "num_outputs"}
@@ -28,8 +28,7 @@ def fingerprint(definition: Any, backend: Backend, *, values: bool = True) -> st
     with backend.listen():
         for index in range(definition.num_inputs):
             put("input", *_tensor(definition.get_input(index)))
-        for index in range(definition.num_layers):
-            node = Node(backend, definition.get_layer(index))
+        for node in read_nodes(backend, definition):
             put("layer", node.type, node.name)
             put(*(None if tensor is None else tensor.name for tensor in node.inputs))
             for tensor in node.outputs:

@@ -15,7 +15,7 @@ from ..core.lazy import torch
 from ..definition.call import Operand
 from ..definition.input import check_written
 from ..definition.network import Network
-from ..layers.evaluation import Evaluate, Meeting, Node, kind
+from ..layers.evaluation import Evaluate, Meeting, Node, kind, read_nodes
 from ..layers.region import Region, partition
 from .feeds import by_name, fit, shared_out, whole
 
@@ -98,7 +98,7 @@ class Interpreter:
         definition = self.definition
         self.inputs = [definition.get_input(index) for index in range(definition.num_inputs)]
         self.outputs = [definition.get_output(index) for index in range(definition.num_outputs)]
-        self.nodes = [Node(self.backend, definition.get_layer(index)) for index in range(definition.num_layers)]
+        self.nodes = read_nodes(self.backend, definition)
         network = self.network
         for node in self.nodes if network is not None else ():
             assert network is not None

@@ -1,4 +1,4 @@
-"""The layers of a network as they were added, and what depends on what."""
+"""What is read of the layers of a network: the precision that it computes in, and what depends on what."""
 
 from __future__ import annotations
 
@@ -7,15 +7,9 @@ from typing import TypeVar
 
 from ..core.lazy import torch
 from ..definition.network import Network
-from ..layers.evaluation import Node
+from ..layers.evaluation import read_nodes
 
 Name = TypeVar("Name")
-
-
-def read_nodes(network: Network) -> list[Node]:
-    """The layers of a network, as they were added."""
-    definition = network.definition
-    return [Node(network.backend, definition.get_layer(index)) for index in range(definition.num_layers)]
 
 
 def working_precision(network: Network) -> torch.dtype | None:
@@ -24,7 +18,10 @@ def working_precision(network: Network) -> torch.dtype | None:
     That may be so where it was asked for half precision, since autocast keeps most of torch's functions in float32.
     """
     halves = (torch.float16, torch.bfloat16)
-    if network.precision is None or not any(node.dtype in halves for node in read_nodes(network) if node.makes):
+    if network.precision is None:
+        return None
+    nodes = read_nodes(network.backend, network.definition)
+    if not any(node.dtype in halves for node in nodes if node.makes):
         return None
     return network.precision
 
@@ -32,7 +29,7 @@ def working_precision(network: Network) -> torch.dtype | None:
 def depends_on_inputs(network: Network, *, sizes: bool = False) -> set[str]:
     """The names of the tensors that depend on the feeds' values; with ``sizes``, also on their shapes."""
     definition = network.definition
-    nodes = [node for node in read_nodes(network) if sizes or node.type != "SHAPE"]
+    nodes = [node for node in read_nodes(network.backend, definition) if sizes or node.type != "SHAPE"]
     fed = {definition.get_input(index).name for index in range(definition.num_inputs)}
     return closure([(node.needs, node.makes) for node in nodes], fed)
 

@@ -138,6 +138,11 @@ class Node:
         return UnsupportedError(f"layer {self.name!r} ({self.type}): {what} cannot be interpreted")
 
 
+def read_nodes(backend: Backend, definition: Any) -> list[Node]:
+    """The layers of an INetworkDefinition, as they were added."""
+    return [Node(backend, definition.get_layer(index)) for index in range(definition.num_layers)]
+
+
 @dataclass(frozen=True)
 class Shapes:
     """Concrete shapes of a layer's inputs and outputs, from which its cost is computed."""

@@ -8,7 +8,7 @@ from typing import Any
 from ...core.dtypes import dtype_name
 from ...definition.network import Network
 from ...interpreter.fingerprint import attributes
-from ...layers.evaluation import KINDS, Node, count
+from ...layers.evaluation import KINDS, Node, count, read_nodes
 from ...layers.region import REGIONS, Region, partition
 from ...layers.shape import size_tensors
 from ...sizes.shape import Shape
@@ -66,7 +66,7 @@ class Facts:
         backend, definition = network.backend, network.definition
         self.dims = tuned_sizes(network)
         with backend.listen():  # reading back logs complaints about attributes that are not there
-            nodes = [Node(backend, definition.get_layer(index)) for index in range(definition.num_layers)]
+            nodes = read_nodes(backend, definition)
             self.nodes, self.regions = partition(nodes, list(network.outputs))
             self.layers = [Layer(index, node) for index, node in enumerate(nodes)]
             self.shapes = authors_shapes(network, nodes)
