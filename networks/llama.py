@@ -15,6 +15,7 @@ a step.
 import importlib
 import importlib.util
 import math
+import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -22,12 +23,13 @@ from typing import Annotated, Any, Literal
 
 import torch
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 import trtdsl as td
 import trtdsl.functional as F
 import trtdsl.layers as L
-from trtdsl.core.errors import nearest
 from trtdsl.core.files.reading import as_struct, read_json
+from trtdsl.definition.weights.scope import weights_of
 
 GROUP = 128  # numbers of a row of weights that share a scale
 LEVELS = {4: 7, 8: 119}
@@ -48,7 +50,34 @@ ACTIVATIONS = {
     "relu": F.relu,
 }
 LAYER_TYPES = ("full_attention", "sliding_attention")
-EMBEDDING = "model.embed_tokens.weight"
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "llama": {"intermediate_size": 11008},
+    "qwen2": {"num_key_value_heads": 32},
+    "qwen3": {"num_key_value_heads": 32, "head_dim": 128},
+    "mistral": {"num_key_value_heads": 8, "intermediate_size": 14336},
+    "mixtral": {
+        "num_key_value_heads": 8,
+        "intermediate_size": 14336,
+        "rope_theta": 1e6,
+        "sliding_window": None,
+        "num_experts": 8,
+    },
+    "qwen2_moe": {
+        "num_key_value_heads": 16,
+        "intermediate_size": 5632,
+        "moe_intermediate_size": 1408,
+        "num_experts": 60,
+        "num_experts_per_tok": 4,
+    },
+    "qwen3_moe": {
+        "num_key_value_heads": 4,
+        "intermediate_size": 6144,
+        "num_experts": 128,
+        "num_experts_per_tok": 8,
+    },
+}
+"""What transformers takes for entries that a config leaves out, where a family has its own."""
+EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 COMPUTED = ".self_attn.rotary_emb.inv_freq"
 """How buffers end that old checkpoints hold, which transformers computes from the config."""
 Positive = Annotated[int, Meta(gt=0, lt=1 << 31)]
@@ -76,17 +105,22 @@ class Config(Struct):
     vocab_size: Positive
     num_key_value_heads: Positive | None = None
     head_dim: Annotated[int, Meta(gt=0, multiple_of=2)] | None = None
+    intermediate_size: Positive = 22016
+    moe_intermediate_size: Positive = 768
+    shared_expert_intermediate_size: Positive = 5632
     hidden_act: str = "silu"
     rope_theta: Number = 10000.0
     rope_parameters: Rope | None = None
     rope_scaling: Rope | None = None
     partial_rotary_factor: Whole | None = None
-    sliding_window: Annotated[int, Meta(ge=0)] | None = None
+    original_max_position_embeddings: Number | None = None
+    sliding_window: Annotated[int, Meta(ge=0)] | None = 4096
     use_sliding_window: bool | None = None
     max_window_layers: int = 28
     layer_types: list[str] | None = None
     attention_bias: bool | None = None
     mlp_bias: bool | None = None
+    qkv_bias: bool = True
     tie_word_embeddings: bool | None = None
     num_experts: Positive | None = None
     num_local_experts: Positive | None = None
@@ -106,7 +140,9 @@ class Config(Struct):
     def experts_of(self, layer: int) -> int:
         """How many a layer has; 0 for one without any."""
         dense = layer in (self.mlp_only_layers or ()) or (layer + 1) % self.decoder_sparse_step
-        return 0 if dense or self.model_type not in MIXTURES else self.num_local_experts or self.num_experts or 0
+        if self.model_type not in MIXTURES or (dense and self.model_type != "mixtral"):
+            return 0
+        return self.num_local_experts or self.num_experts or 0
 
 
 def read_config(folder: Path) -> Config:
@@ -120,12 +156,24 @@ def read_config(folder: Path) -> Config:
         raise td.UnsupportedError(f"{path} is of model_type {facts.get('model_type')!r}, not of {', '.join(FAMILIES)}")
     if facts.get("quantization_config") is not None:
         raise td.UnsupportedError(f"{path} has a quantization_config: checkpoints of floating-point weights are read")
-    config = as_struct(facts, Config, str(path), td.UsageError)
+    if facts.get("is_causal") is False:
+        raise td.UnsupportedError(f"{path}: is_causal is false: tokens that see later ones have no cache")
+    config = as_struct({**DEFAULTS.get(facts["model_type"], {}), **facts}, Config, str(path), td.UsageError)
     chosen = {"hidden_act": ([config.hidden_act], ACTIVATIONS), "layer_types": (config.layer_types or (), LAYER_TYPES)}
     for entry, (given, known) in chosen.items():
         for other in [each for each in given if each not in known]:
             raise td.UnsupportedError(f"{path}: {entry}: {other!r}: {', '.join(known)} are written here")
     return config
+
+
+def check_same_config(path: Path | None, folder: Path, config: Config) -> None:
+    """UsageError where weights that are given instead of the folder's have another config beside them."""
+    own = path if path is None or path.is_dir() else path.parent
+    if own is not None and own != folder and (own / "config.json").is_file() and read_config(own) != config:
+        raise td.UsageError(
+            f"the weights of {path} are of another config than {folder}, of which the network is made: "
+            f"make it of theirs, by --set folder={own}"
+        )
 
 
 def dtype_of(weights: td.Weights) -> str:
@@ -140,6 +188,24 @@ def dtype_of(weights: td.Weights) -> str:
                 "convert them to one"
             )
     return found
+
+
+def say_dtype(path: Path, dtype: str) -> None:
+    """Warns where the config says another dtype than the files have, which is the network's."""
+    facts = read_json(path, "config", td.UsageError)
+    said = facts.get("dtype") or facts.get("torch_dtype")
+    if said != dtype and said in ("float32", "float16", "bfloat16"):
+        warnings.warn(
+            f"{path} says {said}, and the weights are {dtype}: this network computes in {dtype}, "
+            f'and transformers in {said} unless it is given dtype="{dtype}"',
+            stacklevel=2,
+        )
+
+
+def is_tied(config: Config, weights: td.Weights) -> bool:
+    """Whether the embeddings serve as head: as transformers has it, not where the files have a head that differs."""
+    tied = bool(config.tie_word_embeddings)
+    return tied and (HEAD not in weights.shapes or torch.equal(*map(weights.get, (HEAD, EMBEDDING))))
 
 
 def check_sizes(config: Config, weights: td.Weights, path: Path) -> None:
@@ -166,61 +232,69 @@ def check_sizes(config: Config, weights: td.Weights, path: Path) -> None:
 def biased(config: Config) -> set[str]:
     """The products that add a bias."""
     if config.model_type in ("qwen2", "qwen2_moe"):
-        return {"q_proj", "k_proj", "v_proj"}
-    of_attention = ("q_proj", "k_proj", "v_proj", "o_proj") if config.attention_bias else ()
-    return {*of_attention, *(("gate_proj", "up_proj", "down_proj") if config.mlp_bias else ())}
+        return {"q_proj", "k_proj", "v_proj"} if config.qkv_bias or config.model_type == "qwen2" else set()
+    has_bias = config.attention_bias and config.model_type in ("llama", *NORMED)
+    of_attention = ("q_proj", "k_proj", "v_proj", "o_proj") if has_bias else ()
+    has_bias = config.mlp_bias and config.model_type == "llama"
+    return {*of_attention, *(("gate_proj", "up_proj", "down_proj") if has_bias else ())}
 
 
-def names_of(config: Config) -> Iterator[str]:
+def shapes_of(config: Config) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Every tensor that a checkpoint must have."""
-    of_products = biased(config)
+    hidden, width, of_products = config.hidden_size, config.width, biased(config)
+    wide, narrow = config.num_attention_heads * width, config.groups * width
 
-    def products(scope: str, *names: str) -> Iterator[str]:
-        for name in names:
-            yield f"{scope}.{name}.weight"
-            if name in of_products:
-                yield f"{scope}.{name}.bias"
+    def product(name: str, *size: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+        yield f"{name}.weight", size
+        if name.split(".")[-1] in of_products:
+            yield f"{name}.bias", size[:1]
 
-    yield from products("model", "embed_tokens", "norm")
-    yield from () if config.tie_word_embeddings else ("lm_head.weight",)
+    def feed_forward(
+        scope: str, inner: int, gate: str = "gate_proj", up: str = "up_proj", down: str = "down_proj"
+    ) -> Iterator[tuple[str, tuple[int, ...]]]:
+        yield from product(f"{scope}.{gate}", inner, hidden)
+        yield from product(f"{scope}.{up}", inner, hidden)
+        yield from product(f"{scope}.{down}", hidden, inner)
+
+    yield EMBEDDING, (config.vocab_size, hidden)
+    yield "model.norm.weight", (hidden,)
+    yield from () if config.tie_word_embeddings else product("lm_head", config.vocab_size, hidden)
     for layer in range(config.num_hidden_layers):
         block = f"model.layers.{layer}"
-        yield from products(block, "input_layernorm", "post_attention_layernorm")
-        yield from products(f"{block}.self_attn", "q_proj", "k_proj", "v_proj", "o_proj")
-        yield from products(f"{block}.self_attn", "q_norm", "k_norm") if config.model_type in NORMED else ()
+        for name, *size in (
+            ("input_layernorm", hidden),
+            ("post_attention_layernorm", hidden),
+            ("self_attn.q_proj", wide, hidden),
+            ("self_attn.k_proj", narrow, hidden),
+            ("self_attn.v_proj", narrow, hidden),
+            ("self_attn.o_proj", hidden, wide),
+            *((("self_attn.q_norm", width), ("self_attn.k_norm", width)) if config.model_type in NORMED else ()),
+        ):
+            yield from product(f"{block}.{name}", *size)
         count = config.experts_of(layer)
         if not count:
-            yield from products(f"{block}.mlp", "gate_proj", "up_proj", "down_proj")
+            yield from feed_forward(f"{block}.mlp", config.intermediate_size)
             continue
         scope, *own = MIXTURES[config.model_type]
-        yield f"{block}.{scope}.gate.weight"
+        yield f"{block}.{scope}.gate.weight", (count, hidden)
+        inner = config.intermediate_size if config.model_type == "mixtral" else config.moe_intermediate_size
         for expert in range(count):
-            yield from products(f"{block}.{scope}.experts.{expert}", *own)
+            yield from feed_forward(f"{block}.{scope}.experts.{expert}", inner, *own)
         if config.model_type == "qwen2_moe":
-            yield from products(f"{block}.mlp.shared_expert", "gate_proj", "up_proj", "down_proj")
-            yield f"{block}.mlp.shared_expert_gate.weight"
-
-
-def check_names(config: Config, weights: td.Weights) -> None:
-    """WeightsError with all tensors that are missing: without transformers no reference names them."""
-    missing = [name for name in names_of(config) if name not in weights.shapes]
-    if missing:
-        lines = "".join(f"\n  {name}: missing{nearest(name, weights.shapes)}" for name in missing)
-        raise td.WeightsError(
-            f"{len(missing)} weights that a {config.model_type} has are not in {weights.label}:{lines}"
-        )
+            yield from feed_forward(f"{block}.mlp.shared_expert", config.shared_expert_intermediate_size)
+            yield f"{block}.mlp.shared_expert_gate.weight", (1, hidden)
 
 
 def windows(config: Config) -> list[int | None]:
     """For each layer how many tokens back it looks, or None for all."""
-    window, count = config.sliding_window or None, config.num_hidden_layers
-    always = config.model_type in ("mistral", "mixtral")
-    if config.model_type == "llama" or (not always and not config.use_sliding_window):
+    window, count, family = config.sliding_window or None, config.num_hidden_layers, config.model_type
+    if family == "llama" or (family.startswith("qwen") and not config.use_sliding_window):
         return [None] * count
-    if config.layer_types:
+    if config.layer_types and family not in ("mixtral", "qwen3_moe"):  # whose windows are of all layers
         return [window if kind == "sliding_attention" else None for kind in config.layer_types]
-    first = 0 if always else config.max_window_layers
-    return [window if layer >= first else None for layer in range(count)]
+    first = config.max_window_layers
+    some = {"qwen2": range(first, count), "qwen3": range(first, count), "qwen2_moe": range(0, first, 2)}
+    return [window if layer in some.get(family, range(count)) else None for layer in range(count)]
 
 
 TURNS = {
@@ -238,7 +312,9 @@ def frequencies(config: Config) -> torch.Tensor:
     rope, width = next(iter(given), Rope()), config.width
     kind = rope.rope_type or rope.type or "default"
     if kind not in TURNS:
-        raise td.UnsupportedError(f"rotary positions of kind {kind!r}: {', '.join(TURNS)} are written here")
+        raise td.UnsupportedError(
+            f"config.json: rotary positions of kind {kind!r}: {', '.join(TURNS)} are written here"
+        )
     plain: torch.Tensor = (rope.rope_theta or config.rope_theta) ** -(torch.arange(0, width, 2) / width)
     numbers = [getattr(rope, name) for name in TURNS[kind]]
     if None in numbers:
@@ -246,6 +322,7 @@ def frequencies(config: Config) -> torch.Tensor:
     if kind != "llama3":
         return plain / numbers[0] if numbers else plain
     factor, low, high, context = numbers
+    context = config.original_max_position_embeddings or context  # as transformers has it
     turns: torch.Tensor = context * plain / (2 * math.pi)  # in the context of the first training
     share = ((turns - low) / (high - low)).clamp(0, 1)  # none of it is slowed down, where it turns often
     return plain * share + plain / factor * (1 - share)
@@ -322,7 +399,8 @@ class Part:
 
 
 def norm(x: td.Tensor, w: td.Scope, eps: float) -> td.Tensor:
-    return F.rms_norm(x.to(torch.float32), (x.shape[-1],), eps=eps).to(x.dtype) * w.weight
+    normed = F.rms_norm(x.to(torch.float32), (x.shape[-1],), eps=eps).to(x.dtype)
+    return normed * w.weight
 
 
 def llama(
@@ -353,12 +431,21 @@ def llama(
     weights = td.Weights(folder)
     dtype = dtype_of(weights)
     check_sizes(config, weights, folder / "config.json")
+    say_dtype(folder / "config.json", dtype)
+    published, config = config, replace(config, tie_word_embeddings=is_tied(config, weights))
+    frequencies(config)  # refused before transformers says it otherwise
     computed = [name for name in weights.shapes if name.endswith(COMPUTED)]
     views, scale, part = windows(config), width**-0.5, Part(rank, ranks, bits, biased(config))
+    if bits in LEVELS and not any(part.rounds(size[-1]) for _, size in shapes_of(config)):
+        raise td.UsageError(f"{bits} bits: no weight has rows of 2 or more groups of {GROUP} numbers")
     cache = td.State((N, groups, capacity, width), dtype, sharded=1)
     mixed = list(MIXTURES.get(config.model_type, ()))
+    gates = tuple(f".{name}.weight" for name in ("gate_proj", *mixed[1:2]))
+    for name, size in weights.shapes.items():
+        if name.endswith(gates) and size and size[0] % ranks:
+            raise td.UsageError(f"{ranks} ranks do not share out {size[0]} features of {name}")
     names = [f"{kind}_{layer}" for layer in range(layers) for kind in ("keys", "values")]
-    tied = {"lm_head.weight": EMBEDDING} if config.tie_word_embeddings else None
+    tied = {HEAD: EMBEDDING} if config.tie_word_embeddings else None
 
     def attention(
         x: td.Tensor,
@@ -391,8 +478,22 @@ def llama(
             q, row = L.gather(both, last, 1, num_elementwise_dims=1).unsqueeze(1).split([heads * width, hidden], 2)
             q, x, s = q.reshape(n, heads, 1, width), row.to(x.dtype), 1
             mask = L.gather(mask, last, 2, num_elementwise_dims=1).unsqueeze(2)
-        y = L.attention(q * scale, keys, values, mask)  # no row of the mask is hidden wholly: F's would look for one
+        # No row of the mask is hidden wholly: F's attention would look for one.
+        read = laid_out(keys, values, s) if last is None else (keys, values)
+        y = L.attention(q * scale, *read, mask)
         return x + part.rows(y.transpose(1, 2).reshape(n, s, heads * width), w, "o_proj"), keys, values
+
+    def laid_out(keys: td.Tensor, values: td.Tensor, queries: int | td.Size) -> tuple[td.Tensor, td.Tensor]:
+        """The caches as parts of one tensor, for several queries.
+
+        One launch writes it, and the kernel copies nothing for each head, as it does of caches. For one query it reads
+        the caches.
+        """
+        several = (2 * queries - 2) // queries  # 0 in the profile of one
+        both = F.cat([x[:, :, : capacity * several] for x in (keys, values)], 2)
+        parts = both[:, :, : capacity * several], both[:, :, capacity * several :]
+        k, v = (F.cat([part, x], 2)[:, :, :capacity] for part, x in zip(parts, (keys, values), strict=True))
+        return k, v
 
     def dense(x: td.Tensor, w: td.Scope) -> td.Tensor:
         bias = part.of(w.gate_proj.bias, 0) if "gate_proj" in part.biased else 0
@@ -431,7 +532,9 @@ def llama(
         },
         weights=folder,
         # Without transformers there is nothing to check against, and an engine is built all the same.
-        reference=(lambda: reference.Model(folder, views, dtype, mixed, (LEVELS.get(bits), GROUP), part.rounds))
+        reference=(
+            lambda: reference.Model(folder, dtype, tied is not None, mixed, (LEVELS.get(bits), GROUP), part.rounds)
+        )
         if importlib.util.find_spec("transformers")
         else None,
         tied=tied,
@@ -440,8 +543,12 @@ def llama(
         profiles=[td.Profile(S=1), td.Profile(S=(1, prompt, prompt))],
     )
     def decoder(tokens: td.Tensor, starts: td.Tensor, lengths: td.Tensor, *arguments: Any) -> dict[str, td.Tensor]:
-        check_names(config, weights)
         *caches, w = arguments
+        given = weights_of(w)
+        check_same_config(given.path, folder, published)
+        # Without transformers no reference says what there must be.
+        besides = [name for name in given.shapes if name.endswith(COMPUTED) or name in (tied or ())]
+        given.check({name: (size, dtype) for name, size in shapes_of(config)}, besides)
         positions = starts.to(torch.int64).unsqueeze(1) + F.arange(tokens.shape[1])
         angles = torch.arange(capacity).unsqueeze(1) * frequencies(config)
         kind = w.model.embed_tokens.weight.dtype

@@ -235,6 +235,17 @@ def test_what_was_added_to_a_network_does_not_change():
     assert changing == CHANGING.keys()
 
 
+def test_texts_are_read_and_written_in_an_encoding_that_is_said():
+    """Otherwise it is the system's, and `import trtdsl` fails where that is not UTF-8."""
+    before = {"read_text": 0, "write_text": 1}  # arguments
+    for path in FILES:
+        for node in ast.walk(parsed(path)):
+            name = getattr(node.func, "attr", None) if isinstance(node, ast.Call) else None
+            if name in before:
+                said = len(node.args) > before[name] or "encoding" in [each.arg for each in node.keywords]
+                assert said, f"{path.relative_to(ROOT)}:{node.lineno}: {name} without an encoding"
+
+
 def test_what_is_known_of_layer_types_stands_beside_them():
     """A table of many layer types in a room above would have to be found by whoever adds one."""
     text = "".join(path.read_text() for path in (PACKAGE / "layers").glob("*.py"))

@@ -200,13 +200,15 @@ def attention_on_cpu() -> torch.library.Library:
     """The forms of attention that torch has for GPUs alone, so that their modules run here."""
 
     def attended(q: Any, k: Any, v: Any, bias: Any, causal: bool, scale: Any) -> Any:
-        scores = q.float() @ k.float().mT * (scale or q.shape[-1] ** -0.5)
+        dtype = q.dtype
+        q, k, v = (x if x.dtype == torch.float64 else x.float() for x in (q, k, v))  # exact values are float64
+        scores = q @ k.mT * (scale or q.shape[-1] ** -0.5)
         scores = scores if bias is None else scores + bias
         if causal:
             scores = scores.masked_fill(
                 torch.ones(scores.shape[-2:], dtype=torch.bool).tril().logical_not(), -torch.inf
             )
-        return (scores.softmax(-1) @ v.float()).to(q.dtype)
+        return (scores.softmax(-1) @ v).to(dtype)
 
     def efficient(
         q: Any, k: Any, v: Any, bias: Any, log: bool, p: float = 0, causal: bool = False, *, scale: Any = None

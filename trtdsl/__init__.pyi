@@ -44,6 +44,7 @@ from .core.version import __version__ as __version__
 from .definition.input import Input as Input
 from .definition.input import State as State
 from .definition.network import Network as Network
+from .definition.network import Output as Output
 from .definition.precision import precision as precision
 from .definition.require import require as require
 from .definition.spec.load import load_spec as load_spec
@@ -131,6 +132,7 @@ __all__ = [
     "NetworkSpec",
     "Obstacle",
     "OutOfMemoryError",
+    "Output",
     "PrecisionReport",
     "Profile",
     "Program",

@@ -194,7 +194,7 @@ Captured::Captured(Engine const& engine, std::map<std::string, Array> const& fee
             View view{array.dtype, array.shape, const_cast<char*>(array.data.data())};
             if (!info.on_host) {
                 view.data = state.own[info.name].reserve(array.data.size(), false, state.lane->retired());
-                state.lane->copy_in(view, array, stream);
+                state.lane->copy_in(info, view, array, stream);
             }
             views[info.name] = view;
         }
@@ -254,7 +254,7 @@ std::map<std::string, Array> Captured::run(std::map<std::string, Array> const& f
     auto const stream = state.lane->begin(nullptr);
     try {
         for (auto const& info : signature.inputs)
-            if (!info.on_host) state.lane->copy_in(state.memory.at(info.name), feeds.at(info.name), stream);
+            if (!info.on_host) state.lane->copy_in(info, state.memory.at(info.name), feeds.at(info.name), stream);
         state.launch(nullptr);
         return state.lane->copy_out(state.memory, stream);
     } catch (...) {

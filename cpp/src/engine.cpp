@@ -138,8 +138,12 @@ void Loaded::read_signature() {
         bool const input = engine->getTensorIOMode(name) == nvinfer1::TensorIOMode::kINPUT;
         bool const on_host = engine->getTensorLocation(name) == nvinfer1::TensorLocation::kHOST;
         char const* const alias = input ? nullptr : alias_of(*engine, name, 0);
+        auto const format = engine->getTensorFormat(name);
+        bool const last = format == nvinfer1::TensorFormat::kHWC || format == nvinfer1::TensorFormat::kDHWC;
+        if (!last && format != nvinfer1::TensorFormat::kLINEAR)
+            throw Error("engine-refused", std::string("'") + name + "' lies in memory in a format of TensorRT which cannot be fed here");
         (input ? signature.inputs : signature.outputs)
-            .push_back({name, dtype_of(engine->getTensorDataType(name)), shape_of(engine->getTensorShape(name)), on_host, alias ? alias : ""});
+            .push_back({name, dtype_of(engine->getTensorDataType(name)), shape_of(engine->getTensorShape(name)), on_host, alias ? alias : "", last});
     }
     for (auto const& info : signature.outputs)
         if (!info.alias.empty() && std::none_of(signature.inputs.begin(), signature.inputs.end(), [&](auto const& each) { return each.name == info.alias; }))

@@ -11,18 +11,20 @@ namespace {
 
 using Feeds = std::map<std::string, View>;
 
-// What a profile does not hold of these feeds; empty where it holds them.
-std::string outside(std::map<std::string, Range> const& profile, Feeds const& feeds) {
-    for (auto const& [name, range] : profile) {
+// Adds what a profile does not hold of these feeds to a text; whether it holds all.
+bool holds(Signature const& signature, std::size_t index, Feeds const& feeds, std::string& problems) {
+    auto const before = problems.size();
+    for (auto const& [name, range] : signature.profiles[index]) {
         auto const feed = feeds.find(name);
         if (feed == feeds.end()) continue;
         auto const& shape = feed->second.shape;
         for (std::size_t axis = 0; axis < std::min({shape.size(), range.min.size(), range.max.size()}); ++axis)
             if (shape[axis] < range.min[axis] || shape[axis] > range.max[axis])
-                return "dimension " + std::to_string(axis) + " of input '" + name + "' is " + std::to_string(shape[axis]) +
-                       ", and the engine serves " + std::to_string(range.min[axis]) + " to " + std::to_string(range.max[axis]);
+                problems += (problems.empty() ? "dimension " : "; dimension ") + std::to_string(axis) + " of input '" + name + "' is " +
+                            std::to_string(shape[axis]) + ", and the engine serves " + std::to_string(range.min[axis]) + " to " + std::to_string(range.max[axis]) +
+                            (signature.profiles.size() > 1 ? " in profile " + std::to_string(index) : "");
     }
-    return "";
+    return problems.size() == before;
 }
 
 using Sizes = std::map<std::string, std::int64_t>;
@@ -86,22 +88,23 @@ std::size_t check(Signature const& signature, Feeds const& feeds, std::optional<
         if (info == signature.inputs.end()) throw Error("feed-name", "there is no input '" + name + "'");
         check_feed(*info, array);
     }
-    auto const count = signature.profiles.size();
-    if (profile && *profile >= count)
-        throw Error("feed-profile", "there is no profile " + std::to_string(*profile) + ": the engine has " + std::to_string(count));
-    std::string problem = "the engine has no profile";
-    for (std::size_t index = profile.value_or(0); index < (profile ? *profile + 1 : count); ++index) {
-        auto const reason = outside(signature.profiles[index], feeds);
-        if (reason.empty()) {
-            for (auto const& requirement : signature.requirements) check_requirement(requirement, feeds);
-            return index;
-        }
-        problem = reason;
-    }
-    throw Error("feed-profile", problem);
+    auto const index = check_sizes(signature, feeds, profile);
+    for (auto const& requirement : signature.requirements) check_requirement(requirement, feeds);
+    return index;
 }
 
 }  // namespace
+
+std::size_t check_sizes(Signature const& signature, Feeds const& feeds, std::optional<std::size_t> profile) {
+    auto const count = signature.profiles.size();
+    if (profile && *profile >= count)
+        throw Error("feed-profile", "there is no profile " + std::to_string(*profile) + ": the engine has " + std::to_string(count));
+    std::string problems;
+    for (std::size_t index = profile.value_or(0); index < (profile ? *profile + 1 : count); ++index)
+        if (holds(signature, index, feeds, problems)) return index;
+    if (!profile && count != 1) problems += (count ? ": no one of the " : "no one of the ") + std::to_string(count) + " profiles holds these shapes";
+    throw Error("feed-profile", problems);
+}
 
 void check_feed(TensorInfo const& info, View const& given) {
     auto const input = "input '" + info.name + "'";

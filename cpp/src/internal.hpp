@@ -60,6 +60,10 @@ std::int64_t byte_count(Shape const& shape, std::string const& dtype);
 // Throws feed-dtype, feed-rank, feed-shape for what is no feed of this input in any profile.
 void check_feed(TensorInfo const& info, View const& given);
 
+// The index of the profile that holds these shapes, of some inputs or of all: the one that is asked for, or the first.
+// Throws feed-profile.
+std::size_t check_sizes(Signature const& signature, std::map<std::string, View> const& feeds, std::optional<std::size_t> profile = {});
+
 // Sums and products of whole numbers; nothing where they do not fit 64 bits.
 std::optional<std::int64_t> add(std::int64_t a, std::int64_t b);
 std::optional<std::int64_t> multiply(std::int64_t a, std::int64_t b);

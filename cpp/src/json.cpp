@@ -45,6 +45,8 @@ private:
         throw Error("manifest-damaged", label_ + " is not JSON: it is damaged, or not a " + kind_);
     }
 
+    [[noreturn]] void refuse(std::string const& why) const { throw Error("manifest-damaged", label_ + " is not a " + kind_ + ": " + why); }
+
     void space() {
         while (at_ < text_.size() && std::strchr(" \t\r\n", text_[at_]) && text_[at_]) ++at_;
     }
@@ -60,8 +62,8 @@ private:
     }
 
     Json any(int depth) {
-        if (depth >= kMostNested) throw Error("manifest-damaged", label_ + " is not a " + kind_ + ": it is nested more than " + std::to_string(kMostNested) + " times");
-        if (++values_ > kMostValues) fail();
+        if (depth >= kMostNested) refuse("it is nested more than " + std::to_string(kMostNested) + " times");
+        if (++values_ > kMostValues) refuse("it has more than " + std::to_string(kMostValues) + " values");
         switch (peek()) {
             case '{': return object(depth);
             case '[': return list(depth);
@@ -82,7 +84,7 @@ private:
             std::string key = string();
             if (peek() != ':') fail();
             ++at_;
-            if (strict_ && result.count(key)) throw Error("manifest-damaged", label_ + " is not a " + kind_ + ": " + key + " repeats");
+            if (strict_ && result.count(key)) refuse(key + " repeats");
             result[std::move(key)] = any(depth + 1);
             char const next = peek();
             ++at_;
@@ -144,10 +146,10 @@ private:
 
     void utf8(std::string& result) {
         unsigned code = hex();
-        if (code >= 0xd800 && code < 0xdc00) {
+        if (code >= 0xd800 && code < 0xe000) {
             expect("\\u");
             unsigned const low = hex();
-            if (low < 0xdc00 || low > 0xdfff) fail();
+            if (code > 0xdbff || low < 0xdc00 || low > 0xdfff) fail();
             code = 0x10000 + (code - 0xd800) * 0x400 + (low - 0xdc00);
         }
         if (code < 0x80) {

@@ -239,9 +239,29 @@ Views Lane::finish() {
     return results_;
 }
 
-void Lane::copy_in(View const& target, Array const& source, cudaStream_t stream) {
+// What lies as rows by columns in each of a batch, as columns by rows.
+static std::string turned(std::string const& data, std::size_t batch, std::size_t rows, std::size_t columns, std::size_t item) {
+    std::string result;
+    result.reserve(data.size());
+    for (std::size_t n = 0; n < batch; ++n)
+        for (std::size_t column = 0; column < columns; ++column)
+            for (std::size_t row = 0; row < rows; ++row) result.append(data, ((n * rows + row) * columns + column) * item, item);
+    return result;
+}
+
+// The data of an array that is not empty, with its channels last, or from there.
+static std::string turned(Array const& array, bool to_last) {
+    auto const batch = static_cast<std::size_t>(array.shape[0]), channels = static_cast<std::size_t>(array.shape[1]);
+    auto const item = item_size(array.dtype), places = array.data.size() / (batch * channels * item);
+    return to_last ? turned(array.data, batch, channels, places, item) : turned(array.data, batch, places, channels, item);
+}
+
+void Lane::copy_in(TensorInfo const& info, View const& target, Array const& source, cudaStream_t stream) {
     if (source.data.empty()) return;
-    cuda(cudaMemcpyAsync(target.data, source.data.data(), source.data.size(), cudaMemcpyHostToDevice, stream), "copying an input");
+    auto const last = info.channels_last ? turned(source, true) : std::string();
+    auto const& data = info.channels_last ? last : source.data;
+    cuda(cudaMemcpyAsync(target.data, data.data(), data.size(), cudaMemcpyHostToDevice, stream), "copying an input");
+    if (info.channels_last) cuda(cudaStreamSynchronize(stream), "copying an input");  // before the turned copy goes
 }
 
 Arrays Lane::copy_out(Views const& views, cudaStream_t stream) {
@@ -257,6 +277,9 @@ Arrays Lane::copy_out(Views const& views, cudaStream_t stream) {
         else cuda(cudaMemcpyAsync(array.data.data(), view.data, array.data.size(), cudaMemcpyDeviceToHost, stream), "copying an output");
     }
     cuda(cudaStreamSynchronize(stream), "the run");
+    for (auto const& info : state_.signature.outputs)
+        if (auto const found = results.find(info.name); info.channels_last && found != results.end() && !found->second.data.empty())
+            found->second.data = turned(found->second, false);
     return results;
 }
 
@@ -269,7 +292,7 @@ Arrays Lane::run(Arrays const& feeds, std::size_t profile, Views const& states, 
             auto const& array = feeds.at(info.name);
             View view{array.dtype, array.shape, inputs_[info.name].reserve(array.data.size(), info.on_host, retired_)};
             if (info.on_host) std::copy(array.data.begin(), array.data.end(), static_cast<char*>(view.data));
-            else copy_in(view, array, own_);
+            else copy_in(info, view, array, own_);
             inputs[info.name] = view;
         }
         for (auto const& info : state_.signature.outputs)

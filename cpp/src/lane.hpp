@@ -69,7 +69,7 @@ public:
     void end(cudaStream_t stream, cudaStream_t asked);
     void done(cudaStream_t stream);  // the latest work is what is on this stream so far
 
-    void copy_in(View const& target, Array const& source, cudaStream_t stream);
+    void copy_in(TensorInfo const& info, View const& target, Array const& source, cudaStream_t stream);
     Arrays copy_out(Views const& views, cudaStream_t stream);
 
     cudaStream_t stream() const { return own_; }

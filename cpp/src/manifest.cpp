@@ -24,6 +24,9 @@ TensorInfo read_tensor(std::string const& name, Reader const& reader) {
             throw reader.wrong("shape", "sizes of 0 or more, and text for dynamic ones");
     }
     if (info.shape.size() > 8) throw reader.wrong("shape", "a list of at most 8 sizes");
+    info.channels_last = reader.has("format");
+    if (info.channels_last && (reader.text("format") != "channels_last" || (info.shape.size() != 4 && info.shape.size() != 5)))
+        throw reader.wrong("format", "\"channels_last\", of 4 or 5 dimensions, or null");
     return info;
 }
 

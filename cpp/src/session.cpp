@@ -58,7 +58,9 @@ void Session::State::make(std::map<std::string, Shape> const& shapes) {
         auto const given = shapes.find(name);
         auto const& shape = given == shapes.end() ? info.shape : given->second;
         if (given == shapes.end() && std::count(shape.begin(), shape.end(), -1)) throw Error("usage", "the state '" + name + "' has dynamic sizes, " + text_of(shape) + ": give its shape");
-        check_feed(info, {info.dtype, shape, nullptr});
+        View const view{info.dtype, shape, nullptr};
+        check_feed(info, view);
+        check_sizes(engine->signature, {{name, view}});
         if (byte_count(shape, info.dtype) < 0) throw Error("feed-shape", "the state '" + name + "' is too large: " + text_of(shape));
         auto& each = held[name];
         each.now = each.next = {info.dtype, shape, each.memory[0].reserve(bytes_of(shape, info.dtype), false, lane->retired())};

@@ -18,6 +18,7 @@ constexpr Kind kKinds[]{{"F64", "float64", 8}, {"F32", "float32", 4}, {"F16", "f
                         {"F8_E4M3", "float8_e4m3fn", 1}, {"F8_E5M2", "float8_e5m2", 1}, {"I64", "int64", 8}, {"I32", "int32", 4},
                         {"I16", "int16", 2}, {"I8", "int8", 1}, {"U8", "uint8", 1}, {"BOOL", "bool", 1}};
 constexpr std::size_t kLength = 8;  // bytes of the header's length
+constexpr int kMostParts = 64;      // of a name, as trtdsl/definition/weights/files.py has it
 
 struct Part {
     std::string name;
@@ -54,7 +55,7 @@ std::string values_hash(WeightsFile const& weights) {
 
 WeightsFile read_safetensors(std::filesystem::path const& path) try {
     auto const label = path.string();
-    Input input(path, "weights-mismatch", "no weights file");
+    Input input(path, "usage", "no weights file");
     if (input.left() < kLength) throw damaged(label, "it has " + std::to_string(input.left()) + " bytes");
     auto const digits = input.read(kLength);
     std::uint64_t length = 0;
@@ -73,7 +74,8 @@ WeightsFile read_safetensors(std::filesystem::path const& path) try {
                 read_metadata(reader.at(name), file);
                 continue;
             }
-            if (!is_printable(name)) throw damaged(label, "the name " + name + " must be printable text");
+            if (!is_printable(name) || std::count(name.begin(), name.end(), '.') >= kMostParts)
+                throw damaged(label, "the name " + name + " must be printable text of at most " + std::to_string(kMostParts) + " parts");
             file.tensors[name] = entry(name, reader.at(name), label, places.emplace_back());
         }
     } catch (Error const& error) {

@@ -32,7 +32,7 @@ Array floats(trtdsl::Shape const& shape, std::vector<float> const& values) {
 
 std::vector<float> values(Array const& array) {
     std::vector<float> result(array.data.size() / sizeof(float));
-    std::memcpy(result.data(), array.data.data(), array.data.size());
+    if (!result.empty()) std::memcpy(result.data(), array.data.data(), array.data.size());
     return result;
 }
 
@@ -252,6 +252,26 @@ void lifetimes(std::filesystem::path const& path) {
 }
 
 // The sizes of an output come from an input that is read on the CPU, and a captured run has their value.
+// Arrays are in C order, whatever the order of memory: y is what lies where x lies, in the order of x's memory.
+void channels_last(Engine const& engine) {
+    auto const& info = engine.signature().inputs.at(0);
+    CHECK(info.channels_last && engine.manifest()->signature.inputs.at(0).channels_last);
+    std::map<std::string, Array> const feeds{{"x", floats({1, 2, 1, 3}, {1, 2, 3, 4, 5, 6})}};
+    auto const right = [](std::map<std::string, Array> const& results) {
+        return values(results.at("y")) == std::vector<float>{2, 8, 4, 10, 6, 12} && values(results.at("z")) == std::vector<float>{2, 4, 6, 8, 10, 12};
+    };
+    CHECK(right(engine.run(feeds)));
+    CHECK(right(Context(engine).run(feeds)));
+    CHECK(right(Captured(engine, feeds).run(feeds)));
+    std::map<std::string, Array> const none{{"x", floats({0, 2, 1, 3}, {})}};
+    CHECK(values(engine.run(none).at("z")).empty());
+    Floats x({1, 4, 2, 5, 3, 6}), z(std::vector<float>(6));
+    Context context(engine);
+    context.enqueue({{"x", {"float32", {1, 2, 1, 3}, x.data()}}}, {{"z", {"float32", {1, 2, 1, 3}, z.data()}}});
+    context.finish();
+    CHECK((z.now() == std::vector<float>{2, 8, 4, 10, 6, 12}));
+}
+
 void shapes(Engine const& engine) {
     auto const sizes = [](std::int64_t rows, std::int64_t columns) {
         std::int64_t const both[]{rows, columns};
@@ -436,6 +456,8 @@ void states(Engine const& engine, bool in_place) {
         CHECK((now(session, name) == Floating{14, 25, 36, 47}));
     }
     for (auto const& rows : std::vector<std::vector<std::size_t>>{{}, {2}, {0, 9}}) CHECK(ends("feed-shape", [&] { session.fork(rows); }));
+    CHECK(ends("feed-profile", [&] { session.fork(std::vector<std::size_t>(17)); }));  // before there is memory for them
+    CHECK(ends("feed-profile", [&] { Session(engine, {{"cache", {17, 2}}, {"total", {17, 2}}}); }));
     session.reset();
     session.finish();
     for (auto const* name : {"cache", "total"}) CHECK((now(session, name) == Floating(4)));
@@ -749,6 +771,7 @@ void run(std::filesystem::path const& path, std::string const& what, std::filesy
     else if (what == "profiles") profiles(engine);
     else if (what == "late") late(engine);
     else if (what == "default") by_default(engine);
+    else if (what == "channels_last") channels_last(engine);
     else if (what == "shapes") shapes(engine);
     else if (what == "captured") captured(engine);
     else if (what == "replaced") replaced(engine, file == "in place");

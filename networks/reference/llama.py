@@ -52,6 +52,12 @@ def as_published(layer, name: str, names) -> None:
         vars(layer)["mlp"] = block  # which the layer calls
 
 
+def window(attention):
+    """How many tokens back transformers' layer looks, or None for all."""
+    whole = attention.config.sliding_window if attention.config.model_type in ("mistral", "mixtral") else None
+    return getattr(attention, "sliding_window", whole) or None
+
+
 class Slots:
     """What a layer of transformers asks for keys and values: those of the cache and its own in their places."""
 
@@ -67,11 +73,12 @@ class Slots:
 
 
 class Model(nn.Module):
-    def __init__(self, folder: Path, views, dtype: str, mixture=(), rounded=(None, 1), rounds=None):
+    def __init__(self, folder: Path, dtype: str, tied: bool, mixture=(), rounded=(None, 1), rounds=None):
         super().__init__()
         from transformers import AutoConfig, AutoModelForCausalLM
 
-        config = AutoConfig.from_pretrained(folder, dtype=dtype)  # the files', whatever the config says
+        # Of the files, whatever the config says.
+        config = AutoConfig.from_pretrained(folder, dtype=dtype, tie_word_embeddings=tied)
         whole = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
         for layer in whole.model.layers:
             if hasattr(getattr(layer.mlp, "experts", None), "down_proj"):
@@ -80,7 +87,7 @@ class Model(nn.Module):
         for name, module in whole.named_modules():
             if isinstance(module, nn.Linear) and rounds and rounds(module.in_features, name.endswith(shared)):
                 module.forward = partial(narrow, module, *rounded)
-        self.model, self.lm_head, self.views = whole.model, whole.lm_head, views
+        self.model, self.lm_head = whole.model, whole.lm_head
 
     def whole(self, tokens):
         """The logits after each token of a text, as transformers has it, without a cache."""
@@ -92,12 +99,15 @@ class Model(nn.Module):
         behind = positions[..., None] - torch.arange(caches[0].shape[2])
         x = self.model.embed_tokens(tokens)
         turned = self.model.rotary_emb(x, positions)
-        for layer, view in zip(self.model.layers, self.views, strict=True):
+        for layer in self.model.layers:
+            view = window(layer.self_attn)
             seen = (behind >= 0) if view is None else (behind >= 0) & (behind < view)
             mask = torch.zeros(seen.shape, dtype=x.dtype).masked_fill(~seen, -torch.inf)[:, None]
             x = layer(x, attention_mask=mask, position_embeddings=turned, position_ids=positions, past_key_values=slots)
         last = self.model.norm(x)[torch.arange(len(x)), lengths.long() - 1]
-        named = {f"next_{kind}_{i}": slots.caches[2 * i + j] for i in range(len(self.views)) for j, kind in KINDS}
+        named = {
+            f"next_{kind}_{i}": slots.caches[2 * i + j] for i in range(len(self.model.layers)) for j, kind in KINDS
+        }
         return {"logits": self.lm_head(last), **named}
 
 

@@ -10,12 +10,15 @@ import pickle
 import py_compile
 import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
 import torch
+from support.kinds import ARRAY
 
 import trtdsl as td
+from trtdsl.core.files.writing import check_writable
 from trtdsl.engine.loading.loader import open_engine
 
 N = td.Dim("N", min=1, opt=2, max=400)
@@ -124,6 +127,92 @@ def test_a_project_that_is_read_only_without_home_and_temporary_folder(folder, c
         assert left == {"a.engine", "a.engine.json", "closed", "project"}
     finally:
         folder.chmod(0o755)
+
+
+REFUSED = """
+import trtdsl as td
+from trtdsl.core.files.writing import check_writable
+from trtdsl.definition.spec.load import load_spec
+from trtdsl.engine.loading.loader import ENGINE
+
+def said(call, *given):
+    try:
+        call(*given)
+    except td.UsageError as error:
+        print(error)
+    except Exception as error:
+        print(repr(error))
+"""
+
+
+def refusals(folder, calls):
+    """What is said of calls, one a line, to someone for whom files' modes hold."""
+    script = "\n".join([REFUSED, *(f"said({each})" for each in calls)])
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, preexec_fn=without_rights)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_files_and_folders_that_may_not_be_read_are_said(closed, tmp_path):
+    """``secret`` may be entered and not listed, ``shut`` listed and not entered."""
+    for name in ("secret", "shut"):
+        (tmp_path / name / "inner").mkdir(parents=True)
+    (tmp_path / "a.engine").write_bytes(b"an engine")
+    (tmp_path / "unread.py").write_text("")
+    for name in ("a.engine", "unread.py"):
+        (tmp_path / name).chmod(0o000)
+    unread = (
+        "cannot be read (Permission denied), may not be an engine, and would be replaced by one: give another name, "
+    )
+    unread += "or remove it"
+    (tmp_path / "secret").chmod(0o333)
+    (tmp_path / "shut").chmod(0o444)
+    try:
+        assert refusals(
+            tmp_path,
+            [
+                "check_writable, 'a.engine', ENGINE, ()",
+                "check_writable, 'secret/b.engine', ENGINE, ()",
+                "load_spec, 'shut/net.py'",
+                "load_spec, 'shut/net.py:net'",
+                "td.Weights, 'shut/inner/net.safetensors'",
+                "td.Weights, 'secret'",
+                "load_spec, 'unread.py'",
+            ],
+        ) == [
+            f"cannot write a.engine: the file that is there {unread}",
+            "cannot write secret/b.engine: Permission denied",
+            "shut/net.py cannot be read: Permission denied",
+            "shut/net.py:net cannot be read: Permission denied",
+            "the weights file shut/inner/net.safetensors cannot be read: Permission denied",
+            "the folder secret cannot be read: Permission denied",
+            f"{tmp_path}/unread.py:1: {tmp_path}/unread.py cannot be read: Permission denied",
+        ]
+    finally:
+        for name in ("secret", "shut"):
+            (tmp_path / name).chmod(0o755)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root becomes another user")
+def test_another_users_file_in_a_folder_as_tmp_is_refused_before_any_work():
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o1777)
+        for name, owner in (("theirs.npy", 0), ("own.npy", 65534)):
+            with open(f"{folder}/{name}", "wb"):
+                os.chown(f"{folder}/{name}", owner, owner)
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            with contextlib.suppress(BaseException):
+                os.setuid(65534)
+                check_writable(f"{folder}/own.npy", ARRAY, ())
+                try:
+                    check_writable(f"{folder}/theirs.npy", ARRAY, ())
+                except td.UsageError as error:
+                    code = 0 if "another user's" in str(error) else 2
+            os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
 # -- several processes -------------------------------------------------------------------------------------------------
@@ -240,6 +329,7 @@ FORKED = """
 import sys, os, multiprocessing, pathlib
 sys.path[:0] = {path!r}
 import torch
+from support.kinds import ARRAY
 from building import test_conditions as tests
 torch.set_num_threads(4)
 torch.ones(800, 800) @ torch.ones(800, 800)  # torch has threads now, which a child has not
@@ -270,3 +360,20 @@ def test_spawned_children_take_a_spec_and_no_network(folder):
         assert pool.apply(td.build, (spec, folder / "a.engine"), {"check": False}).built
     with pytest.raises(td.UsageError, match="give other processes what"):
         pickle.dumps(doubled.define())
+
+
+# -- a working directory that the author's code leaves -----------------------------------------------------------------
+
+
+def test_paths_of_a_command_are_relative_to_where_it_began(folder, command_line):
+    """Where the network's file, or its reference, goes to the folder of its data, as many scripts do."""
+    run = command_line(folder)
+    (folder / "data").mkdir()
+    (folder / "data" / "small.engine").write_text("another's")
+    for file, line in (("small.py", "N ="), ("reference.py", "class")):
+        text = (folder / file).read_text()
+        move = f"import os\nos.chdir({str(folder / 'data')!r})\n"
+        (folder / file).write_text(text.replace(line, move + line, 1))
+        run("build", "small.py", "--weights", "small.safetensors", "--force", "-q")
+        assert (folder / "small.engine.json").exists() and os.listdir(folder / "data") == ["small.engine"]
+        (folder / file).write_text(text)

@@ -68,6 +68,7 @@ def test_what_overflows_is_mended_without_a_hint(spec, lines, tmp_path):
     (name,) = spec.define().outputs
     report = td.find_precision(spec, data=feeds, budget={name: td.SQNR(45)}, device="orin", output=path)
     assert all(value >= 45 for value in report.decibels["found"].values())
+    assert repr(report).startswith(f"PrecisionReport({spec.name}: ") and repr(report).endswith(f"in {path})")
     wide = [line for line in report.lines if line.dtypes != ("float16",)]
     assert any(lines in line.calls and line.greatest > 65504 / 2 for line in wide)
     assert any(line.dtypes == ("float16",) for line in report.lines)
@@ -231,7 +232,9 @@ def good():
         ({"data": "nowhere"}, "there is no folder nowhere"),
         ({"budget": 299}, "float32 itself has"),
         ({"budget": {"logits": 40}}, "there is no output 'logits'"),
-        ({"budget": -3}, "decibels above 0"),
+        ({"budget": -3}, "decibels between 0 and 300"),
+        ({"budget": 400}, "decibels between 0 and 300"),
+        ({"output": "mlp.txt"}, "mlp.txt is taken as a precision where its name ends in .json alone"),
         ({"budget": "x", "metric": lambda got, exact: 1.0}, "the least that it may be"),
         (
             {"budget": 0.5, "metric": lambda got, exact: "x"},

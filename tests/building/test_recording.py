@@ -140,7 +140,7 @@ def test_a_block_goes_before_a_name_and_what_float16_does_not_hold_is_float32():
 def test_a_network_of_which_no_call_may_be_so_is_refused_by_name():
     with pytest.raises(td.UsageError, match=r"no call of lone can compute in int8: those can whose weight is constant"):
         td.network(inputs={"x": td.Input((2, 3))}, name="lone")(lambda x: {"y": F.relu(x)}).define(precision="int8")
-    with pytest.raises(td.UsageError, match="or of a @td.network 'int8' or 'fp8', not 'int8'"):
+    with pytest.raises(td.UsageError, match="or of a @td.network 'int8', 'fp8' or the path of a file, not 'int8'"):
         td.Network(precision="int8")
 
 
@@ -157,3 +157,14 @@ def test_a_maximum_is_of_int8_and_a_sum_reads_what_it_adds_in_int8():
     assert pooled.reads[0].bytes == X.numel() and pooled.writes[0].bytes == X.numel() // 4  # one byte an element
     (added,) = (launch for launch in program.launches if "Add" in launch.name)
     assert sorted(each.bytes for each in added.reads)[-2:] == [X.numel(), 2 * X.numel()]
+
+
+def test_a_device_that_computes_no_call_in_int8_is_refused_where_int8_was_asked_for(tmp_path, command_line):
+    (tmp_path / "net.py").write_text(NET)
+    options = ("--precision", "int8", "--dim", "N=2", "--compute-capability", "7.5", "--no-check")
+    said = command_line(tmp_path)("build", "net.py", *options, code=4).stderr
+    assert re.search(r"net\.py:22: conv2d in int8 is computed in float16 .*: use precision='fp16'\. ", said)
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["net.py"]
+    config = td.BuildConfig(compute_capabilities=("7.5",))
+    with pytest.warns(PrecisionWarning), pytest.raises(td.BuildError, match="is computed in float16"):
+        td.program(str(tmp_path / "net.py"), precision="int8", dims=DIMS, config=config)

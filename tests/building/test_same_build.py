@@ -1,8 +1,10 @@
 """What is the same in two builds of one real network, and what is not: TensorRT numbers its own names as they come."""
 
+import hashlib
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -26,9 +28,10 @@ for path in sys.argv[2:]:
 """
 
 
-def without_names(plan):
-    """A plan's lines, sorted, without generated names (__mye123) and without where host memory of a size lies."""
-    return sorted(re.sub(rb"mye\d+|offset=\d+", b"", plan).split(b"\n"))
+def lines_of(plan):
+    """A plan's lines of text without generated names (__mye123) and without where host memory of a size lies."""
+    lines = re.sub(rb"mye\d+|offset=\d+", b"", plan).split(b"\n")
+    return Counter(line for line in lines if line.isascii() and b"\0" not in line)
 
 
 def built_elsewhere(plan):
@@ -50,7 +53,12 @@ def test_the_definition_has_one_hash(elsewhere):
 
 
 def test_plans_of_new_processes_differ_in_generated_names_and_their_order_alone(elsewhere, tmp_path):
-    """TensorRT numbers two equal computations of sizes in either order, which changes from build to build."""
+    """TensorRT numbers two equal computations of sizes in either order, which changes from build to build.
+
+    With a name's length the text's length changes, and with it what the plan says of it and fills up behind it.
+    """
     here, there = built_elsewhere(tmp_path / "again.plan")[1], elsewhere[1]
-    assert len(here) == len(there)
-    assert without_names(here) == without_names(there)
+    ours, theirs = lines_of(here), lines_of(there)
+    assert ours.total() > 10_000 and (ours - theirs, theirs - ours) == (Counter(), Counter())
+    weights = 59_000_000  # the last part of a plan
+    assert hashlib.sha256(here[-weights:]).digest() == hashlib.sha256(there[-weights:]).digest()

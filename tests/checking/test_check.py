@@ -1,5 +1,6 @@
 """Checks: what counts as equal, what is fed, and that they can fail."""
 
+import json
 import sys
 
 import pytest
@@ -11,7 +12,7 @@ import trtdsl.functional as F
 from trtdsl.checking.report import CheckReport
 from trtdsl.checking.tried_sizes import sizes_to_try
 from trtdsl.definition.spec.load import load_spec
-from trtdsl.interpreter.feeds import make_feeds
+from trtdsl.interpreter.feeds import has_draw, make_feeds
 
 
 def test_a_missing_range_is_asked_for(small):
@@ -55,7 +56,32 @@ def test_the_last_word_of_a_table_is_fed_and_none_beyond_it(draw):
         net.add_input(name, spec)
     feeds = make_feeds(inputs, net, {}, torch.Generator().manual_seed(0), draw)
     assert (feeds["i"].min(), feeds["i"].max()) == (0, 49)
-    assert feeds["x"].max() == 2 or draw == "normal"
+    assert feeds["x"].max() == 2 or draw in ("normal", "sparse")
+
+
+@pytest.mark.parametrize(
+    ("draw", "expected"),
+    [
+        ("large", lambda x: set(x.unique().tolist()) == {0.0, 1.0} and bool((x == 1).all(1).any())),
+        ("ties", lambda x: set(x.unique().tolist()) == {0.0, 0.25, 0.5, 1.0} and (x == 0.25).float().mean() > 0.4),
+        ("sparse", lambda x: 0 < x.max() < 0.02 and bool((x == 0).all(1).any())),
+    ],
+)
+def test_a_narrow_range_of_floats_is_fed_its_ends_and_values_that_repeat(draw, expected):
+    net, inputs = td.Network(), {"x": td.Input((8, 40), sample=(0.0, 1.0))}
+    net.add_input("x", inputs["x"])
+    assert has_draw(inputs, draw)
+    assert expected(make_feeds(inputs, net, {}, torch.Generator().manual_seed(0), draw, numbers=[0.25, 7.0])["x"])
+
+
+@pytest.mark.parametrize("draw", ["sparse", "large"])
+def test_one_row_of_bools_is_even_and_one_has_a_single_exception(draw):
+    net, inputs = td.Network(), {"m": td.Input((6, 40), "bool")}
+    net.add_input("m", inputs["m"])
+    mask = make_feeds(inputs, net, {}, torch.Generator().manual_seed(0), draw)["m"]
+    seldom = (mask == (draw == "sparse")).sum(1).tolist()
+    assert (seldom[0], seldom[-1]) == (1, 0)
+    assert min(seldom[1:-1]) > 0
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -334,3 +360,14 @@ def test_coordinates_near_the_middle_are_as_exact_as_those_from_minus_one():
         (2, 4, 7, 9),
         (2, 5, 3, 2),
     )
+
+
+def test_a_report_is_json_where_errors_are_infinite():
+    def refuse(name):
+        raise AssertionError(name)
+
+    spec = td.network(inputs={"x": td.Input((2, 3))}, reference=torch.nn.ReLU)(lambda x: {"y": x / 0.0})
+    report = td.check(spec, sizes="quick")
+    facts = json.loads(json.dumps(report.to_json()), parse_constant=refuse)
+    assert "inf" in [value for case in facts["cases"] for output in case["outputs"] for value in output.values()]
+    assert not td.CheckReport.from_json(facts).passed

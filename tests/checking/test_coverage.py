@@ -43,7 +43,11 @@ CHOICES = [
         ["clip: a value below -4 and a value above 4 never occurred"],
     ),
     (lambda x: F.where(x > 5, x, -x), lambda x: torch.where(x > 5, x, -x), ["greater: true never occurred"]),
-    (lambda x: F.maximum(x, x * 0), lambda x: torch.maximum(x, x * 0), ["max: the second greater never occurred"]),
+    (
+        lambda x: F.maximum(x, x * 0),
+        lambda x: torch.maximum(x, x * 0),
+        ["max: a second operand that is greater never occurred"],
+    ),
 ]
 
 

@@ -36,7 +36,7 @@ def test_tokens_in_half_precision_are_near_ties_at_most(precision, dtype, tmp_pa
 
 
 def test_weights_of_four_bits_generate_what_the_rounded_model_does(tmp_path):
-    save_checkpoint("qwen2", tmp_path, hidden_size=128, intermediate_size=256)
+    save_checkpoint("qwen2", tmp_path, hidden_size=256, intermediate_size=256)
     spec = td.load_spec(str(FILE), {"folder": tmp_path, "capacity": 32, "prompt": 8, "batch": 2, "bits": 4})
     assert td.check_generation(spec, n=12).passed
     whole = transformers().AutoModelForCausalLM.from_pretrained(tmp_path)
@@ -47,6 +47,14 @@ def test_weights_of_four_bits_generate_what_the_rounded_model_does(tmp_path):
 def test_a_near_tie_names_what_is_allowed(gap, kind):
     said = str(Parting(0, 9, 43, 49, gap, 0.075))
     assert f"token 9 {kind}: 43, not 49, whose logit is {gap} greater, 4 times torch's own error being 0.3" in said
+
+
+def test_nothing_is_a_near_tie_where_torchs_own_logits_overflow(tmp_path):
+    module = save_checkpoint("mistral", tmp_path, torch.float16)
+    module.lm_head.weight.data.mul_(60000 / module.lm_head.weight.abs().max())
+    module.save_pretrained(tmp_path, max_shard_size="20KB")
+    report = td.check_generation(spec_of(tmp_path), n=4)
+    assert not report.passed and all(parting.error == float("inf") for parting in report.partings)
 
 
 def test_another_model_is_told_from_it(tmp_path):

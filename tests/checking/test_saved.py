@@ -283,3 +283,14 @@ def test_results_that_are_infinite_in_places_are_kept(tmp_path):
     file = tmp_path / "check.safetensors"
     assert td.check(masked, save=file).passed
     assert td.check(masked, against=file).passed
+
+
+def test_results_of_a_reference_that_changed_since_it_was_loaded_are_not_saved(small, tmp_path):
+    """They would count for the changed one, from which the network differs."""
+    spec = td.load_spec(str(small / "small.py"))
+    spec.define()
+    reference = small / "reference.py"
+    reference.write_text(reference.read_text().replace("torch.relu(", "torch.tanh("))
+    with pytest.raises(td.UsageError, match="small: files of its reference changed since they were loaded"):
+        td.check(spec, save=tmp_path / "saved")
+    assert not (tmp_path / "saved").exists()

@@ -10,6 +10,7 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
+from trtdsl.engine.running.trace import sorted_values
 from trtdsl.programs.evaluation import kernels
 
 pytestmark = pytest.mark.skipif(kernels.compiler() is None, reason="needs a C++ compiler")
@@ -66,6 +67,10 @@ def test_a_builder_that_gets_a_kernel_wrong_is_caught_at_its_launch(spec, monkey
     assert "the first launch that differs from the network's layers is launch" in finding
     line = inspect.getsourcelines(write)[1] + 2
     assert f"test_witness.py:{line}" in finding
+
+
+def test_values_in_fp8_are_compared():
+    assert sorted_values(torch.tensor([2.0, -1.0, 0.5]).to(torch.float8_e4m3fn)).tolist() == [-1.0, 0.5, 2.0]
 
 
 def test_every_profile_that_serves_a_size_is_a_witness(spec):

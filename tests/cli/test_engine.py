@@ -42,7 +42,8 @@ def test_invalid_input_arguments(trtdsl, engine, small):
     assert "cannot be read" in trtdsl("run", engine, "--input", "x=none.npy", code=2).stderr
     (small / "text.npy").write_text("no array")
     assert "is no .npy file" in trtdsl("run", engine, "--input", "x=text.npy", code=7).stderr
-    assert "there is no engine" in trtdsl("run", "none.engine", code=2).stderr
+    assert f"there is no engine none.engine (./ has {engine.name})" in trtdsl("run", "none.engine", code=2).stderr
+    assert f"(./ has {engine.name})" in trtdsl("inspect", "none.engine", code=2).stderr
 
 
 @no_gpu
@@ -98,6 +99,8 @@ def test_several_builds_and_one_that_fails(trtdsl, small):
     assert "is none" in trtdsl("build", "small.py", "other.py", "-o", "small.engine", code=2).stderr
     assert "cannot make the folder" in trtdsl("build", "small.py", "other.py", "-o", "a" * 300, code=2).stderr
     assert "build them apart" in trtdsl("build", "small.py", "./small.py", code=2).stderr
+    (small / "copied.py").write_text((small / "small.py").read_text())  # whose network is called small, too
+    assert "would be written as small.engine" in trtdsl("build", "small.py", "copied.py", code=2).stderr
 
 
 @pytest.mark.parametrize(
@@ -156,3 +159,11 @@ def test_inspect_says_what_an_engine_is(small, command_line):
     assert (value["kind"], value["precision"], value["source"]["sha256"]) == ("engine", "float16", digest)
     (small / "small.engine.json").unlink()
     assert "there is no manifest" in run("inspect", "small.engine", code=2).stderr
+
+
+def test_inspect_says_nothing_of_an_engine_that_is_not_the_one_of_its_manifest(trtdsl, engine):
+    whole = engine.read_bytes()
+    for data, said in ((whole[:-1], "ends after"), (b"", "is empty"), (whole + b"\0", "after the engine's end")):
+        engine.write_bytes(data)
+        done = trtdsl("inspect", engine, code=7)
+        assert (done.stdout, said in done.stderr) == ("", True), done.stderr

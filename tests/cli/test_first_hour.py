@@ -95,13 +95,15 @@ def test_compare_and_bench_take_settings(file):
     assert "must be given, as --set by=…" in trtdsl("inspect", "net.py:scaled", code=2)
 
 
-def test_importing_torch_is_progress(monkeypatch):
-    """On a terminal, the first thing that takes seconds is named."""
-    monkeypatch.setattr(terminal.sys.stderr, "isatty", lambda: True, raising=False)
+def test_importing_torch_is_progress(monkeypatch, capsys):
+    """The first thing that takes seconds is named, in a log and on a terminal."""
     without = {name: module for name, module in terminal.sys.modules.items() if name != "torch"}
     monkeypatch.setattr(terminal.sys, "modules", without)
+    with terminal.Progress(silent=False):
+        assert capsys.readouterr().err == "importing torch and TensorRT\n"
+    monkeypatch.setattr(terminal.sys.stderr, "isatty", lambda: True, raising=False)
     with terminal.Progress(silent=False) as progress:
-        assert [task.description for task in progress._bar.tasks] == ["importing torch and TensorRT"]
+        assert [(task.description, task.total) for task in progress._bar.tasks] == [("importing torch and TensorRT", 1)]
         progress.step("defining the network", 0, 1)
         assert [task.description for task in progress._bar.tasks] == ["defining the network"]
 

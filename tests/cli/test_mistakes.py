@@ -158,7 +158,7 @@ def test_of_options(mistake, options, words):
 @pytest.mark.parametrize("budget", ["nandB", "x=-5dB", "infdB"])
 def test_of_a_budget(mistake, budget):
     undefined = network(body="return y")  # judged later
-    mistake(undefined, 2, "an SQNR is a number of decibels above 0", "precision", f"--budget={budget}")
+    mistake(undefined, 2, "an SQNR is a number of decibels between 0 and 300", "precision", f"--budget={budget}")
 
 
 def test_of_weights_for_a_network_without_any():

@@ -6,11 +6,13 @@ other kinds. Which parameters are outputs is written down here for each: a new o
 
 import ast
 import hashlib
+import inspect
 import json
 import os
 import re
 import shutil
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -68,6 +70,12 @@ def kind_of(parameter):
     return getattr(parameter, "type_descriptor", None) or parameter.type
 
 
+def is_path(command, parameter):
+    """Whether a command declares a Path, which its line takes as text."""
+    declared = inspect.signature(command.callback).parameters.get(parameter.name)
+    return declared is not None and Path in get_args(declared.annotation)
+
+
 def parameters():
     """Every parameter of every command that may name a file."""
 
@@ -75,7 +83,7 @@ def parameters():
         for name, inner in getattr(command, "commands", {}).items():
             yield from walk(inner, (*path, name))
         for each in command.params:
-            if "path" in repr(kind_of(each)).lower() or any(w in (each.metavar or "") for w in ("FILE", "FOLDER")):
+            if is_path(command, each) or any(w in (each.metavar or "") for w in ("FILE", "FOLDER")):
                 yield " ".join(path), each.name
 
     return sorted(set(walk(typer.main.get_command(app), ())))
@@ -166,6 +174,18 @@ def test_one_file_alone_writes():
             if name in calls or writes or (name == "mkdir"):
                 found.append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
     assert not found, "core/files/writing.py writes, what check_writable has judged"
+
+
+def test_one_file_alone_makes_json():
+    """It has no number for NaN and infinities, which ``json.dumps`` writes all the same."""
+    found = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}"
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("json.dumps", "json.dump")
+    ]
+    texts = {"core/files/writing.py", "core/files/reading.py", "engine/triton.py", "porting/writing/write.py"}
+    assert {each.partition(":")[0] for each in found} == texts, "as_json of core/files/writing.py makes it"
 
 
 @pytest.fixture(scope="module")
@@ -444,6 +464,57 @@ def test_names_that_no_file_can_have(folder, tmp_path, monkeypatch, name):
     for kind in KINDS:
         with pytest.raises(td.UsageError, match="cannot write"):
             writing.check_writable(name, kind, ())
+
+
+@pytest.mark.parametrize("key", TRIED, ids=" ".join)
+def test_a_name_that_is_empty_or_ends_as_a_folder_s_is_no_file(folder, command_line, key):
+    """Path takes the one for the working directory, and drops the end of the other."""
+    line, before = OUTPUTS[key][0], sorted(os.listdir(folder))
+    run = command_line(folder)
+    for name, said in (("", "is empty, and names nothing"), ("new.json/", "new.json/ ends as a folder's name")):
+        if key != ("build", "output") or not name:  # FOLDER/ is one of its own
+            assert said in run(*[name if each == "OUT" else each for each in line], code=2).stderr
+    assert sorted(os.listdir(folder)) == before
+
+
+def test_no_empty_name_is_that_of_the_working_directory(folder, command_line):
+    run = command_line(folder)
+    for line in (
+        *(
+            "check @",
+            "check small.py --weights @",
+            "check small.py --against @",
+            "check small.py --feed @",
+            "inspect @",
+        ),
+        *("view @", "stubs @", "run @", "bench @", "precision small.py --data @", "compare small.engine @"),
+        *("export cpp small.engine @", "export triton small.engine @ --allow-rtx"),
+    ):
+        done = run(*["" if each == "@" else each for each in line.split()], code=2)
+        assert " is empty, and names nothing" in done.stderr, line
+
+
+def test_a_folder_that_was_made_for_nothing_does_not_stay(folder, command_line):
+    run, before = command_line(folder), sorted(os.listdir(folder))
+    for line, code in (
+        ("build small.py -o new/inner/ --dim N=9:1:1", 2),
+        ("build small.py -o new/inner/ --no-check --dry-run", 0),
+        ("build small.py none.py -o new/inner/ --no-check --dry-run", 2),
+        ("view small.py -o new/inner/v.html --device none", 2),
+        ("view small.py -o new/inner/v.html --report x.npy", 7),
+    ):
+        run(*line.split(), code=code)
+        assert sorted(os.listdir(folder)) == before, line
+    (folder / "new").mkdir()
+    run("build", "small.py", "-o", "new/", "--dim", "N=9:1:1", code=2)
+    assert not os.listdir(folder / "new")  # which stays: it was there
+    (folder / "new").rmdir()
+
+
+def test_what_stands_where_a_folder_is_needed_is_named(folder, command_line):
+    for name in ("x.npy/", "x.npy/inner/"):
+        said = command_line(folder)("build", "small.py", "-o", name, code=2).stderr
+        assert f"cannot make the folder {name}: x.npy is there, and is no folder" in said
 
 
 @pytest.mark.parametrize("linked", ["file", "folder", "missing folder"])

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from trtdsl.core.backend import cuda_status
+
 MODULES = Path(__file__).parents[1] / "porting" / "modules.py"
 
 
@@ -32,6 +34,15 @@ def test_port_check_and_build_in_three_commands(trtdsl, tmp_path):
     assert "equals its torch reference" in trtdsl("check", "small.py").stdout
     trtdsl("build", "small.py")
     assert (tmp_path / "small.engine").exists()
+
+
+def test_port_says_what_cannot_be_built(trtdsl, tmp_path):
+    (tmp_path / "rows.py").write_text(
+        "import torch\n\n\nclass Rows(torch.nn.Module):\n    def forward(self, x):\n        return torch.nonzero(x)\n"
+    )
+    done = trtdsl("port", "rows.py:Rows", "--input", "x=4,5", "-o", "net.py", "--weights", "net.safetensors")
+    without = "it cannot be built here: NON_ZERO has no kernel without a GPU: "
+    assert (done.stderr.count(without), "next: " in done.stderr) == ((0, True) if cuda_status() is None else (1, False))
 
 
 def test_port_writes_over_nothing_without_force(trtdsl, tmp_path):

@@ -26,6 +26,16 @@ def test_inspect_program(trtdsl):
     assert trtdsl("inspect", "small.py", "--program", "-q").stdout == ""
 
 
+def test_rows_of_no_launches_are_explained(trtdsl, small):
+    (small / "fused.py").write_text(
+        "import trtdsl as td\nimport trtdsl.functional as F\n\n"
+        "@td.network(inputs={'x': td.Input((4, 64))})\ndef net(x):\n    y = x * 2\n    return {'y': F.exp(y)}\n"
+    )
+    note = "0 launches: a line whose work is in launches that count at another"
+    assert note in trtdsl("inspect", "fused.py", "--program").stdout
+    assert "0 launches" not in trtdsl("inspect", "fused.py", "--program", "--by", "kind").stdout
+
+
 def test_inspect_program_json_has_everything(trtdsl):
     facts = json.loads(trtdsl("inspect", "small.py", "--program", "--json", "--dim", "N=3").stdout)
     assert (facts["schema"], facts["kind"], facts["dims"]) == (1, "program", {"N": 3})
@@ -41,6 +51,12 @@ def test_an_engine_says_the_same_as_its_network(trtdsl, small):
     engine = json.loads(trtdsl("inspect", "small.engine", "--program", "--json", "--dim", "N=4").stdout)
     network = json.loads(trtdsl("inspect", "small.py", "--program", "--json", "--dim", "N=4").stdout)
     assert engine["totals"] == network["totals"]
+    (row,) = [line for line in (small / "small.py").read_text().splitlines() if "F.relu(" in line]
+    assert row.strip().removeprefix("return ")[:40] in trtdsl("inspect", "small.engine", "--program").stdout
+    text = (small / "small.py").read_text()
+    (small / "small.py").write_text("# a line more\n" + text)  # the lines of the manifest are not these
+    assert " code " not in trtdsl("inspect", "small.engine", "--program").stdout
+    (small / "small.py").write_text(text)
     (small / "small.engine.json").unlink()
     alone = json.loads(trtdsl("inspect", "small.engine", "--program", "--json", "--shape", "x=4,3,5,5").stdout)
     assert alone["totals"] == network["totals"] | {"memory": alone["totals"]["memory"]}
@@ -179,14 +195,17 @@ def test_compare_run(trtdsl):
 
 def test_compare(trtdsl):
     done = trtdsl("compare", "small.py", "small.py", "--fail-above", "1.0")
-    assert "B / A" in done.stdout
-    assert "engine bytes" in done.stdout
+    assert "B / A" in done.stdout and "A: small.py: small (tensorrt-rtx " in done.stdout
+    assert "engine bytes" in done.stdout and "build seconds" in done.stdout
     facts = json.loads(trtdsl("compare", "small.py", "small.py", "--json", "--dim", "N=1").stdout)
     assert (facts["kind"], facts["worse"], facts["lines"]) == ("comparison", [], [])
     rows = {row["name"]: row["ratio"] for row in facts["rows"]}
     assert rows["bytes"] == rows["launches"] == 1.0
     done = trtdsl("compare", "small.py", "small.py", "--fail-above", "0.5", code=1)
     assert "bytes: 1.000 of A's, above 0.5" in done.stdout
+    trtdsl("build", "small.py", "--no-check")
+    done = trtdsl("compare", "small.engine", "small.engine")  # when they were built is not in them
+    assert "B: small.engine: small (tensorrt-rtx " in done.stdout and "build seconds" not in done.stdout
     trtdsl("compare", "small.py", "small.py", "--fail-above", "-1", code=2)
     trtdsl("compare", "small.py", "none.py", code=2)
 

@@ -182,7 +182,7 @@ def test_long_commands_say_how_far_they_are(deep, command_line):
     )
     phases = [line for line in said.stderr.splitlines() if "ing " in line and ": done in" not in line]
     assert phases[:2] == ["importing and making the module", "tracing forward"]
-    assert phases[2:4] == ["defining what is written", "checking against torch"]
+    assert phases[2:5] == ["writing what was traced", "defining what is written", "checking against torch"]
     assert (
         "building 2 networks" in trtdsl("build", "deep.py", "other.py", "--no-check", "--dry-run", "-o", "out/").stderr
     )

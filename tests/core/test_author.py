@@ -1,5 +1,7 @@
 """What the author's modules do while they are made; his errors and files are covered in tests/definition."""
 
+import os
+
 import pytest
 import torch
 
@@ -39,3 +41,19 @@ def test_an_import_that_a_library_reports_late_has_its_first_cause():
         raise late
     said = "the reference cannot be made: ModuleNotFoundError: Could not import module 'Model'."
     assert caught.value.message == f"{said} (because of RuntimeError: the driver is missing)"
+
+
+def test_the_authors_code_goes_to_a_directory_and_the_caller_stays(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    with authors_code():
+        os.chdir("data")
+    assert os.getcwd() == str(tmp_path)
+    with authors_code():  # which reads its data from there, as without trtdsl
+        assert os.getcwd() == str(tmp_path / "data")
+        os.chdir("..")
+    with authors_code():
+        assert os.getcwd() == str(tmp_path)
+        os.chdir("data")
+        os.rmdir(tmp_path / "data")
+    assert os.getcwd() == str(tmp_path)

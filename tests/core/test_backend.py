@@ -186,3 +186,15 @@ def test_differences_between_tensorrt_and_tensorrt_rtx():
     assert (name, diagnostics) == ("INVALID", 2)
     assert bits["MALFORMED_ENGINE"] > 0
     assert standard.engine_validity(runtime, b"12") is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux bounds a process's memory")
+def test_little_memory_is_not_called_a_missing_package():
+    code = (
+        "import resource; resource.setrlimit(resource.RLIMIT_AS, (200 << 20, 200 << 20)); "
+        "from trtdsl.core.backend import get_backend; get_backend('tensorrt-rtx')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    said = done.stderr.splitlines()[-1]
+    assert "TensorRT does not start: the Python package tensorrt_rtx does not import (" in said
+    assert said.endswith("this process may have 200 MiB alone (ulimit -v)")

@@ -1,5 +1,6 @@
 """Ctrl-C, which a real signal stands for here."""
 
+import os
 import signal
 import threading
 import time
@@ -11,6 +12,7 @@ from trtdsl.cli import interrupt
 from trtdsl.cli.interrupt import answered
 from trtdsl.core import cancel
 from trtdsl.core.cancel import cancellable, noted
+from trtdsl.core.files.writing import Kind, check_writable, write_all_atomically
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +34,24 @@ def test_ctrl_c_is_one_error_that_says_what_was_kept():
         press()
     assert caught.value.exit_code == 130
     assert cancel.NOTICED.is_set()
+
+
+def test_several_files_are_written_whole_and_named(tmp_path, monkeypatch):
+    """Ctrl-C between the first name and the second."""
+    rename = os.replace
+
+    def pressing(name, path):
+        rename(name, path)
+        press()
+
+    monkeypatch.setattr(os, "replace", pressing)
+    kind = Kind("a text", "a")
+    files = {check_writable(tmp_path / name, kind, []): b"a" for name in ("one", "two", "three")}
+    with pytest.raises(td.CancelledError, match="cancelled when .*one and 2 more were written$"), cancellable():
+        write_all_atomically(files)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "three", "two"]
+    with pytest.raises(td.CancelledError, match="^cancelled; nothing was written$"), cancellable():
+        press()
 
 
 def test_a_cancellation_keeps_its_own_words():
@@ -85,6 +105,15 @@ def test_ctrl_c_that_a_finalizer_loses_is_raised_again_at_once(capsys, monkeypat
     with answered(), pytest.raises(KeyboardInterrupt):
         work()
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_ctrl_c_again_does_not_end_the_error_that_says_so():
+    with answered():
+        with pytest.raises(td.CancelledError), cancellable():
+            press()
+        press()
+    with answered(), pytest.raises(KeyboardInterrupt):  # another command of this process
+        press()
 
 
 def test_a_thread_besides_the_main_one_has_no_signals():

@@ -1,6 +1,8 @@
 """Files are written whole or not at all, also when the writer is killed; names from outside stay names."""
 
+import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -211,3 +213,73 @@ def test_two_files_of_one_folder_of_which_one_is_named_by_a_link(tmp_path):
     ]
     write_all_atomically(dict.fromkeys(targets, b"{1}"))
     assert (tmp_path / "old.json").read_text() == (tmp_path / "a.json").read_text() == "{1}"
+
+
+def test_a_device_a_pipe_or_a_socket_is_no_output(tmp_path, monkeypatch):
+    """Nor by a link: the rename would put a file in its place."""
+    import socket
+
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind("socket")
+    os.symlink("/dev/null", "link")
+    for name in ("pipe", "socket", "link", "/dev/null", "/dev/full"):
+        before = os.stat(name)
+        for kind in KINDS:
+            with pytest.raises(td.UsageError, match="it is not a regular file"):
+                check_writable(name, kind, (), force=True)
+        assert os.path.samestat(before, os.stat(name))
+
+
+@pytest.mark.parametrize("name", ["", "new/", "new.json/", "there/new/"])
+def test_a_name_of_no_file_is_refused(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").mkdir()
+    with pytest.raises(td.UsageError, match="cannot write: its name (new|there.*/ ends as a folder's|is empty)"):
+        check_writable(name, ENGINE, ())
+
+
+def test_json_has_no_number_that_is_none():
+    def refuse(name):
+        raise AssertionError(name)
+
+    value = {"a": [float("nan"), (float("inf"), -1.5)], "b": {"c": float("-inf"), "d": None}, "e": True}
+    text = writing.as_json(value, sort_keys=True)
+    read = json.loads(text, parse_constant=refuse)
+    assert read == {"a": ["nan", ["inf", -1.5]], "b": {"c": "-inf", "d": None}, "e": True}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a shell of POSIX")
+@pytest.mark.parametrize("redirected", ["> kept", ">> kept", "2> kept", "< kept", "> kept # /dev/stdout"])
+def test_what_a_process_prints_into_is_no_output(tmp_path, redirected):
+    """``-o /dev/stdout`` of a file too: the rename would take its name away from what is printed."""
+    kept = tmp_path / "kept"
+    kept.write_bytes(b"")
+    name = redirected.rpartition("# ")[2] if "#" in redirected else "kept"
+    code = (
+        "import os; from trtdsl.core.files.writing import Kind, check_writable\n"
+        f"try: check_writable({name!r}, Kind('x', 'x'), ())\n"
+        "except Exception as error: open('said', 'w').write(str(error))"
+    )
+    given = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "CODE": code}
+    subprocess.run(["sh", "-c", f'{sys.executable} -c "$CODE" {redirected}'], cwd=tmp_path, env=given, check=True)
+    said = (tmp_path / "said").read_text()
+    assert said == f"cannot write {name}: what this command prints, or is fed, is in it"
+
+
+def test_a_folder_that_another_command_removes_is_made_again(tmp_path, monkeypatch):
+    """The command that made it failed, and this one, which found it there, is not to fail at its end."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "new" / "inner"
+    folder.mkdir(parents=True)
+    writing.make_folder("new/inner")
+    output = check_writable("new/inner/a.html", HTML, ())
+    shutil.rmtree("new")
+    write_atomically(output, b"<html>")
+    assert (folder / "a.html").read_bytes() == b"<html>"
+    writing.make_folder("other/inner")
+    writing.make_folder("other/full")
+    (tmp_path / "other/full/file").write_bytes(b"")
+    writing.remove_made()
+    assert sorted(os.listdir("other")) == ["full"] and folder.is_dir()

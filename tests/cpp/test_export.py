@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 import trtdsl as td
 from trtdsl.cli.app import app
+from trtdsl.engine import cpp
 from trtdsl.engine.cpp import literal
 from trtdsl.engine.loading.manifest import manifest_path
 
@@ -31,6 +32,19 @@ def test_the_project_runs_its_engine(sanitized, tmp_path):
     (folder / "double.engine").write_bytes(b"")
     done = subprocess.run([folder / "main"], cwd=folder, capture_output=True, text=True)
     assert (done.returncode, "[engine-too-short]" in done.stderr) == (7, True)
+
+
+def test_an_engine_that_is_built_again_meanwhile_is_exported_with_its_own_manifest(tmp_path, monkeypatch):
+    engine, read = write(tmp_path / "a.engine"), cpp.read_described
+
+    def then_built(path):
+        found = read(path)
+        write(path, STATES, **STATES_FACTS)
+        return found
+
+    monkeypatch.setattr(cpp, "read_described", then_built)
+    folder = td.export_cpp(engine, tmp_path / "project", name="mine")
+    assert not read(folder / "mine.engine")[-1].states
 
 
 def test_an_engine_with_states_runs_in_a_session(sanitized, tmp_path):

@@ -164,7 +164,7 @@ def test_a_name_with_nul_is_no_other_files(probe, tmp_path):
     for make in (lambda: np.save(tmp_path / "a.npy", np.ones(3)), (tmp_path / "a.npy").unlink):
         make()
         before = {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
-        codes = ["usage NUL", "usage NUL", "feed-name NUL", "weights-mismatch NUL", "engine-missing NUL"]
+        codes = ["usage NUL", "usage NUL", "feed-name NUL", "usage NUL", "engine-missing NUL"]
         said = probe("nul", tmp_path / "a.npy").splitlines()
         assert [line for line in said if line not in ("runtime-cache", "fine")] == codes
         assert {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)} == before
@@ -329,7 +329,7 @@ def test_pipes_and_devices_end_no_reader(binaries, engine, tmp_path, kind, make)
     make(tmp_path / f"a.{kind}")
     done = subprocess.run([binaries / "probe", "read", path], capture_output=True, text=True, timeout=10)
     codes = {"engine": "engine-missing", "engine.json": "manifest-missing", "npy": "feed-name", "cache": "fine"}
-    assert (done.returncode, done.stdout.strip()) == (0, codes.get(kind, "weights-mismatch"))
+    assert (done.returncode, done.stdout.strip()) == (0, codes.get(kind, "usage"))
 
 
 @pytest.fixture(scope="module")
@@ -356,17 +356,20 @@ def verdicts(manifest, shapes):
             yield f"{error.code}: {error}"
 
 
-def test_requirements_are_those_of_python(probe, engine):
-    manifest = parse_manifest(manifest_path(engine).read_bytes())
+@pytest.mark.parametrize("profiles", [1, 2])
+def test_requirements_are_those_of_python(probe, engine, tmp_path, profiles):
+    facts = json.loads(manifest_path(engine).read_text())
+    facts["profiles"] *= profiles
+    facts["profiles"][-1] = {"inputs": {"x": {"min": [2, 3], "opt": [4, 8], "max": [10, 20]}}}
+    (path := tmp_path / "m.json").write_text(json.dumps(facts))
+    manifest = parse_manifest(path.read_bytes())
     assert len(manifest.signature.requirements) == 2
     shapes = [(n, t) for n in range(12) for t in range(26)]
     lines = "".join(f"x={n},{t}\n" for n, t in shapes).encode()
     expected = list(verdicts(manifest, shapes))
-    got = probe("fits", manifest_path(engine), data=lines).splitlines()
-    assert [line.split(":")[0] for line in got] == [line.split(":")[0] for line in expected]
-    required = [pair for pair in zip(got, expected, strict=True) if "serves only sizes where" in pair[1]]
-    assert len(required) > 100
-    assert all(ours == theirs for ours, theirs in required)
+    assert probe("fits", path, data=lines).splitlines() == expected
+    assert sum("serves only sizes where" in line for line in expected) > 50
+    assert sum("and the engine serves" in line for line in expected) > 20
 
 
 def expression(rng, depth):
@@ -483,7 +486,7 @@ def test_safetensors(probe, tmp_path):
     expected = described(path)
     assert expected.count(";") == len(DTYPES) + 3
     assert probe("weights", data=f"{path}\n".encode()).removesuffix("\n") == expected
-    assert probe("weights", data=f"{tmp_path / 'none'}\n".encode()).startswith("weights-mismatch: no weights file")
+    assert probe("weights", data=f"{tmp_path / 'none'}\n".encode()).startswith("usage: no weights file")
     (tmp_path / "small").write_bytes(b"1234567")
     assert probe("weights", data=f"{tmp_path / 'small'}\n".encode()).startswith("weights-damaged: ")
 
@@ -543,6 +546,9 @@ EMPTY = '{"dtype":"I8","shape":[0],"data_offsets":[0,0]}'
         (f'{{"a\\n\\u001b[31m":{EMPTY}}}', "the name a??[31m must be printable text"),
         (f'{{"a\u202eb":{EMPTY}}}', "the name a?b must be printable text"),
         (f'{{"a":{EMPTY},"\\nb":{{}}}}', "must be printable text"),
+        (f'{{"a\\udc00":{EMPTY}}}', "is not JSON"),  # the second half of a pair without its first
+        (f'{{"a\\udc00\\udc00":{EMPTY}}}', "is not JSON"),
+        (f'{{"a{".a" * 64}":{EMPTY}}}', "must be printable text of at most 64 parts"),
         ('{"a":' + "[" * 98 + "0" + "]" * 98 + "}", "a must be an object"),
         ('{"a":' + "[" * 99 + "0" + "]" * 99 + "}", "is not a safetensors file's header: it is nested more than 100"),
         ('{"a":', "is not JSON: it is damaged, or not a safetensors file's header"),
@@ -571,6 +577,13 @@ def test_limits_of_manifests_are_those_of_python(probe, engine, tmp_path):
         assert (
             "is not a manifest: it is nested more than 100 times" in probe("fits", tmp_path / "m.json", code=code)
         ) == bool(code)
+    text = json.dumps(facts | {"other": []})
+    for given, why in (
+        (text.replace('"network": "', '"network": "\\udc00'), "is not JSON"),
+        (text.replace("[]", "[" + "0," * 5_000_000 + "0]", 1), "is not a manifest: it has more than 5000000 values"),
+    ):
+        (tmp_path / "m.json").write_text(given)
+        assert why in probe("fits", tmp_path / "m.json", code=7)
     large = tmp_path / engine.name
     large.write_bytes(engine.read_bytes())
     for size, code in ((16 << 20, "fine"), ((16 << 20) + 1, "manifest-missing")):

@@ -35,6 +35,21 @@ SHAPES_FACTS = {
     "profiles": [{"inputs": {"k": {"min": [2], "opt": [2], "max": [2]}}}],
 }
 
+# x and z lie channels last, y does not; formats by TensorRT's numbers.
+LAST = "".join(
+    f"{line}\n"
+    for line in (
+        "in x -1 2 1 3", "format x 8", "profile 0 x 4 0 2 1 3 1 2 1 3 2 2 1 3",
+        "out y twice x -1 2 1 3", "out z twice x -1 2 1 3", "format z 8",
+    )
+)  # fmt: skip
+PLACED = {"dtype": "float32", "shape": ["N", 2, 1, 3]}
+LAST_FACTS = {
+    "inputs": {"x": {**PLACED, "format": "channels_last"}},
+    "outputs": {"y": PLACED, "z": {**PLACED, "format": "channels_last"}},
+    "profiles": [{"inputs": {"x": {"min": [0, 2, 1, 3], "opt": [1, 2, 1, 3], "max": [2, 2, 1, 3]}}}],
+}
+
 # Two states that grow by x: TensorRT-RTX writes `next_cache` where `cache` lies.
 STATES = """in x -1 2
 in cache -1 2
@@ -168,6 +183,14 @@ def test_failures_of_a_capture(running, tmp_path, call):
     engine = write(tmp_path / "late.engine", LATE, product="tensorrt")
     said = running(engine, "capture", code=8, program="running_standard", DOUBLE_FAIL=call)
     assert said.startswith("out-of-memory" if "Instantiate" in call else "execution-failed")
+
+
+@pytest.mark.parametrize(("product", "program"), [("tensorrt-rtx", "running"), ("tensorrt", "running_standard")])
+def test_channels_last(running, tmp_path, product, program):
+    engine = write(tmp_path / "last.engine", LAST, product=product, **LAST_FACTS)
+    running(engine, "channels_last", program=program)
+    other = write(tmp_path / "other.engine", LAST.replace("format x 8", "format x 5"), product=product, **LAST_FACTS)
+    assert "in a format of TensorRT which cannot be fed" in running(other, "run", code=5, program=program)
 
 
 @pytest.mark.parametrize(("product", "program"), [("tensorrt-rtx", "running"), ("tensorrt", "running_standard")])
@@ -322,7 +345,7 @@ def test_weights_that_an_engine_is_for_alone(running, tmp_path):
     weights_file(weights, **{"scale:KERNEL": 6.0})
     assert "for these alone" in running(tmp_path / "a.engine", "weights", weights, code=3)
     assert "takes no new weights" in running(write(tmp_path / "b.engine"), "weights", weights, code=2)
-    assert "no weights file" in running(tmp_path / "a.engine", "weights", tmp_path / "none", code=3)
+    assert "no weights file" in running(tmp_path / "a.engine", "weights", tmp_path / "none", code=2)
 
 
 def test_the_guide_s_service_compiles_and_runs(sanitized, tmp_path):

@@ -53,3 +53,11 @@ def test_attributes_that_tensorrt_keeps_as_c_floats_are_known_as_they_were_given
     net.emit()
     (facts,) = net.layers.values()
     assert facts.numbers["alpha"] == 0.1  # which no float32 is
+
+
+def test_an_argument_that_tensorrts_bindings_refuse_is_said_at_its_line():
+    net = td.Network()
+    net.output(F.sum(net.input("x", (2, 3)), 1, "yes"), "y")
+    with pytest.raises(td.DefinitionError, match=r"TensorRT takes no such arguments: .*SUM.*, 2, 'yes'") as caught:
+        net.definition
+    assert caught.value.location.file == __file__ and "0x" not in caught.value.message

@@ -159,11 +159,14 @@ def test_another_networks_weights_are_one_sentence(small):
 
 def test_files_and_classes(small):
     text = (small / "small.py").read_text()
+    line = 1 + text[: text.index("@td.network")].count("\n")
     (small / "typo.py").write_text(text.replace("small.safetensors", "smal.safetensors"))
-    with pytest.raises(td.WeightsError, match=r"no weights file .*smal.safetensors \(nearest: small.safetensors\)"):
+    wanted = rf"typo.py:{line}: no weights file .*smal.safetensors \(nearest: small.safetensors\)"
+    with pytest.raises(td.WeightsError, match=wanted):
         td.load_spec(small / "typo.py").define()
     (small / "class.py").write_text(text.replace(":Model", ":Modle"))
-    with pytest.raises(td.UsageError, match=r"has no 'Modle' to be the reference \(nearest: Model\)"):
+    wanted = rf"class.py:{line}: .*reference.py has no 'Modle' to be the reference \(nearest: Model\)"
+    with pytest.raises(td.UsageError, match=wanted):
         td.load_spec(small / "class.py").define()
 
 

@@ -147,14 +147,40 @@ def test_a_composed_function_leaves_precision_to_its_parts(length, type):
         (lambda x: F.relu(0), "F.relu takes a Tensor as 'input', not int: 0"),
         (lambda x: F.relu((x, 1)), "F.relu takes a Tensor as 'input', not tuple"),
         (lambda x: F.linear((x, 1), x), "F.linear takes a Tensor as 'input', not tuple"),
+        (
+            lambda x: F.relu(torch.ones(2)),
+            "F.relu takes a Tensor as 'input', not torch's outside of a network: tensor(",
+        ),
         (lambda x: F.softmax(0, 1), "F.softmax takes a Tensor as 'input', not int: 0"),
+        (
+            lambda x: F.view(x, "6"),
+            "F.view takes int | Size | Sequence[int | Size] | torch.dtype as 'shape', not str: '6'",
+        ),
+        (lambda x: F.pad(x, 1), "F.pad takes Sequence[int | Size] as 'pad', not int: 1"),
+        (
+            lambda x: F.max_pool1d(x, 2, stride="2"),
+            "F.max_pool1d takes int | Size | Sequence[int | Size] | None as 'stride', not str: '2'",
+        ),
+        (
+            lambda x: F.conv1d(x, torch.ones(2, 2, 1), stride="2"),
+            "F.conv1d takes int | Sequence[int] as 'stride', not str: '2'",
+        ),
+        (lambda x: F.cat(x), "F.cat takes Sequence[Tensor] as 'tensors', not Tensor: Tensor(x: (2, 3) float32)"),
+        (lambda x: F.stack(x, x), "F.stack takes Sequence[Tensor] as 'tensors', not Tensor: Tensor(x"),
+        (lambda x: F.arange(x.sum()), "F.arange takes int | Size | float as 'start', not Tensor: Tensor(sum: ()"),
+        (lambda x: F.linspace(0, 1, x.sum()), "F.linspace takes int | Size as 'steps', not Tensor: Tensor(sum: ()"),
     ],
 )
-def test_an_argument_that_is_not_a_tensor_is_named(call, words):
+def test_an_argument_of_another_type_is_named(call, words):
     with pytest.raises(td.DefinitionError) as caught:
         call(td.Network().input("x", (2, 3)))
     assert words in str(caught.value)
     assert caught.value.location.file == __file__
+
+
+def test_what_no_annotation_tells_is_said_of_the_call():
+    with pytest.raises(TypeError, match=r"F.sum does not take \('a', keepdim=True\): '<=' not supported"):
+        F.sum(td.Network().input("x", (2, 3)), "a", keepdim=True)
 
 
 def test_a_module_for_a_weight_leaves_the_errors_own_message():

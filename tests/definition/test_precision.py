@@ -101,7 +101,7 @@ def test_convolutions_in_half_precision_build_and_round_once(name, precision):
 def test_an_unknown_precision():
     with pytest.raises(
         td.UsageError,
-        match=r"precision is 'fp32', 'fp16' or 'bf16' \(.*'float16'\), or .* 'int8' or 'fp8', not 'int4'; `trtdsl pre",
+        match=r"precision is 'fp32', 'fp16' or 'bf16' .* 'int8', 'fp8' or the path of a file, not 'int4'; `trtdsl pre",
     ):
         td.Network(precision="int4")
 

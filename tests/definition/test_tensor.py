@@ -291,7 +291,7 @@ def test_truth_and_value():
     x = net.input("x", (1,))
     with pytest.raises(td.DefinitionError, match="no truth value"):
         bool(x > 0)
-    with pytest.raises(td.DefinitionError, match="only a constant has a value"):
+    with pytest.raises(td.DefinitionError, match=r"only a constant has a value .* leave .item\(\) out"):
         x.item()
 
 

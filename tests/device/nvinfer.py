@@ -225,6 +225,9 @@ class Model:
         self.inputs = {tensor.name: tensor for tensor in built.inputs()}
         tensors = [*self.inputs.values(), *built.outputs()]
         self.on_host = {tensor.name for tensor in tensors if tensor.is_shape_tensor}
+        formats = simulated.trt.TensorFormat
+        last = [1 << int(each) for each in (formats.HWC, formats.DHWC)]
+        self.channels_last = {tensor.name for tensor in tensors if tensor.allowed_formats in last}
         self.dtypes = {tensor.name: simulated.backend.torch_dtype(tensor.dtype) for tensor in tensors}
         self._interpreter: Interpreter | None = None
 
@@ -243,10 +246,15 @@ class Model:
         size = int(np.prod(shape)) * dtype.itemsize
         if not size:
             return torch.empty(shape, dtype=dtype)
-        return torch.from_numpy(self._memory.bytes(addresses[name], size).copy()).view(dtype).reshape(shape)
+        found = torch.from_numpy(self._memory.bytes(addresses[name], size).copy()).view(dtype)
+        if name in self.channels_last:
+            return found.reshape(shape[0], *shape[2:], shape[1]).movedim(-1, 1)
+        return found.reshape(shape)
 
     def write(self, name: str, address: int, result: torch.Tensor) -> None:
         if result.numel():
+            if name in self.channels_last:
+                result = result.movedim(1, -1)
             data = result.contiguous().reshape(-1).view(torch.uint8).numpy()
             target = host_bytes(address, data.size) if name in self.on_host else self._memory.bytes(address, data.size)
             target[:] = data
@@ -277,6 +285,10 @@ class Engine:
 
     def get_tensor_shape(self, name: str) -> tuple[int, ...]:
         return tuple(self._tensors[name].shape)
+
+    def get_tensor_format(self, name: str) -> Any:
+        formats, allowed = self._simulated.trt.TensorFormat, self._tensors[name].allowed_formats
+        return next((each for each in (formats.HWC, formats.DHWC) if allowed == 1 << int(each)), formats.LINEAR)
 
     def get_tensor_location(self, name: str) -> Any:
         locations = self._simulated.trt.TensorLocation

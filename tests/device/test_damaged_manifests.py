@@ -42,6 +42,7 @@ def whole(folder):
     facts["refit"]["dims"] = {"N": [2, 8], "T": 3}
     facts["program"] = {**facts.get("program", {}), "handed": {"a": "2*N"}}
     facts["precisions"] = {"calls": {"fp16": 3}, "file": "p", "sha256": "0" * 64, "data": "d", "sqnr": {"y": None}}
+    facts["inputs"]["x"]["format"] = facts["outputs"]["y"]["format"] = None
     facts["states"], facts["in_place"] = {"x": "y"}, ["x"]
     facts["settings"] = {"rank": 0, "ranks": 1}
     facts["plugins"] = [{"name": "a", "version": "1", "namespace": ""}]

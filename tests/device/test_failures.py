@@ -83,6 +83,35 @@ def test_a_device_that_is_not_there(machine):
     assert caught.value.exit_code == 6
 
 
+@pytest.mark.parametrize("device", ["cuda:0", True, 1.0, None])
+def test_a_device_is_a_number(machine, device):
+    with pytest.raises(UsageError, match=r"device=.*: expected int, got"):
+        doubling(device=device)
+    with pytest.raises(UsageError, match=r"runs='3': expected int, got str"):
+        doubling().warm_up("3")
+
+
+def test_a_sparse_tensor_is_refused(machine):
+    with pytest.raises(FeedError, match=r"its layout is torch\.sparse_coo: give its to_dense"):
+        doubling().run({"x": torch.ones(2, 4).to_sparse()})
+    with pytest.raises(FeedError, match=r"its layout is torch\.sparse_coo: give its to_dense"):
+        doubling().run({"x": X}, out={"y": torch.ones(2, 4).to_sparse()})
+
+
+def test_a_tensor_whose_memory_holds_its_negatives(machine):
+    """The imaginary part of a conjugate is the same memory with another sign, which torch applies when it is read."""
+    x = torch.complex(torch.zeros(8), torch.arange(8.0)).conj().imag
+    small = x[3:4].reshape(1, 1)  # of one element, and thereby contiguous
+    assert small.is_neg() and small.is_contiguous() and small.item() == -3
+    net = td.Network()
+    net.output(net.input("x", (1, 1)) * 2, "y")
+    engine = Engine(compile_engine(net).data, backend=net.backend)
+    assert engine.run({"x": small})["y"].item() == -6
+    with pytest.raises(FeedError, match="its memory holds the negatives"):
+        engine.run({"x": small}, out={"y": small})
+    assert small.item() == -3
+
+
 def test_the_threads_device_is_set_back():
     with simulated_device(Machine(devices=2)) as machine:
         engine = doubling(device=1)

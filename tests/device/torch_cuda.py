@@ -58,9 +58,9 @@ class CudaTensor(torch.Tensor):
 
     @staticmethod
     def copy_of(machine: Machine, tensor: torch.Tensor) -> CudaTensor:
-        tensor = tensor.contiguous()
+        strides = torch.empty_like(tensor).stride()  # a dense tensor's are kept, as torch does
         block = Block(machine, tensor.numel() * tensor.itemsize)
-        raw = block.bytes[: tensor.numel() * tensor.itemsize].view(tensor.dtype).reshape(tensor.shape)
+        raw = block.bytes[: tensor.numel() * tensor.itemsize].view(tensor.dtype).as_strided(tensor.shape, strides)
         raw.copy_(tensor)
         return CudaTensor.make(machine, raw, block)
 

@@ -79,7 +79,7 @@ def test_the_command_prints_or_writes_it(tmp_path, command_line):
     assert classes(Path("weights.pyi").read_text()) == classes(printed)
     value = json.loads(trtdsl("stubs", "model.safetensors", "--json").stdout)
     assert (value["kind"], value["text"]) == ("stubs", printed)
-    assert "no weights file nothing.safetensors" in trtdsl("stubs", "nothing.safetensors", code=3).stderr
+    assert "no weights file nothing.safetensors" in trtdsl("stubs", "nothing.safetensors", code=2).stderr
     Path("bad.safetensors").write_bytes(b"12345678{}")
     trtdsl("stubs", "bad.safetensors", "-o", "bad.pyi", code=7)
     assert not Path("bad.pyi").exists()

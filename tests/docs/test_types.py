@@ -23,7 +23,7 @@ FILES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NETWORKS = sorted((ROOT / "networks").glob("*.py"))
 # Functions turn torch's tensors into constants, which their annotations do not say.
 CONSTANT = '"torch._tensor.Tensor" is not assignable to "trtdsl.definition.tensor.Tensor"'
-BAD = ("loose", "uses_a_stub")  # on purpose
+BAD = ("loose", "misspelt", "uses_a_stub")  # on purpose
 pytestmark = pytest.mark.skipif(find_spec("pyright") is None, reason="pyright is not installed")
 
 
@@ -136,12 +136,14 @@ def found(tmp_path_factory):
         texts[f"document_{name}"] = text
         texts |= {f"{name}_writes_{index}": each for index, each in enumerate(written(text))}
     texts |= {f"gallery_ported_{name}": text for name, text in ported()}
+    misspelt = texts["gallery_ported_raft"].replace(".permute(", ".permut(").replace("F.conv2d(", "F.convolve(")
+    texts["misspelt"] = misspelt
     texts["loose"] = "import trtdsl as td\ndef loose(x: td.Tensor, w):\n    return x.relu(w.fc) + x.mean(dim='1')\n"
     folder = tmp_path_factory.mktemp("types")
     texts["uses_a_stub"] = stubbed(folder)
     said = complaints(folder, texts)
     lines = {name: None if name.startswith("gallery") else lines_of_networks(text) for name, text in texts.items()}
-    lines["uses_a_stub"] = None
+    lines |= {"uses_a_stub": None, "misspelt": None}
     return {name: [each for each in said[name] if lines[name] is None or each[0] in lines[name]] for name in texts}
 
 
@@ -156,6 +158,11 @@ def test_strict_checking_reports_loose_types(found):
     messages = " ".join(text for _, text in found["loose"])
     assert 'missing for parameter "w"' in messages
     assert "cannot be assigned to parameter" in messages
+
+
+def test_a_misspelt_method_of_a_ported_file_is_an_error(found):
+    messages = " ".join(text for _, text in found["misspelt"])
+    assert 'attribute "permut"' in messages and '"convolve" is not a known attribute' in messages
 
 
 def test_a_stub_types_what_stands_behind_a_scope(found):

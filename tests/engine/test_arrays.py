@@ -93,7 +93,7 @@ def test_dlpack_written_here_is_read_by_torch_and_numpy():
             return dlpack.CPU, 0
 
         def __dlpack__(self, **_):
-            return dlpack.write(memory.ctypes.data, (2, 3), "float32", (dlpack.CPU, 0), held[0])
+            return dlpack.write(memory.ctypes.data, (2, 3), (3, 1), "float32", (dlpack.CPU, 0), held[0])
 
     tensor = torch.from_dlpack(Array())
     assert tensor.tolist() == [[0, 1, 2], [3, 4, 5]]
@@ -112,10 +112,10 @@ def test_a_capsule_that_nobody_takes_is_freed():
     owner = Owner()
     gone = weakref.ref(owner)
     memory = np.zeros(2, np.float32)
-    capsule = dlpack.write(memory.ctypes.data, (2,), "float32", (dlpack.CPU, 0), owner)
+    capsule = dlpack.write(memory.ctypes.data, (2,), (1,), "float32", (dlpack.CPU, 0), owner)
     before = len(dlpack._exported)
     del owner
-    assert dlpack.read(capsule)[1:4] == ((2,), None, "float32")
+    assert dlpack.read(capsule)[1:4] == ((2,), (1,), "float32")
     del capsule
     gc.collect()
     assert gone() is None

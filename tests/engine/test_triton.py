@@ -218,12 +218,22 @@ def test_states_are_implicit_ones_of_a_sequence(batch, tmp_path):
     assert (state.input_name, state.output_name, state.data_type) == ("sum", "next_sum", ENUMS["DataType"]["TYPE_FP16"])
     assert list(state.dims) == list(first.dims) == ([1, 3, 2] if config.max_batch_size == 0 else [3, 2])
     assert first.zero_data and first.data_type == state.data_type
-    assert manifest_of(built).in_place == ()
+    assert manifest_of(built).in_place == {}
     shape = {"dtype": "float16", "shape": [1, "T", 2]}
     ranges = {"inputs": {"sum": {"min": [1, 1, 2], "opt": [1, 2, 2], "max": [1, 3, 2]}}, "dims": {"T": [1, 2, 3]}}
     grown = manifest_of(built, inputs={"sum": shape}, outputs={"next_sum": shape}, profiles=[ranges])
     with pytest.raises(td.EngineError, match="the state 'sum' has dynamic sizes"):
         triton_config(grown, "running")
+
+
+def test_an_input_that_is_written_in_place_is_refused(tmp_path):
+    @td.network(inputs={"x": td.Input((1, 1, 1, 2)), "at": td.Input((1,), "int32"), "c": td.Input((1, 1, 4, 2))})
+    def cached(x, at, c):
+        return {"after": L.kv_cache_update(c, x, at)}
+
+    built = td.build(cached, tmp_path / "cached.engine", backend=BACKEND, check=False).engine
+    with pytest.raises(td.EngineError, match="writes the input 'c' in place, at one address for input and output"):
+        export_triton(built, tmp_path / "repository", allow_rtx=True)
 
 
 def test_a_cache_that_is_written_in_place_is_refused(tmp_path):
@@ -235,7 +245,7 @@ def test_a_cache_that_is_written_in_place_is_refused(tmp_path):
         return {"next_c": after, "y": after.sum(2)}
 
     built = td.build(cached, tmp_path / "cached.engine", backend=BACKEND).engine
-    assert manifest_of(built).in_place == ("c",)
+    assert manifest_of(built).in_place == {"c": "next_c"}
     with pytest.raises(td.EngineError, match="writes the state 'c' in place, at one address for input and output"):
         export_triton(built, tmp_path / "repository", allow_rtx=True)
     assert not (tmp_path / "repository").exists()

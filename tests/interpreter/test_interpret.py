@@ -43,6 +43,22 @@ def test_numpy_and_torch_feeds_give_torch_outputs():
     assert torch.equal(td.interpret(small(), {name: value.numpy() for name, value in FEEDS.items()})["y"], expected)
 
 
+def test_a_spec_and_its_file_are_defined(tmp_path):
+    file = tmp_path / "double.py"
+    file.write_text(
+        "import trtdsl as td\n\n\n"
+        '@td.network(inputs={"x": td.Input(("N", 3))})\n'
+        "def double(x: td.Tensor):\n    return {'y': x * 2}\n"
+    )
+    for source in (file, str(file), td.load_spec(str(file))):
+        assert torch.equal(td.interpret(source, {"x": torch.ones(4, 3)})["y"], torch.full((4, 3), 2.0))
+        assert td.obstacles(source, gpu=False) == []
+    with pytest.raises(
+        td.UsageError, match="a network is a spec, a td.Network, a file or an INetworkDefinition, not 3"
+    ):
+        td.interpret(3, {})
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -84,7 +84,8 @@ def rows(how: str = "right", rank: int = 0, ranks: int = 1) -> td.NetworkSpec:
     def rows(x, w):
         part = lambda w, dim: td.shard(w, dim, 0 if how == "one part" else rank, ranks)
         y = F.linear(F.relu(F.linear(x, part(w.up.weight, 0), part(w.up.bias, 0))), part(w.down.weight, 1))
-        return {"y": y if how == "no sum" else L.all_reduce(y, ranks, "AVG" if how == "mean" else "SUM")}
+        y = y if how == "no sum" else L.all_reduce(y, ranks, "AVG" if how == "mean" else "SUM")
+        return {"y": y * 2 if how == "other rank" and rank else y}
 
     return rows
 """
@@ -96,6 +97,17 @@ def test_parts_that_are_wrong_are_caught(how, tmp_path):
     spec = td.load_spec(str(tmp_path / "rows.py"), {"how": how, "ranks": 2})
     report = td.check(spec, weights=spec.reference_class()().state_dict(), sizes="quick")
     assert report.passed == (how == "right"), report
+    assert not any("of other ranks" in line for line in report.unproven) or how == "no sum"
+
+
+def test_another_rank_s_output_is_not_proven_silently(tmp_path):
+    """Each rank may have outputs of its own: a check is of one of them."""
+    (tmp_path / "rows.py").write_text(ROWS)
+    for rank in range(2):
+        spec = td.load_spec(str(tmp_path / "rows.py"), {"how": "other rank", "rank": rank, "ranks": 2})
+        report = td.check(spec, weights=spec.reference_class()().state_dict(), sizes="quick")
+        assert report.passed == (rank == 0), report
+        assert "output 'y' of other ranks, which differs from this one's: check each" in report.unproven
 
 
 def test_one_rank_communicates_nothing(spec):
@@ -126,11 +138,16 @@ def test_an_engine_of_one_rank_is_not_evaluated_alone(spec, tmp_path):
         td.evaluate_engine(apart, {"x": torch.ones(1, 16, 3), "u": torch.ones(8)})
 
 
-def test_what_ranks_cannot_do(spec):
+def test_what_ranks_cannot_do(spec, tmp_path):
     with pytest.raises(td.DefinitionError, match=r"do not meet at one layer, but at all_reduce_sum, the end"):
         td.interpret(spec(kind="nothing", ranks=2).define(), {"x": torch.ones(1, 16, 3), "u": torch.ones(8)})
     with pytest.raises(td.UsageError, match=r"there is no rank 2 among 2: they are 0 to 1"):
         spec(kind="all_reduce", rank=2, ranks=2)
+    (tmp_path / "rows.py").write_text(ROWS.replace("L.all_reduce(y, ranks", "L.all_reduce(y, 3"))
+    rows = td.load_spec(str(tmp_path / "rows.py"), {"ranks": 2})
+    with pytest.raises(td.UsageError, match="num_ranks=3: the network is of 2 ranks, which all meet here") as caught:
+        rows.define(weights=rows.reference_class()().state_dict())
+    assert caught.value.location.file == str(tmp_path / "rows.py")
     net = td.Network()
     net.output(L.all_reduce(net.input("x", (3,)), 2), "y")
     with pytest.raises(td.TrtdslError, match="the network is one of 2 ranks, which are evaluated together"):

@@ -3,8 +3,8 @@
 import json
 import math
 import resource
+import runpy
 import shutil
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +18,15 @@ import trtdsl as td
 FILE = Path(__file__).parents[2] / "networks" / "llama.py"
 CAPACITY, PROMPT = 32, 8
 PROMPTS = [[3, 4, 5, 6, 7, 8, 9], [11, 5, 29, 17]]
+
+
+def read_config(folder):
+    return runpy.run_path(str(FILE))["read_config"](folder)
+
+
+def read_config_of(folder, entries):
+    (folder / "config.json").write_text(json.dumps(entries))
+    return read_config(folder)
 
 
 def spec_of(folder, capacity=CAPACITY):
@@ -84,12 +93,105 @@ def test_rotary_positions_that_a_user_added(scaling, tmp_path):
     assert text_of(tmp_path) == text_by(transformers().AutoModelForCausalLM.from_pretrained(tmp_path).eval())
 
 
+WINDOW = {"use_sliding_window": True, "sliding_window": 4}
+
+
+@pytest.mark.parametrize(
+    ("family", "config", "left_out", "added"),
+    [
+        ("qwen3_moe", WINDOW, (), {}),  # its windows are of all layers, others' of some
+        ("qwen2_moe", WINDOW, ("layer_types",), {}),
+        ("qwen3", {**WINDOW, "max_window_layers": 1}, ("layer_types",), {}),
+        ("mixtral", {}, ("rope_parameters", "sliding_window"), {}),
+        ("qwen2_moe", {}, ("num_experts_per_tok",), {}),
+        ("llama", {}, (), {"original_max_position_embeddings": 48}),
+        ("mistral", {"num_attention_heads": 16, "num_key_value_heads": 8}, ("num_key_value_heads",), {}),
+        ("mixtral", {"num_local_experts": 8}, ("num_local_experts", "num_experts"), {}),
+        ("mixtral", {}, ("num_local_experts",), {"num_experts": 4}),
+        ("mistral", {}, (), {"attention_bias": True}),  # which these families do without
+        ("qwen3", {}, (), {"mlp_bias": True}),
+        ("mixtral", {}, (), {"decoder_sparse_step": 2, "mlp_only_layers": [0]}),
+    ],
+)
+def test_what_a_config_leaves_out_is_as_transformers_has_it(family, config, left_out, added, tmp_path):
+    save_checkpoint(family, tmp_path, **config)
+    path = tmp_path / "config.json"
+    facts = {name: entry for name, entry in json.loads(path.read_text()).items() if name not in left_out}
+    path.write_text(json.dumps(facts | added))
+    assert text_of(tmp_path) == text_by(transformers().AutoModelForCausalLM.from_pretrained(tmp_path).eval())
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3", "mistral", "mixtral", "qwen2_moe", "qwen3_moe"])
+def test_an_entry_that_is_left_out_has_the_default_of_transformers(family, tmp_path):
+    named = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "rms_norm_eps": 1e-6}
+    if family == "mixtral":
+        named["num_local_experts"] = 8
+    elif family.endswith("moe"):
+        named["num_experts"] = 8
+    config = read_config_of(tmp_path, {**named, "model_type": family, "vocab_size": 9})
+    theirs = transformers().AutoConfig.for_model(family, **named)
+    sizes = ["intermediate_size", "moe_intermediate_size", "shared_expert_intermediate_size", "num_experts_per_tok"]
+    for name in (*sizes, "attention_bias", "mlp_bias", "qkv_bias", "hidden_act", "norm_topk_prob"):
+        default = getattr(theirs, name, None)
+        assert default is None or (getattr(config, name) or False) == default, name
+    assert config.width == (getattr(theirs, "head_dim", None) or 16)
+    assert config.groups == theirs.num_key_value_heads
+    if family not in ("mixtral", "qwen2_moe", "qwen3_moe"):
+        return
+    plain = {name: entry for name, entry in named.items() if "experts" not in name}
+    count = read_config_of(tmp_path, {**plain, "model_type": family, "vocab_size": 9}).experts_of(0)
+    assert count == transformers().AutoConfig.for_model(family).num_experts
+
+
+def test_a_mixture_whose_queries_have_no_bias(tmp_path):
+    save_checkpoint("qwen2_moe", tmp_path, qkv_bias=False)
+    assert text_of(tmp_path) == text_by(transformers().AutoModelForCausalLM.from_pretrained(tmp_path).eval())
+    replace(spec_of(tmp_path), reference=None).define()
+
+
 @pytest.mark.parametrize("entries", [{"dtype": None}, {"dtype": "auto"}, {"torch_dtype": "float16"}], ids=str)
 def test_the_reference_has_the_dtype_of_the_files(entries, tmp_path):
     save_checkpoint("llama", tmp_path, torch.bfloat16, num_hidden_layers=1)
     with_entries(tmp_path, entries)
     assert {dtype for _, dtype in spec_of(tmp_path).expected_weights().values()} == {"bfloat16"}
     spec_of(tmp_path).define()
+
+
+@pytest.mark.parametrize("entry", ["dtype", "torch_dtype"])
+def test_a_config_of_another_dtype_than_the_files_is_said(entry, tmp_path):
+    save_checkpoint("llama", tmp_path, num_hidden_layers=1)
+    with_entries(tmp_path, {"dtype": None, entry: "bfloat16"})
+    with pytest.warns(UserWarning, match="says bfloat16, and the weights are float32: this network computes in float"):
+        assert spec_of(tmp_path).define().outputs["logits"].dtype == torch.float32
+    loaded = transformers().AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert loaded.dtype == torch.bfloat16
+
+
+def test_a_head_that_differs_from_tied_embeddings_is_not_tied(tmp_path):
+    """As transformers has it."""
+    save_checkpoint("llama", tmp_path, tie_word_embeddings=True)
+    save_file({"lm_head.weight": torch.randn(40, 32)}, tmp_path / "head.safetensors", {"format": "pt"})
+    index = tmp_path / "model.safetensors.index.json"
+    facts = json.loads(index.read_text())
+    facts["weight_map"]["lm_head.weight"] = "head.safetensors"
+    index.write_text(json.dumps(facts))
+    assert text_of(tmp_path) == text_by(transformers().AutoModelForCausalLM.from_pretrained(tmp_path).eval())
+    assert td.check(spec_of(tmp_path), sizes="N=1,S=2").passed
+
+
+@pytest.mark.parametrize(
+    ("family", "wrong"), [("mistral", "config.sliding_window + 1"), ("mistral", "None"), ("qwen2", "5")]
+)
+def test_a_wrong_window_is_seen_by_the_check(family, wrong, tmp_path):
+    """The reference has its windows from transformers."""
+    save_checkpoint(family, tmp_path)
+    shutil.copytree(FILE.parent / "reference", tmp_path / "reference", ignore=shutil.ignore_patterns("__pycache__"))
+    text = FILE.read_text()
+    assert "config.sliding_window or None" in text
+    (tmp_path / "llama.py").write_text(text.replace("config.sliding_window or None", wrong))
+    settings = {"folder": tmp_path, "capacity": 16, "prompt": 8, "batch": 2}
+    assert td.check(spec_of(tmp_path), sizes="N=1,S=8").passed
+    assert not td.check(td.load_spec(str(tmp_path / "llama.py"), settings), sizes="N=1,S=8").passed
 
 
 @pytest.mark.parametrize(("dtype", "precision"), [("bfloat16", "fp16"), ("float16", "bf16")])
@@ -147,8 +249,10 @@ def test_ranks_together_equal_transformers(family, ranks, tmp_path):
 
 def test_ranks_share_out_whole_heads_and_read_their_part_alone(tmp_path, command_line):
     save_checkpoint("llama", tmp_path)
-    said = command_line(tmp_path)("build", str(FILE), "--set", "folder=.", "--ranks", "3", "-o", "out/", code=2).stderr
-    assert said.count("3 ranks do not share out 4 heads") == 1 and not (tmp_path / "out").exists()
+    for ranks in (3, 10**12):
+        how = "build", FILE, "--set", "folder=.", "--ranks", ranks, "-o", "out/"
+        said = command_line(tmp_path)(*how, code=2).stderr
+        assert said.count(f"{ranks} ranks do not share out 4 heads") == 1 and not (tmp_path / "out").exists()
     with pytest.raises(td.UsageError, match="4 ranks do not share out 4 heads and 2 of keys and values"):
         td.load_spec(str(FILE), {"folder": tmp_path, "ranks": 4})
     with pytest.raises(td.UsageError, match="0 ranks do not share out"):
@@ -156,6 +260,16 @@ def test_ranks_share_out_whole_heads_and_read_their_part_alone(tmp_path, command
     save_zeros("llama", tmp_path / "odd", vocab_size=41)
     with pytest.raises(td.UsageError, match="2 ranks do not share out 41 words"):
         td.load_spec(str(FILE), {"folder": tmp_path / "odd", "ranks": 2})
+    for family, odd, name in (
+        ("llama", {"intermediate_size": 49}, "mlp.gate_proj"),
+        ("mixtral", {"intermediate_size": 49}, "block_sparse_moe.experts.0.w1"),
+        ("qwen2_moe", {"moe_intermediate_size": 49, "mlp_only_layers": []}, "mlp.experts.0.gate_proj"),
+        ("qwen2_moe", {"shared_expert_intermediate_size": 49}, "mlp.shared_expert.gate_proj"),
+    ):
+        folder = tmp_path / f"{family} {name}"
+        save_zeros(family, folder, **odd)
+        with pytest.raises(td.UsageError, match=rf"2 ranks do not share out 49 features of model.layers.\d.{name}"):
+            td.load_spec(str(FILE), {"folder": folder, "ranks": 2})
     settings = {"folder": tmp_path, "capacity": CAPACITY, "prompt": PROMPT, "ranks": 2, "rank": 1}
     network = td.load_spec(str(FILE), settings).define()
     assert network.inputs["keys_0"].shape[1] == 1
@@ -181,6 +295,12 @@ def test_weights_of_few_bits(bits, part, tmp_path):
         for each in (16, bits)
     ]
     assert moved[1] < part * moved[0]
+
+
+def test_widths_that_have_no_groups_are_not_left_whole_silently(tmp_path):
+    save_checkpoint("llama", tmp_path)
+    with pytest.raises(td.UsageError, match="4 bits: no weight has rows of 2 or more groups of 128"):
+        td.load_spec(str(FILE), {"folder": tmp_path, "bits": 4})
 
 
 def test_a_token_reads_the_experts_that_it_chooses(tmp_path):
@@ -220,14 +340,13 @@ def test_experts_and_ranks_of_few_bits(family, bits, ranks, tmp_path):
 
 
 def test_eight_billion_parameters_are_defined_at_once(tmp_path):
-    """From four files, in less than 2 s of the processor and 0.5 GB: neither they nor the reference's are filled."""
+    """From four files, in less than 0.5 GB: neither they nor the reference's are filled."""
     sizes = {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "vocab_size": 128256}
     heads = {"num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128}
     save_zeros("llama", tmp_path, torch.bfloat16, **sizes, **heads, tie_word_embeddings=False)
     spec_of(tmp_path).expected_weights()  # imports transformers' file of the model
-    start, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     network = spec_of(tmp_path).define()
-    assert time.process_time() - start < 2
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # KiB
     assert sum(buffer.nbytes for buffer in network.target.buffers) > 16e9
 
@@ -281,6 +400,23 @@ def test_ranks_on_the_command_line(tmp_path, command_line):
     run = command_line(tmp_path)
     how = ["generate", FILE, "--set", "folder=small", "--tokens", "7,4", "--max-tokens", 4]
     assert run(*how, "--ranks", 2).stdout == run(*how).stdout
+
+
+def test_weights_of_another_config_are_refused(tmp_path, command_line):
+    """The network is made of its folder's config, whatever weights are given: texts would be of neither model."""
+    for name, theta in (("own", 500.0), ("tuned", 500.0), ("other", 9e6)):
+        save_checkpoint("llama", tmp_path / name)
+        path = tmp_path / name / "config.json"
+        facts = json.loads(path.read_text())
+        facts["rope_parameters"]["rope_theta"], facts["transformers_version"] = theta, name
+        path.write_text(json.dumps(facts))
+    run = command_line(tmp_path)
+    how = ["generate", FILE, "--set", "folder=own", "--tokens", "7,4", "--max-tokens", 4, "--weights"]
+    assert run(*how, "tuned").stdout == run(*how[:-1]).stdout
+    for given in ("other", "other/model.safetensors.index.json"):
+        said = run(*how, given, code=2).stderr
+        assert f"the weights of {given} are of another config than {tmp_path / 'own'}" in said
+        assert "make it of theirs, by --set folder=other" in said
 
 
 def test_what_is_no_checkpoint_is_refused(tmp_path):
@@ -347,9 +483,11 @@ def checkpoint(tmp_path_factory):
         ({"rope_parameters": {"rope_theta": math.nan}}, "rope_parameters.rope_theta: expected float > 0"),
         ({"partial_rotary_factor": 0.5}, "partial_rotary_factor: expected float >= 1.0"),
         ({"rope_parameters": {"partial_rotary_factor": 0.5}}, "rope_parameters.partial_rotary_factor: expected float"),
+        ({"rope_parameters": {"rope_type": "yarn"}}, "rotary positions of kind 'yarn': default, linear, llama3 are"),
         ({"sliding_window": -1}, "sliding_window: expected int >= 0"),
         ({"rms_norm_eps": -1}, "rms_norm_eps: expected float > 0"),
         ({"hidden_act": "quick_gelu"}, "hidden_act: 'quick_gelu': silu, gelu, gelu_pytorch_tanh, relu are written"),
+        ({"is_causal": False}, "is_causal is false: tokens that see later ones have no cache"),
         ({"layer_types": ["full_attention", "chunked_attention"]}, "layer_types: 'chunked_attention': full_attention,"),
     ],
     ids=str,
@@ -372,7 +510,7 @@ def test_numbers_of_rotary_positions_that_are_missing(tmp_path):
         facts["rope_parameters"] = {"rope_type": kind, "rope_theta": 500.0}
         (tmp_path / "config.json").write_text(json.dumps(facts))
         with pytest.raises(td.UsageError, match=f"config.json: rope_parameters of kind '{kind}' have {names}"):
-            replace(spec_of(tmp_path), reference=None).define()
+            spec_of(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -400,15 +538,38 @@ def test_all_tensors_that_no_file_has_are_named_at_once(family, lost, near, has_
     first, *lines = caught.value.message.splitlines()
     assert first.startswith("2 weights") and str(tmp_path) in first
     for layer, (name, line) in enumerate(zip(names, lines, strict=True)):
-        assert line.startswith(f"  {name}: missing") and f"(nearest: model.layers.{layer}.{near}" in line
+        assert line.startswith(f"  {name}: missing: ") and f"(nearest: model.layers.{layer}.{near}" in line
+
+
+@pytest.mark.parametrize(
+    ("family", "name"),
+    [
+        ("llama", "mlp.up_proj.weight"),
+        ("qwen2", "self_attn.k_proj.bias"),
+        ("qwen3", "self_attn.q_norm.weight"),
+        ("mixtral", "block_sparse_moe.experts.1.w3.weight"),
+        ("mistral", "input_layernorm.weight"),
+    ],
+)
+def test_a_tensor_of_another_shape_is_refused_without_a_reference(family, name, tmp_path):
+    """One number would be broadcast, silently."""
+    save_checkpoint(family, tmp_path)
+    name = f"model.layers.1.{name}"
+    path = tmp_path / json.loads((tmp_path / "model.safetensors.index.json").read_text())["weight_map"][name]
+    tensors = load_file(path)
+    size = tuple(tensors[name].shape)
+    save_file({**tensors, name: tensors[name][:1].clone()}, path)
+    with pytest.raises(td.WeightsError, match=rf"1 weight in .* does not fit[^\n]*\n  {name}: has shape \(1") as caught:
+        replace(spec_of(tmp_path), reference=None).define()
+    assert f"not ({size[0]}" in caught.value.message
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_names_that_a_config_asks_for_are_those_of_its_files(family, tmp_path):
     save_zeros(family, tmp_path)
     held = json.loads((tmp_path / "model.safetensors.index.json").read_text())["weight_map"]
-    of_file = spec_of(tmp_path).function.__globals__
-    assert sorted(of_file["names_of"](of_file["read_config"](tmp_path))) == sorted(held)
+    weights, shapes_of = td.Weights(tmp_path), runpy.run_path(str(FILE))["shapes_of"]
+    assert dict(shapes_of(read_config(tmp_path))) == {name: weights.shapes[name] for name in held}
 
 
 def test_a_step_of_decoding_is_nine_launches_a_layer(tmp_path):
@@ -418,8 +579,8 @@ def test_a_step_of_decoding_is_nine_launches_a_layer(tmp_path):
     assert len(td.program(step).launches) <= 2 * 9 + 3  # embedding and position, last norm, logits
 
 
-def test_a_prompt_takes_twelve_launches_a_layer_and_nine_in_the_last(tmp_path):
+def test_a_prompt_takes_eleven_launches_a_layer_and_nine_in_the_last(tmp_path):
     """The last token's row is taken of the query and of the residual at once."""
     save_checkpoint("llama", tmp_path, torch.bfloat16, hidden_size=256, head_dim=64)
     spec = td.load_spec(str(FILE), {"folder": tmp_path, "capacity": 64, "prompt": 64, "batch": 2})
-    assert len(td.program(spec, profile=1, dims={"N": 1}).launches) <= 12 + 9 + 2  # last norm, logits
+    assert len(td.program(spec, profile=1, dims={"N": 1}).launches) <= 11 + 9 + 2  # last norm, logits

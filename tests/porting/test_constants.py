@@ -140,3 +140,51 @@ def test_a_constant_that_differs_is_said_in_words():
     message = r"test_constants.py:\d+: .*mul gets a constant that has other numbers at N = 2 than at N = 1: the size "
     with pytest.raises(td.UnsupportedError, match=message):
         td.from_module(Windowed(), {"x": "N,40"}, dims={"N": (1, 2, 3)})
+
+
+class Even(torch.nn.Module):
+    def forward(self, x):
+        return x * torch.from_numpy(np.full(40, 0.025, np.float32))
+
+
+def test_a_check_draws_no_other_values_for_what_forward_makes():
+    """The module computes it itself, whatever the file says."""
+    report = td.check(td.from_module(Even(), ["N,40"], dims={"N": (1, 2, 4)}))
+    assert report.passed, report
+
+
+class Shifted(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("by", torch.tensor([1.5, 2.0]), persistent=False)
+
+    def forward(self, x):
+        along, down = torch.linspace(-1, 1, 20), torch.linspace(-1, 1, 16)
+        y, x_ = torch.meshgrid(down - 2 * self.by[1] / 15, along - 2 * self.by[0] / 19, indexing="ij")
+        return torch.nn.functional.grid_sample(x, torch.stack([x_, y], -1)[None], align_corners=True)
+
+
+def test_a_constant_point_that_is_rounded_to_below_its_pixel_is_read_where_float32_reads_it():
+    """Two pixels down, which float32 computes as a little less: the place and the part of it go together."""
+    report = td.check(td.from_module(Shifted(), ["1,3,16,20"], dims={}))
+    assert report.passed, report
+
+
+class Filtered(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.by = torch.nn.Parameter(torch.full((33,), 0.5))
+
+    def forward(self, x):
+        window = torch.hann_window(64)
+        spectrum = torch.view_as_real(torch.stft(x, 64, 16, window=window, return_complex=True))
+        spectrum = torch.tanh(spectrum.sum(-1, keepdim=True)) * spectrum * self.by[:, None, None]
+        return torch.istft(torch.view_as_complex(spectrum.contiguous()), 64, 16, window=window)
+
+
+def test_a_window_that_forward_makes_is_rounded_in_the_weights():
+    """In exact arithmetic the module's own is another one, by what float32 does not hold."""
+    spec = td.from_module(Filtered().eval(), ["2,256"], dims={})
+    assert spec.constants and not spec.reference_buffers()
+    report = td.check(spec)
+    assert report.passed, report

@@ -5,7 +5,7 @@ import torch
 
 import trtdsl as td
 from tests.support.port_oracle import assert_every_pass_keeps_the_meaning
-from trtdsl.porting import ported
+from trtdsl.porting import ported, statements
 
 MODULES = """
 import torch
@@ -93,10 +93,27 @@ def test_every_pass_keeps_their_meaning(modules, name):
 def test_rounds_that_stay_written_out_are_counted(modules, tmp_path):
     (tmp_path / "apart.py").write_text(APART)
     notes = ported("apart.py:Apart", {"x": "N,12"}).notes
-    assert len(notes) == 1 and notes[0].startswith("loops are written out where their rounds differ: ")
+    assert len(notes) == 1 and notes[0].startswith("loops are written out where their rounds differ (")
 
 
 def test_rounds_over_parts_of_a_module_that_is_a_list_have_their_own_weights():
     parts = [torch.nn.Sequential(torch.nn.LayerNorm(4), torch.nn.Linear(4, 4), torch.nn.GELU()) for _ in range(3)]
     module = torch.nn.Sequential(torch.nn.Linear(4, 4), *parts, torch.nn.Linear(4, 2)).eval()
     td.check(td.from_module(module, ["N,4"])).raise_for_mismatch()
+
+
+class Shifted(torch.nn.Module):
+    def forward(self, x):
+        out = []
+        for row in range(5):
+            for column in range(5):
+                start = row + column * row % 3
+                out.append((x[:, :8] * x[:, start : start + 8]).sum(1))
+        return torch.stack(out)
+
+
+def test_the_search_for_rounds_reads_each_statement_once_from_each_start(monkeypatch):
+    read, calls = statements.parts, []
+    monkeypatch.setattr(statements, "parts", lambda expression: calls.append(0) or read(expression))
+    lines = td.port(Shifted, {"x": "N,16"}).count("\n")
+    assert len(calls) < lines**2, (len(calls), lines)

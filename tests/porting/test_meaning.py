@@ -204,6 +204,16 @@ def test_operations_with_neutral_numbers_are_not_written():
     assert [line.strip() for line in text.splitlines()[-4:]] == lines
 
 
+class Products(nn.Module):
+    def forward(self, x):
+        return x.reshape(1 * x.shape[0], 0 + x.shape[1], -1)
+
+
+def test_neutral_numbers_before_sizes_are_not_written():
+    text = td.port(Products, {"x": "N,T,6,4"}, dims={"N": (1, 2, 3), "T": (4, 5, 6)})
+    assert "1 * " not in text and "0 + " not in text
+
+
 class Padded(nn.Module):
     """Pads to multiples of 4, which the ends of the range are."""
 

@@ -215,7 +215,7 @@ def test_the_conditions_of_a_file_stand_before_its_verdict():
     found = ported(Long, {"x": "N,T"}, dims={"N": (1, 2, 3), "T": (5, 6, 9)}, check=True)
     (condition,) = found.requirements
     assert condition.startswith("T > 4 (") and "test_odd_modules.py:" in condition
-    assert found.remarks(None, None)[-2] == f"it requires {condition}"
+    assert found.remarks(None, None)[-2] == f"true at these sizes, and required of all others: {condition}"
     assert found.remarks(None, None)[-1].startswith("checked: it equals the module")
 
 
@@ -445,3 +445,85 @@ def test_forward_may_take_keywords_alone():
             return inputs["x"] * inputs["y"]
 
     assert td.check(td.from_module(Keywords(), {"y": "N,3", "x": "N,3"})).passed
+
+
+class OffDiagonal(nn.Module):
+    def forward(self, x):
+        n = x.shape[1]
+        others = ~torch.eye(n, dtype=torch.bool)
+        apart = x[:, :, None] - x[:, None]
+        flat = apart.masked_select(others[..., None]).reshape(x.shape[0], n, n - 1, 3)
+        return flat, apart[:, others].reshape(x.shape[0], n, n - 1, 3)
+
+
+class Pairs(nn.Module):
+    """Numbers of each pair, as many as a layer takes."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("kept", torch.tensor([True, False, True]))
+        self.fc = nn.Linear(4, 2)
+
+    def forward(self, x):
+        y = x[..., self.kept]
+        upper = torch.triu(torch.ones(x.shape[1], x.shape[1]), 1) == 1
+        return self.fc(torch.cat([y[:, 0], y[:, 1]], -1)), (x @ x.mT)[:, upper]
+
+
+@pytest.mark.parametrize(("make", "shape"), [(OffDiagonal, "N,T,3"), (OffDiagonal, "N,4,3"), (Pairs, "N,4,3")])
+def test_masks_that_no_input_has_a_part_in_choose_so_many_elements_as_in_torch(make, shape):
+    dims = {"N": (1, 2, 3), **({"T": (2, 3, 5)} if "T" in shape else {})}
+    found = ported(make, {"x": shape}, dims=dims, check=True)
+    assert found.verdict.passed
+    asks = [note for note in found.notes if "asks for values of the module's own tensors" in note]
+    assert len(asks) == (make is Pairs)
+
+
+class PrunedAtRandom(nn.Module):
+    def forward(self, x):
+        return x[:, torch.rand(3) > 0.5]
+
+
+def test_a_mask_drawn_at_random_is_refused():
+    with pytest.raises(td.UnsupportedError, match="draws random numbers"):
+        td.from_module(PrunedAtRandom(), {"x": "N,3"}, dims={"N": (1, 2, 3)})
+
+
+def test_what_a_mask_of_values_chooses_has_no_number():
+    class Chosen(nn.Module):
+        def forward(self, x):
+            return x[x > 0].reshape(2, -1)
+
+    with pytest.raises(
+        td.DefinitionError, match="the size of what torch.Tensor.__getitem__ gives depends on a tensor's"
+    ):
+        td.from_module(Chosen(), {"x": "N,4"}, dims={"N": (1, 2, 3)})
+
+
+class Permuted(nn.Module):
+    """Axes and sizes that are tensors."""
+
+    def forward(self, x):
+        axes = torch.cat([torch.tensor([1, 0]), torch.arange(2, x.ndim)])
+        two, rest = torch.tensor([2, -1])
+        y = x.permute(*axes).relu().permute(*torch.argsort(axes))
+        return y, x.view(x.shape[0], two, rest), x.reshape([torch.tensor(x.shape[0]), -1])
+
+
+def test_tensors_are_numbers_where_torch_takes_axes_and_sizes():
+    assert ported(Permuted, {"x": "N,4,3"}, dims={"N": (1, 2, 3)}, check=True).verdict.passed
+
+
+class Policy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mean, self.spread = nn.Linear(4, 2), nn.Parameter(torch.zeros(2))
+
+    def forward(self, x, action):
+        distribution = torch.distributions.Normal(self.mean(x), self.spread.exp())
+        return distribution.mode, distribution.log_prob(action).sum(-1)
+
+
+def test_distributions_assert_nothing_of_values():
+    assert ported(Policy, {"x": "N,4", "action": "N,2"}, dims={"N": (1, 2, 3)}, check=True).verdict.passed
+    assert torch.distributions.Distribution._validate_args

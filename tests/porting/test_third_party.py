@@ -20,6 +20,14 @@ TRANSFORMERS = {
     "t5": (IDS, LENGTH),
     "gpt2": (IDS, LENGTH),
     "llama": (IDS, LENGTH),
+    "CachedLlama": (
+        {
+            "tokens": "N,S:int64:0:100",
+            "positions": "N,S:int64:0:64",
+            **dict.fromkeys(("keys", "values"), "N,2,P,8"),
+        },
+        {**BATCH, "S": (1, 1, 8), "P": (1, 9, 16)},  # prefill and decode in one file
+    ),
     "qwen2": (IDS, LENGTH),
     "clip_text": ({"input_ids": "N,16:int64"}, BATCH),
     "vit": (PIXELS, BATCH),

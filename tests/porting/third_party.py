@@ -1,5 +1,6 @@
 """Modules of transformers in small configurations: what `trtdsl port FILE.py:NAME` is given."""
 
+from torch import nn
 from transformers import (
     BertConfig,
     BertModel,
@@ -9,6 +10,7 @@ from transformers import (
     Dinov2Model,
     DistilBertConfig,
     DistilBertModel,
+    DynamicCache,
     GPT2Config,
     GPT2LMHeadModel,
     LlamaConfig,
@@ -55,6 +57,21 @@ def gpt2():
 
 def llama():
     return LlamaForCausalLM(LlamaConfig(**GROUPED))
+
+
+class CachedLlama(nn.Module):
+    """A step of one layer: tokens after those whose keys and values are in the cache."""
+
+    def __init__(self):
+        super().__init__()
+        self.model = LlamaForCausalLM(LlamaConfig(**{**GROUPED, "num_hidden_layers": 1, "use_cache": True}))
+
+    def forward(self, tokens, positions, keys, values):
+        cache = DynamicCache()
+        cache.update(keys, values, 0)
+        found = self.model(input_ids=tokens, position_ids=positions, past_key_values=cache)
+        (layer,) = found.past_key_values.layers
+        return {"logits": found.logits, "next_keys": layer.keys, "next_values": layer.values}
 
 
 def qwen2():

@@ -1,5 +1,7 @@
 """Hazards: networks that have one each, and ones that have none."""
 
+import re
+
 import pytest
 import torch
 
@@ -308,3 +310,59 @@ def test_a_softmax_that_a_product_reads_is_not_advised_to_be_left_out(program_of
         return F.matmul(F.softmax(F.tanh(scores), -1), net.input("v", (4, 64, 32)))
 
     assert "softmax on its own" not in found(program_of(write))
+
+
+def written_narrow(conv, weight_alone=False):
+    """A convolution of an operand and a weight that are both in int8, or of such a weight alone."""
+
+    def write(net):
+        x = net.input("x", (4, 64, 16, 16), "float16")
+        codes = net.constant(torch.randint(-127, 127, (64, 64, 3, 3)).to(torch.int8))
+        scale = torch.full((64,), 1e-3) if weight_alone else torch.tensor(1e-3)
+        weight = F.dequantize(codes, net.constant(scale), dtype=torch.float16, axis=0 if weight_alone else None)
+        narrow = x if weight_alone else F.dequantize(F.quantize(x, 0.03), 0.03, dtype=x.dtype)
+        return conv(narrow, weight)
+
+    return write
+
+
+def in_blocks(net):
+    """A product of two MXFP8 operands."""
+    halves = net.input("x", (64, 256), "float16"), net.constant(torch.randn(256, 256, dtype=torch.float16))
+    (x, a), (w, b) = (L.dynamic_quantize(each, (1, 32)) for each in halves)
+    x, w = (L.dequantize(q, scale, "float16", block_shape=(1, 32)) for q, scale in ((x, a), (w, b)))
+    return x @ w.mT
+
+
+@pytest.mark.parametrize(
+    ("write", "capability"),
+    [
+        (written_narrow(F.conv2d), "7.5"),
+        (written_narrow(F.conv_transpose2d), "8.9"),
+        (written_narrow(F.conv2d, weight_alone=True), "8.9"),
+        (in_blocks, "12.0"),
+    ],
+    ids=["7.5", "transposed", "weight alone", "MXFP8"],
+)
+def test_what_is_quantized_and_computed_in_float16_all_the_same(write, capability):
+    net = td.Network()
+    with net.current():
+        net.output(write(net), "y")
+    program = td.program(net, config=td.BuildConfig(compute_capabilities=(capability,)))
+    (product,) = (launch for launch in program.launches if launch.kind in ("convolution", "product"))
+    assert product.dtype == "float16"
+    (hazard,) = (each for each in td.find_hazards(program) if each.name == "dequantized before its product")
+    assert re.match(r"programs/test_hazards\.py:\d+", hazard.line) and "no convolution for compute" in hazard.advice
+
+
+def test_a_weight_in_int8_that_its_product_reads_is_told_to_be_computed_in_float16(program_of):
+    """No launch is lost by it, and it reads half of the bytes."""
+
+    def write(net):
+        codes = net.constant(torch.randint(-127, 127, (256, 256)).to(torch.int8))
+        weight = F.dequantize(codes, net.constant(torch.tensor(1e-3)), dtype=torch.float16)
+        return F.relu(F.linear(net.input("x", (64, 256), "float16"), weight))
+
+    program = program_of(write)
+    assert [(each.kind, each.dtype) for each in program.launches] == [("product", "float16")]
+    assert "dequantized before its product" not in found(program)

@@ -94,6 +94,11 @@ def test_a_mismatch_says_the_operands_and_what_to_write():
         ),
         (lambda a, b: a * b, [(N, 3), (H, 3)], ["give both dimensions one name", "td.require("]),
         (lambda a: a[:, 5], [(N, H)], ["it holds where H is 6 to 16: give H such a range"]),
+        (
+            lambda a: F.linear(a[:, ::2], torch.ones(5, 4)),
+            [(N, H)],
+            ["it holds where H is 7 to 8: is another dimension meant? Otherwise give H such a range"],
+        ),
         (lambda a: a.reshape(-1, 7), [(N, H)], ["the H*N elements do not divide into parts of 7: 2 are left over"]),
         (lambda a: F.narrow(a, 1, 0, 99), [(N, H)], ["it holds for no H from 2 to 16"]),
     ],

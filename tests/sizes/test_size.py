@@ -358,5 +358,5 @@ def test_the_value_of_a_dim_that_is_not_given():
 
 def test_a_size_of_one_value_is_a_number():
     assert list(range((Dim("N", min=1, opt=8, max=64) + 127) // 128)) == [0]
-    with pytest.raises(ShapeError, match="it has no one value"):
+    with pytest.raises(ShapeError, match=r"it has no one value .* Leave int\(\) out"):
         range((Dim("N", min=1, opt=8, max=129) + 127) // 128)

@@ -30,6 +30,7 @@ def test_the_readme_has_what_a_build_prints_but_for_its_seconds():
     figures = made[: 1 + next(at for at, line in enumerate(made) if line.startswith("  program at"))]
     written = (ROOT / "README.md").read_text()
     assert _without_seconds("\n".join(figures)) in _without_seconds(written), "run python tools/bench/pages.py --write"
+    assert made[-2].startswith("next: ") and f"\n{made[-2]}\n```\n\n<!-- end of build -->" in written
 
 
 def _without_seconds(text):

@@ -6,10 +6,11 @@
 
 Every road builds for the sizes that the network is tuned for, and those alone, in a process of its own. "fp16" and
 "bf16" are trtdsl's ``precision=``, which runs low what torch.autocast runs low; "all fp16" and "all bf16" have weights
-and inputs of that dtype too, as the exporters' ``.half()`` has them, and are what these compare with. No GPU is needed:
-launches, bytes and memory are read from the engines' programs (docs/program.md). The limit is what convolutions,
-products and fused attention move alone. Weights that are not in the
-repository are made by tools/make_weights.py. The dynamo-based exporter needs the package onnxscript.
+and inputs of that dtype too, as the exporters' ``.half()`` has them, and are what these compare with. "Images channels
+last" takes images so (``td.Input(format=)``), which no exporter's file can ask for. No GPU is needed: launches, bytes
+and memory are read from the engines' programs (docs/program.md). The limit is what convolutions, products and fused
+attention move alone. Weights that are not in the repository are made by tools/make_weights.py.
+The dynamo-based exporter needs the package onnxscript.
 
 A row of trtdsl counts for the commit that it was measured on; an exporter's for its version, torch's and TensorRT's,
 and for the text of the reference and the sizes.
@@ -53,7 +54,8 @@ NAMES = (
 )  # fmt: skip
 EXPORTERS = {"TorchScript": (), "dynamo": ("onnxscript",)}  # and the packages that each needs
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
-OURS = ("fp32", "fp16", "bf16", "all fp16", "all bf16")
+LAST = "fp32, images channels last"
+OURS = ("fp32", LAST, "fp16", "bf16", "all fp16", "all bf16")
 HEADS = {
     "definition": "definition, s", "build": "build, s", "launches": "launches", "bytes": "bytes moved",
     "limit": "limit", "rearranged": "rearranged", "memory": "activation memory", "engine": "engine, bytes",
@@ -93,8 +95,11 @@ def refused(error):
 
 def ours(spec, weights, sizes, kind, device):
     """The figures of trtdsl's engine."""
-    precision = None if kind == "fp32" else kind
+    precision = None if kind.startswith("fp32") else kind
     try:
+        if kind == LAST:
+            inputs = {name: dataclasses.replace(given, format="channels_last") for name, given in spec.inputs.items()}
+            spec = dataclasses.replace(spec, inputs=inputs, tuning=False)
         if kind.startswith("all "):
             spec, weights, precision = *halved(spec, weights, DTYPES[kind.removeprefix("all ")]), None
         start = time.perf_counter()
@@ -173,7 +178,12 @@ class Networks:
 
     def roads(self, name):
         """Every road by its name: where its row is kept, what the row depends on besides, and how it is made."""
+        of_images = all(
+            len(given.shape) in (4, 5) and given.shape[1] == 3 for given in self.specs[name].inputs.values()
+        )
         for kind in OURS:
+            if kind == LAST and not of_images:
+                continue
             yield f"trtdsl, {kind}", self.kept, "", ours, (kind,)
         for exporter, kept in self.of_exporters.items():
             for precision in DTYPES:

@@ -65,8 +65,7 @@ def build(*options):
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "trtdsl.cli.main", "build", str(ROOT / "networks" / "stgcn.py"), *options]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-    lines = [line for line in done.stdout.splitlines() if not line.startswith("next:")]
-    return "\n".join(["```text", "$ trtdsl build networks/stgcn.py", *lines, "```"])
+    return "\n".join(["```text", "$ trtdsl build networks/stgcn.py", *done.stdout.splitlines(), "```"])
 
 
 def main():

@@ -11,12 +11,11 @@ from typing import Any
 
 import torch
 
+from .fields import FIELDS, IMAGE, Row
 from .subject import BATCH, Subject
 
-IMAGE = {"N": (1, 2, 3)}
 SIDES = {**BATCH, "H": (1, 2, 3), "W": (1, 2, 3)}
 LENGTH = {**BATCH, "T": (2, 9, 16)}
-Row = tuple[str, Callable[[Any], Any], dict[str, str] | list[str], dict[str, Any]]
 
 
 def _of(library: str, rows: list[Row]) -> Callable[[], Iterator[Subject]]:
@@ -1096,5 +1095,6 @@ LIBRARIES: dict[str, Callable[[], Iterator[Subject]]] = {
         "pytorchcv": PYTORCHCV,
         "open_clip": CLIP,
         **LUCID,
+        **FIELDS,
     }.items()
 }

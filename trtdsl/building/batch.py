@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -68,18 +69,24 @@ def build_several(
     """
     target = Path(folder) if folder is not None else Path()
     wholes: dict[str, list[str]] = {}
+    called: dict[str, str] = {}  # the engines of the networks that can be opened
     for name in networks:
         whole, parts = name, []
         with suppress(TrtdslError):  # its own build says what is wrong with it, and the others are built
-            whole, parts = open_file(name).parts()
+            file = open_file(name)
+            whole, parts = file.parts()
+            made = {f"{spec.file}:{spec.name}": spec for spec in parts} or {name: file.spec(settings)}
+            called |= {place: file_name(spec.name, ".engine") for place, spec in made.items()}
+        if parts and whole in wholes:
+            raise UsageError(f"two networks would be written as {whole}.engines.json: build them apart")
         wholes[whole if parts else name] = [f"{spec.file}:{spec.name}" for spec in parts] or [name]
     networks = [name for names in wholes.values() for name in names]
     names = {name: (name, settings) for name in networks}
     if ranks > 1:
-        parts = [(name, {**(settings or {}), "rank": rank, "ranks": ranks}) for name in names for rank in range(ranks)]
-        for first in parts[::ranks]:
-            load_spec(*first)  # what refuses ranks does so once
-        names = {f"{name} rank {given['rank']}": (name, given) for name, given in parts}
+        shared = {**(settings or {}), "ranks": ranks}
+        for name in names:
+            load_spec(name, {**shared, "rank": 0})  # what refuses ranks does so once
+        names = {f"{name} rank {rank}": (name, {**shared, "rank": rank}) for name in names for rank in range(ranks)}
     if os.path.lexists(target) and not os.path.isdir(target):  # Path.is_dir raises for a name that is too long
         raise UsageError(f"several networks are built into a directory, and {target} is none")
     make_folder(target)
@@ -88,10 +95,10 @@ def build_several(
         for whole, parts in wholes.items()
         if parts != [whole] and not options.get("dry_run")
     }
-    labels = [name.rpartition(".py:")[2] if ".py:" in name else Path(name).stem for name in dict.fromkeys(networks)]
+    labels = list(called.values())
     twice = sorted({label for label in labels if labels.count(label) > 1})
     if twice:
-        raise UsageError(f"two networks would be written as {twice[0]}.engine: build them apart")
+        raise UsageError(f"two networks would be written as {twice[0]}: build them apart")
     if jobs < 1:
         raise UsageError(f"-j must be at least 1, not {jobs}")
     import multiprocessing  # slow to import, and needed only here
@@ -101,7 +108,7 @@ def build_several(
     outcomes: dict[str, Outcome] = {}
     tell, phase = progress or untold, f"building {len(names)} networks"
     tell(phase, 0, len(names))
-    with ProcessPoolExecutor(min(jobs, len(names)), context) as pool:
+    with ProcessPoolExecutor(min(jobs, len(names)), context, _print_aside) as pool:
         futures: dict[Future[Outcome], str] = {
             pool.submit(_build_one, name, *given, str(target), tuning, tune_seconds, options): name
             for name, given in names.items()
@@ -156,6 +163,11 @@ def write_engines(output: Output, name: str, engines: Sequence[Path]) -> None:
         for engine, part in parts
     ]
     write_atomically(output, dump(facts))
+
+
+def _print_aside() -> None:
+    """What the author's code prints is no result: these are printed where they come together."""
+    sys.stdout = sys.stderr
 
 
 def _build_one(

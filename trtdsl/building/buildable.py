@@ -9,6 +9,7 @@ from ..core.backend import backend_of, has_cuda_device
 from ..core.dtypes import dtype_name
 from ..core.errors import BuildError, Location, placed
 from ..definition.network import Network
+from ..definition.spec.opened import NetworkLike, as_network
 from ..definition.tensor import AddedLayers
 from ..layers.evaluation import KINDS, Node, read_nodes
 
@@ -30,23 +31,24 @@ class Obstacle:
         return placed(self.location, f"layer {self.layer!r} cannot be built here: {self.reason}")
 
 
-def obstacles(network: Network | Any, *, gpu: bool | None = None) -> list[Obstacle]:
+def obstacles(network: NetworkLike | Any, *, gpu: bool | None = None) -> list[Obstacle]:
     """The layers of a network that this machine's TensorRT cannot build, in the order in which they were added.
 
-    ``network`` is a :class:`Network` or any ``INetworkDefinition``; ``gpu``, whether there is one (by default, whether
-    this machine has it). Empty with a GPU, and for a TensorRT that builds only with one: there the builder itself
-    reports what it lacks.
+    ``network`` is a spec, a :class:`Network`, a file (``FILE.py:NAME``) or any ``INetworkDefinition``; ``gpu``, whether
+    there is one (by default, whether this machine has it). Empty with a GPU, and for a TensorRT that builds only with
+    one: there the builder itself reports what it lacks.
 
     >>> net = td.Network()
     >>> rows = L.non_zero(net.input("x", (2, 8)))
     >>> [obstacle.type for obstacle in obstacles(net, gpu=False)]
     ['NON_ZERO']
     """
-    definition = network.definition if isinstance(network, Network) else network
-    backend = network.backend if isinstance(network, Network) else backend_of(network)
+    written: Any = as_network(network)
+    definition = written.definition if isinstance(written, Network) else written
+    backend = written.backend if isinstance(written, Network) else backend_of(written)
     if not backend.builds_without_gpu or (has_cuda_device() if gpu is None else gpu):
         return []
-    known = network.layers if isinstance(network, Network) else AddedLayers()
+    known = written.layers if isinstance(written, Network) else AddedLayers()
     found = []
     with backend.listen():  # reading back logs complaints about attributes that are not there
         nodes = read_nodes(backend, definition)

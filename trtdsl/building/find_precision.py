@@ -6,7 +6,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
@@ -18,7 +18,7 @@ from ..core.backend import Backend, get_backend
 from ..core.cancel import cancellable, untold
 from ..core.dtypes import SHORT, dtype_name
 from ..core.errors import FeedError, Location, UsageError, noted
-from ..core.files.writing import check_writable, write_atomically
+from ..core.files.writing import check_writable, finite, write_atomically
 from ..core.lazy import torch
 from ..core.version import __version__
 from ..definition.network import Network
@@ -37,7 +37,7 @@ from ..programs.devices import DEFAULT, find_device, floor_of
 from ..programs.program import Program
 from ..sizes.profile import Range
 from .buildable import refuse_obstacles
-from .precision_search import SQNR, Search, as_budget
+from .precision_search import SQNR, Found, Search, as_budget
 from .recording import DRAWN, Assignment, Call, Recording, drawn
 from .search import Figures, searched
 
@@ -89,8 +89,13 @@ class PrecisionReport:
     notes: tuple[str, ...]
     evaluations: int
     seconds: float
-    tuning: Tuning = field(repr=False)
+    tuning: Tuning
     file: Path
+
+    def __repr__(self) -> str:
+        found, least = self.figures["found"], min(self.decibels["found"].values())
+        moved = f"{least:.1f} dB or more by {found.launches} launches of {found.bytes:,} bytes"
+        return f"PrecisionReport({self.network}: {moved}, in {self.file})"
 
     def to_json(self) -> dict[str, Any]:
         """Everything as one JSON object."""
@@ -98,7 +103,7 @@ class PrecisionReport:
         figures = {name: asdict(each) for name, each in self.figures.items()}
         lines = [asdict(each) for each in self.lines]
         more = {"figures": figures, "lines": lines, "file": str(self.file)}
-        return {"schema": 1, "kind": "precision", **facts, **more}
+        return finite({"schema": 1, "kind": "precision", **facts, **more})
 
 
 def find_precision(
@@ -123,8 +128,8 @@ def find_precision(
     network with this call alone rounded, together with those that share its tensors. The search begins with every call
     in the dtype that saves most, and widens those that make most noise for the bytes that they save until the whole
     network, evaluated as TensorRT documents its layers, is within the ``budget``. Programs are built for ``device``:
-    where ``precision="fp16"`` is within the budget, nothing is taken that has a higher floor, or moves more bytes by a
-    greater part than its floor is lower; notes say where it moves more, and where fp16 is cheaper but for the budget.
+    nothing is taken that has a higher floor, or moves more bytes, than ``precision="fp16"`` where that is within the
+    budget, and else than float32; notes say where fp16 is cheaper but for the budget.
 
     ``data`` is what :func:`check` takes as ``feeds``, or an iterable of such mappings, of Tensors or of tuples in the
     order of the inputs, of which the first 32 are taken, or as many as a third of the ``seconds`` suffices for; without
@@ -162,6 +167,8 @@ def find_precision(
     device, low = find_device(device).name, _allowed(allow)
     file = Path(output) if output is not None else default_file(spec.name, spec.weights, spec.file, suffix=SUFFIX)
     target = check_writable(file, file_kind(spec.name, "precision"), spec.reads(weights))
+    if file.suffix != ".json":
+        raise UsageError(f"{file} is taken as a precision where its name ends in .json alone: give such an output")
     backend = backend if isinstance(backend, Backend) else get_backend(backend)
     how: dict[str, Any] = {"weights": weights, "dims": dims, "backend": backend}
 
@@ -203,9 +210,6 @@ def find_precision(
     if _costs_more(cost, other[1]):
         lower = "costs less" if other[1].beats(cost, CLOSE) else "moves fewer bytes"
         notes.append(f"{name} {lower}, and does not meet the budget: {_decibels(rough.decibels())}")
-    if serves and (more := cost.bytes / max(other[1].bytes, 1) - 1) > CLOSE:
-        lower = 1 - cost.floor_seconds / other[1].floor_seconds
-        notes.append(f"it moves {more:.1%} more bytes than {name}, for a floor that is {lower:.1%} lower")
     if fp32[1].beats(cost, CLOSE):
         floors = " for ".join(f"{each.floor_seconds * 1e6:.0f}" for each in (fp32[1], cost))
         notes.append(
@@ -362,27 +366,32 @@ def _program(network: Network, device: str) -> tuple[Program, Figures]:
 
 
 def _best(search: Search, plain: Priced, autocast: Priced, device: str, serves: bool) -> Priced:
-    """The cheapest of float32, what the search finds, and, where half precision as autocast has it ``serves`` or costs
-    less than that, what begins with autocast's choices: of those that cost no more than these, where there are some."""
-    found = [plain]
-    if (own := search.run(search.start())) is not None:
-        found.append((*own, *_program(own[1], device)))
-    if own is not None and not NARROW.keys().isdisjoint(own[0].values()):
-        found += [(*each, *_program(each[1], device)) for each in search.with_less(own[0])]
-    if serves:
-        found.append(autocast)  # the last one, so that nothing that costs more than autocast's choices is the best
-    elif _costs_more(found[-1][-1], autocast[-1]) and (again := search.run(autocast[0])) is not None:
-        found.append((*again, *_program(again[1], device)))
-    best, *others = [each for each in found if not _costs_more(each[-1], autocast[-1])] or found
+    """The cheapest of float32, what the search finds, and half precision as autocast has it: of those that cost no more
+    than that where it ``serves``, and else than float32. Where it does not serve and costs less than what is found,
+    another search begins with autocast's choices."""
+    bound = autocast if serves else plain
+    found = [bound]
+
+    def is_dear(each: Found) -> bool:
+        """Notes what an assignment costs, and says whether that is more than may be."""
+        found.append((*each, *_program(each[1], device)))
+        return _costs_more(found[-1][-1], bound[-1])
+
+    own = search.run(search.start())
+    if own is not None:
+        is_dear(own)
+        search.with_less(own[0], is_dear)
+    if not serves and _costs_more(found[-1][-1], autocast[-1]) and (again := search.run(autocast[0])) is not None:
+        is_dear(again)
+    best, *others = [each for each in (*found, plain) if not _costs_more(each[-1], bound[-1])]
     for each in others:
         best = best if best[-1].beats(each[-1], CLOSE) else each
     return best
 
 
 def _costs_more(figures: Figures, other: Figures) -> bool:
-    """Whether a program has the higher floor, or moves more bytes by a greater part than its floor is lower."""
-    floor, bytes_ = figures.floor_seconds / other.floor_seconds, figures.bytes / max(other.bytes, 1)
-    return floor > 1 + CLOSE or (bytes_ > 1 + CLOSE and floor * bytes_ > 1)
+    """Whether a program has the higher floor, or moves more bytes."""
+    return figures.floor_seconds > other.floor_seconds or figures.bytes > other.bytes
 
 
 def _sites(network: Network) -> list[Site]:

@@ -13,10 +13,11 @@ from ..checking.report import CheckReport
 from ..core.dtypes import dtype_name
 from ..core.errors import ManifestDamagedError, ProgramFaultError, TrtdslError
 from ..core.files.reading import LARGEST, parse_json, read_file
-from ..core.files.writing import JSON_TEXT, Kind
+from ..core.files.writing import JSON_TEXT, Kind, as_json
 from ..core.lazy import torch
 from ..core.reads import Hashes
 from ..core.version import __version__
+from ..definition.input import CHANNELS_LAST
 from ..definition.network import Network
 from ..definition.settings import as_facts
 from ..definition.spec.spec import NetworkSpec
@@ -25,7 +26,7 @@ from ..definition.weights.source import Source
 from ..engine.compiling.compiler import Plan, input_shapes
 from ..engine.compiling.config import BuildConfig
 from ..engine.loading.manifest import MANIFEST_SCHEMA, manifest_of
-from ..engine.program import program_of_plan, replaced_inputs, texts_of_plan
+from ..engine.program import program_of_plan, refuse_uncomputed, replaced_inputs, texts_of_plan
 from ..programs.devices import floor_of
 from ..programs.handed import handed_sizes
 
@@ -56,11 +57,12 @@ def make_manifest(
         "compute_capabilities": list(config.compute_capabilities) or backend.default_compute_capabilities(),
         "config": config.facts(),
         "content_sha256": content,
-        "inputs": _tensor_entries(network.inputs),
-        "outputs": _tensor_entries(network.outputs),
+        "inputs": _tensor_entries(network, network.inputs),
+        "outputs": _tensor_entries(network, network.outputs),
         "profiles": profile_entries(network),
         "requirements": network.requirements(),
-        **({"states": states, "in_place": [name for name in states if name in replaced]} if states else {}),
+        **({"states": states} if states else {}),
+        **({"in_place": replaced} if states or replaced else {}),
         **plugin_entry(network),
         "weights": None
         if opened is None
@@ -80,12 +82,13 @@ def make_manifest(
     return manifest
 
 
-def _tensor_entries(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Dtype and shape of each input or output; dynamic sizes as text."""
+def _tensor_entries(network: Network, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Dtype, shape and format of each input or output; dynamic sizes as text."""
     return {
         name: {
             "dtype": dtype_name(tensor.dtype),
             "shape": [str(size) if not isinstance(size, int) else size for size in tensor.shape],
+            **({"format": CHANNELS_LAST} if name in network.channels_last else {}),
         }
         for name, tensor in tensors.items()
     }
@@ -161,6 +164,7 @@ def _program(plan: Plan, network: Network, device: str) -> dict[str, Any]:
         raise
     except TrtdslError as error:
         return {"unreadable": error.message}
+    refuse_uncomputed(network, program)
     floor = floor_of(program, device)
     handed = {name: str(size) for name, size in handed_sizes(network, texts.programs).items()}
     return {
@@ -179,13 +183,13 @@ DIGEST = "manifest_sha256"
 def sealed(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """The manifest with the hash of all its other entries, by which a later build knows that nobody changed it."""
     facts = {key: value for key, value in manifest.items() if key != DIGEST}
-    text = json.dumps(json.loads(json.dumps(facts)), sort_keys=True)  # as it is when it is read again
+    text = as_json(json.loads(as_json(facts)), sort_keys=True)  # as it is when it is read again
     return {**facts, DIGEST: hashlib.sha256(text.encode()).hexdigest()}
 
 
 def dump(manifest: dict[str, Any]) -> bytes:
     """The file's bytes."""
-    return (json.dumps(manifest, indent=2) + "\n").encode()
+    return (as_json(manifest, indent=2) + "\n").encode()
 
 
 def read_earlier_manifest(path: Path) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..checking.judging.quality import Outputs, Quality
@@ -48,7 +48,8 @@ class SQNR:
             or not isinstance(self.decibels, (int, float))
             or not 0 < self.decibels < 300
         ):
-            raise UsageError(f"an SQNR is a number of decibels above 0, such as td.SQNR(45), not {self.decibels!r}")
+            how = "between 0 and 300, such as td.SQNR(45)"
+            raise UsageError(f"an SQNR is a number of decibels {how}, not {self.decibels!r}")
 
     @property
     def part(self) -> float:
@@ -86,7 +87,9 @@ class Search:
         self.device, self.scale = device, scale  # by which tensors of the program are greater than those of the data
         self.recording, self.allow, self.enough = recording, allow, enough
         self.deadline, self.tell = deadline, tell
-        self._define, self.method, self.least_gain = define, "max", 0.0
+        self._define, self.method = define, "max"
+        self.left_out: set[int] = set()
+        """Groups that are not to be narrow."""
         self.limits = {name: each.part for name, each in budget.items()}
         self.groups = recording.groups()
         self.of = {call.site.key: group for group in self.groups for call in group.calls}
@@ -170,7 +173,7 @@ class Search:
         if not group.is_open:
             return [group.calls[0].site.lowering]
         kept = [dtype for dtype in self.allow if math.isfinite(self._worst(group, dtype))]
-        kept = [dtype for dtype in kept if dtype not in NARROW or self._gain(group, dtype) > self.least_gain]
+        kept = [dtype for dtype in kept if dtype not in NARROW or id(group) not in self.left_out]
         return [*sorted(kept, key=lambda dtype: (self._saved(group, dtype), self._worst(group, dtype))), "float32"]
 
     def _gain(self, group: Group, dtype: str) -> float:
@@ -261,18 +264,26 @@ class Search:
         """Whether there is no time left to build what would be found."""
         return time.perf_counter() + self.reserve > self.deadline
 
-    def with_less(self, assignment: Assignment) -> Iterator[Found]:
-        """The networks in which only those narrow groups are so that win most by it: half, a quarter, none."""
-        dtypes = [(group, assignment[group.calls[0].site.key]) for group in self.groups]
-        gains = sorted(self._gain(group, dtype) for group, dtype in dtypes if dtype in NARROW)
-        for place in dict.fromkeys((len(gains) // 2, len(gains) * 3 // 4, len(gains))):
-            if self._is_late():
-                break
-            self.least_gain = gains[place - 1] if place else 0.0
-            less = {key: self._possible(group)[0] for key, group in self.of.items()}
-            if (each := self.run(less, late=0)) is not None:
-                yield each
-        self.least_gain = 0.0
+    def with_less(self, assignment: Assignment, is_dear: Callable[[Found], bool]) -> None:
+        """Tries no narrow group, and then how few must be left out so that nothing ``is_dear``: first those that win
+        least for the bytes that they move more."""
+        dtypes = {id(group): assignment[group.calls[0].site.key] for group in self.groups}
+        narrow = [group for group in self.groups if dtypes[id(group)] in NARROW]
+        moving = replace(self.device, half=math.inf, int8=math.inf, fp8=math.inf, vector=math.inf, overhead=0.0)
+
+        def worth(group: Group) -> float:
+            more = -group.gain(dtypes[id(group)], moving, self.scale)
+            return self._gain(group, dtypes[id(group)]) / more if more > 0 else math.inf
+
+        narrow.sort(key=worth)
+        least, most = 0, len(narrow)
+        place = most
+        while place > least and not self._is_late():
+            self.left_out = {id(group) for group in narrow[:place]}
+            each = self.run(self.start(), late=0)
+            least, most = (place, most) if each is None or is_dear(each) else (least, place)
+            place = (least + most) // 2
+        self.left_out = set()
 
     def is_enough(self, quality: Quality, got: Sequence[Outputs]) -> bool:
         """Whether outputs are within the budget."""

@@ -229,10 +229,11 @@ class Ranges:
         return Precisions(dtypes, scales)
 
     def scale(self, name: str, method: str, dtype: str) -> float:
-        """That of a tensor in int8 or fp8."""
+        """That of a tensor in int8 or fp8; 0 for values so small that float16 does not hold its reciprocal."""
         key = name, method, narrow_dtype(dtype)
         if key not in self._scales:
-            self._scales[key] = self.seen[name].scale(*key[1:])
+            found = self.seen[name].scale(*key[1:])
+            self._scales[key] = found if found * torch.finfo(torch.float16).max > 1 else 0.0
         return self._scales[key]
 
 

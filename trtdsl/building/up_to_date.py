@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
 from ..core.dtypes import dtype_name
 from ..core.files.reading import read_file
+from ..core.files.writing import as_json
 from ..core.lazy import torch
 from ..core.version import __version__
 from ..definition.network import Network
@@ -84,4 +84,4 @@ def _hash_of(defined: str, spec: NetworkSpec, network: Network, config: Any, com
         **setting_entry(spec),
         **plugin_entry(network, fields=True),
     }
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(as_json(facts, sort_keys=True).encode()).hexdigest()

@@ -14,7 +14,7 @@ from ..core.backend import Backend
 from ..core.caller import Seed, as_argument
 from ..core.cancel import Progress, untold
 from ..core.dtypes import dtype_name
-from ..core.errors import DefinitionError, TrtdslError, UsageError
+from ..core.errors import DefinitionError, TrtdslError, UsageError, nearest
 from ..core.files.writing import check_writable
 from ..core.lazy import torch
 from ..definition.network import Network
@@ -33,6 +33,7 @@ from .judging.drawn_weights import OTHER, drawn_weights
 from .judging.equality import alike
 from .judging.evidence import By, Evidence, Rules, Tolerances, gather
 from .judging.isolate import Reference as RunningReference
+from .proof import subject_of
 from .report import Case, CheckReport, Executor
 from .tried_sizes import Sizes, elements, for_special_values, sizes_to_try
 from .witness import ProgramWitness
@@ -71,16 +72,16 @@ def check(
     pass proves.
 
     ``source`` is a NetworkSpec, a file (``FILE.py:NAME``) or a :class:`Network`. ``reference`` (a class, its
-    ``"FILE.py:CLASS"``, or a module) takes the place of the spec's own; a Network has none.
-    ``on`` is ``"interpreter"``, ``"program"`` (which builds the engine too and evaluates its program on the CPU: torch,
-    network and engine must agree) or, where there is a GPU, ``"engine"`` (which builds and executes it). ``network`` is
-    the spec already defined, where the caller has it, and ``plan`` the bytes of its engine, for ``"program"``.
-    ``sizes`` is ``"auto"``, ``"quick"``, ``"all"`` or the sizes
-    themselves, ``"H=65,N=3"``. ``feeds`` (a mapping of arrays or .npy files, several in a list, a folder, or a
-    function) replaces the drawn values. ``tolerance`` (a part of a row such as 1e-3, a :class:`Tolerance`, or these
-    by output), ``leave_out`` (outputs of the reference that the network does not have) and ``trivial`` (outputs that
-    may be constant, empty or NaN) add to the spec's own. ``save`` keeps feeds and reference outputs in a file,
-    ``against`` compares with those of such a file instead of running the reference. ``progress`` is told of each size.
+    ``"FILE.py:CLASS"``, or a module) takes the place of the spec's own; a Network has none. ``on`` is
+    ``"interpreter"``, ``"program"`` (which builds the engine too and evaluates its program on the CPU: torch, network
+    and engine must agree) or, where there is a GPU, ``"engine"`` (which builds and executes it). ``network`` is the
+    spec already defined, where the caller has it, and ``plan`` the bytes of its engine, for ``"program"``. ``sizes`` is
+    ``"auto"``, ``"quick"``, ``"all"`` or the sizes themselves, ``"H=65,N=3"``. ``feeds`` (a mapping of arrays or .npy
+    files, several in a list, a folder, or a function) replaces the drawn values. ``tolerance`` (a part of a row such as
+    1e-3, a :class:`Tolerance`, or these by output), ``leave_out`` (outputs of the reference that the network does not
+    have) and ``trivial`` (outputs that may be constant, empty or NaN) add to the spec's own. ``save`` keeps feeds and
+    reference outputs in a file, ``against`` compares with those of such a file instead of running the reference.
+    ``progress`` is told of each size.
 
     Raises UsageError when there is no reference, FeedError for feeds that do not fit, DefinitionError when the network
     or the reference fails, with the author's line.
@@ -107,6 +108,9 @@ def check(
     calls = None if network.policy is None else network.policy.calls
     least = None if calls is None else calls.decibels(network.outputs)
     rules = Rules.of_spec(spec, tolerance, leave_out, least)
+    if unknown := [name for name in rules.tolerances if name is not None and name not in network.outputs]:
+        near = nearest(unknown[0], network.outputs)
+        raise UsageError(f"{network.name} has no output {unknown[0]!r}, of which a tolerance was given{near}")
     witness = ProgramWitness(network, plan) if on == "program" else None
     run = Run(spec, network, cast("Executor", on), seed, rules, weights, progress or untold, witness)
     if against is not None:
@@ -207,7 +211,8 @@ class Run:
     def drawn_cases(self, sizes: Sizes) -> Iterator[Planned]:
         """Normal values at every size, the cheapest first, then the other kinds of values where they show most.
 
-        How well the network computes is compared where these are fed, at the cheapest size and at each profile's opt.
+        How well the network computes is compared where these are fed, at the cheapest size, at each profile's opt, and
+        at the greatest size that is not large.
         """
         reference = self.open_reference()
         points = sizes_to_try(self.network, sizes)
@@ -217,12 +222,13 @@ class Run:
         draws = draws or ["again"] * bool(self.network.inputs)
         self.expected = len(ordered) + len(draws)
         opts, judged = [profile.at("opt") for profile in self.network.profiles], not self.rules.decibels
+        ends = [env for env in (ordered[0], ordered[-1]) if env is ordered[0] or elements(self.network, env) <= LARGE]
         special = elements(self.network, wide)  # where other kinds of values are fed, normal ones show nothing more
         large = max(LARGE, special - bool(draws)) if judged and self.working is None else math.inf
         for env in ordered:
-            cheaper: tuple[By, ...] = () if judged and env in (ordered[0], *opts) else ("meaning",)
+            cheaper: tuple[By, ...] = () if judged and env in (*ends, *opts) else ("meaning",)
             if elements(self.network, env) > large and env is not ordered[0]:
-                cheaper = ("own", "meaning")
+                cheaper = ("own",)
             yield Planned(env, "normal", partial(self._drawn, env, "normal", corner=env in corners), cheaper, judged)
         if reference.recording.asked.branches and sizes in (None, "auto", "all") and self.network.dims:
             branches = Branches(self.network, reference.copied, points)
@@ -405,7 +411,6 @@ class Run:
         """The report of all findings. WeightsError where the weights' file has changed meanwhile."""
         if self.weights is not None:
             self.weights.check_unchanged()
-        backend = self.network.backend
         findings = [] if len(cases) == 0 else self.exercise.findings(self.network, trivial)
         findings += self.disagreements + self._unused_weights()
         findings += [
@@ -420,17 +425,10 @@ class Run:
             for name, dtype in dtypes.items()
             if tolerances[name].relaxed(dtype_name(dtype))
         ]
-        return CheckReport(
-            self.spec.name,
-            f"{backend.name} {backend.version}",
-            self.on,
-            cases,
-            self.seed,
-            tolerances,
-            findings,
-            self._unproven(cases),
-            relaxed,
-        )
+        backend, unproven = self.network.backend, self._unproven(cases)
+        about = self.spec.name, f"{backend.name} {backend.version}", self.on
+        of = subject_of(self.spec, self.network, self.weights)
+        return CheckReport(*about, cases, self.seed, tolerances, findings, unproven, relaxed, of)
 
     def _unused_weights(self) -> list[str]:
         opened = self.spec.open_weights(self.weights)
@@ -445,9 +443,7 @@ class Run:
         if self.coarse:
             lines.append(f"more than four digits at {'; '.join(self.coarse)}: it was compared in float32 there")
         if self.rules.decibels and not any(case.draw.startswith("given") for case in cases):
-            lines.append(
-                "how well it computes below float16: its ranges are those of the author's data, which feeds= gives"
-            )
+            lines.append("how well it computes below float16: its ranges are of the author's data, which feeds= gives")
         if self.rules.leave_out:
             lines.append(f"left out of the reference's outputs: {', '.join(self.rules.leave_out)}")
         if self.reference is not None:
@@ -463,6 +459,8 @@ class Run:
             f"output {name!r} beyond {part:.1g} of itself: rounding at 2**-52 alone moves it by so much"
             for name, part in self.chaotic.items()
         ]
+        apart = self.interpreter.apart if self.on != "engine" else ()
+        lines += [f"output {name!r} of other ranks, which differs from this one's: check each" for name in apart]
         lines += self.exercise.unproven(self.network)
         plugins = dict.fromkeys(used.name for used in self.network.plugins)
         lines += [f"that the plugin {name} computes what its evaluator does" for name in plugins]

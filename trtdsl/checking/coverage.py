@@ -146,7 +146,7 @@ def _of_sign(x: torch.Tensor) -> Sides:
 
 
 def _of_order(a: torch.Tensor, b: torch.Tensor) -> Sides:
-    return {"the first greater": a > b, "the second greater": a < b}
+    return {"a first operand that is greater": a > b, "a second operand that is greater": a < b}
 
 
 def _of_bounds(x: torch.Tensor, low: Any, high: Any) -> Sides:
@@ -195,8 +195,7 @@ _ATEN: dict[str, Callable[..., Sides]] = {
 
 def _is_small(args: Sequence[Any]) -> bool:
     """Whether there is nothing to choose from: no tensor, or only empty ones."""
-    tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
-    return not tensors or any(not tensor.numel() for tensor in tensors)
+    return not min((arg.numel() for arg in args if isinstance(arg, torch.Tensor)), default=0)
 
 
 def author_of_reference() -> Location | None:

@@ -41,8 +41,8 @@ class Parting:
 
     @property
     def is_near(self) -> bool:
-        """Whether the two are as good as equal in the network's precision."""
-        return self.gap <= NEAR * self.error
+        """Whether the two are as good as equal in the network's precision; never where torch's own logits overflow."""
+        return self.gap <= NEAR * self.error < float("inf")
 
     def __str__(self) -> str:
         kind = "near tie" if self.is_near else "differs"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-import json
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -17,13 +16,16 @@ from ..core.author import READ
 from ..core.errors import DefinitionError, UsageError
 from ..core.files.names import is_file
 from ..core.files.reading import read_file
+from ..core.files.writing import as_json
 from ..core.imports import Imports, imported
 from ..core.lazy import torch
 from ..core.reads import Hashes, hold, reads_of
 from ..core.version import __version__
 from ..definition.input import Input
+from ..definition.network import Network
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights.source import Source
+from ..interpreter.fingerprint import fingerprint
 from .judging.evidence import as_tolerances
 from .report import SCHEMA
 
@@ -44,6 +46,11 @@ class Sources:
         codes = (getattr(given.sample, "__code__", None) for given in self._spec.inputs.values())
         samples = [Path(code.co_filename) for code in codes if code is not None and is_file(code.co_filename)]
         return imported([*reference, *samples])
+
+    def are_loaded(self) -> bool:
+        """Whether the reference and the samples that were loaded are those that their files hold now."""
+        loaded = all(READ.get(str(path), self.hashes[path]) == self.hashes[path] for path in self.proving.files)
+        return loaded and self._spec.reference_is_current
 
     def import_alike(self) -> bool:
         """Whether they import the same still: running them may make Python find what was not to be seen before."""
@@ -90,14 +97,12 @@ def proof_of(spec: NetworkSpec, weights: Source | None, sources: Sources | None 
     """
     sources = sources or Sources(spec)
     reference, found = sources.reference, sources.proving
-    if reference is None or not spec.reference_is_current:  # another one was imported than is there now
+    if reference is None or not sources.are_loaded():
         return None
     samples = {name: _sample(given, sources) for name, given in spec.inputs.items()}
     if any(sample is None for sample in samples.values()):
         return None
     hashes = {path: sources.hashes[path] for path in found.files}
-    if any(READ.get(str(path), now) != now for path, now in hashes.items()):
-        return None
     opened = spec.open_weights(weights)
     facts = {
         "trtdsl": [__version__, SCHEMA],
@@ -110,7 +115,13 @@ def proof_of(spec: NetworkSpec, weights: Source | None, sources: Sources | None 
         "left_out": [spec.leave_out, spec.trivial],
         "weights": opened.sha256() if opened is not None and spec.unused else None,
     }
-    return _sha256(json.dumps(facts, sort_keys=True).encode())
+    return _sha256(as_json(facts, sort_keys=True).encode())
+
+
+def subject_of(spec: NetworkSpec, network: Network, weights: Source | None) -> tuple[str, str | None]:
+    """What a check is of, as :attr:`CheckReport.of` has it."""
+    defined = f"{fingerprint(network.definition, network.backend)} {network.precision} {network.profiles}"
+    return _sha256(defined.encode()), proof_of(spec, weights)
 
 
 def reference_facts(spec: NetworkSpec) -> dict[str, str] | None:
@@ -119,7 +130,7 @@ def reference_facts(spec: NetworkSpec) -> dict[str, str] | None:
     if reference is None:
         return None
     hashes = {path: _hash_of(path) for path in imported([reference[1]]).files}
-    named = json.dumps(_named(hashes, reference[1]))
+    named = as_json(_named(hashes, reference[1]))
     return {"name": reference[0].rpartition(":")[2], "files_sha256": _sha256(named.encode())}
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from ..core.errors import CorruptFileError, MismatchError, several
 from ..core.files.reading import as_struct, check_schema
+from ..core.files.writing import finite
 from ..core.html import folded, preformatted, table
 from ..sizes.profile import sizes_text
 from .judging.drawn_weights import OTHER
@@ -58,6 +59,9 @@ class CheckReport:
     """What the check does not prove: choices that no feed reached, what was left out, what was not tried."""
     relaxed: list[str] = field(default_factory=list)
     """Outputs that have more room than by default."""
+    of: tuple[str, str | None] = ("", None)
+    """What was checked: a hash of the network as defined, its weights and sizes included, and one of its reference with
+    all that this imports; None for one that is in no file."""
 
     @property
     def passed(self) -> bool:
@@ -134,7 +138,7 @@ class CheckReport:
     def to_json(self) -> dict[str, Any]:
         """Everything as one JSON object."""
         facts = {"passed": self.passed, "statement": self.statement, "sizes": self.sizes, "draws": self.draws}
-        return {"schema": SCHEMA, "kind": "check", **facts, **asdict(self)}
+        return finite({"schema": SCHEMA, "kind": "check", **facts, **asdict(self)})
 
     @classmethod
     def from_json(cls, facts: Any, label: str = "the report") -> CheckReport:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Any
@@ -14,7 +13,7 @@ from ..core.caller import option
 from ..core.errors import SavedCheckDamagedError, TrtdslError, UsageError
 from ..core.files.names import check_is_file
 from ..core.files.reading import Count, Text, as_struct, check_schema, parse_json
-from ..core.files.writing import Kind, Output, write_atomically
+from ..core.files.writing import Kind, Output, as_json, write_atomically
 from ..core.lazy import torch
 from ..core.reads import Hashes
 from ..core.tensors.exact import Exact
@@ -49,12 +48,16 @@ def save(output: Output, spec: NetworkSpec, network: Network, cases: Sequence[tu
     precision, reference, read = str(network.precision), reference_facts(spec), what_was_read(spec)
     facts = Facts(SCHEMA, network.name, precision, reference, read, draws, str(torch.__version__))
     facts.sha256 = _digest(facts, tensors)
-    write_atomically(output, as_bytes(tensors, {"trtdsl_check": json.dumps(to_builtins(facts))}))
+    write_atomically(output, as_bytes(tensors, {"trtdsl_check": as_json(to_builtins(facts))}))
 
 
 def what_was_read(spec: NetworkSpec) -> Hashes:
-    """The files that the reference's code has read. UsageError where it read what nobody can compare later."""
-    read = Sources(spec).read()
+    """The files that the reference's code has read. UsageError where it read what nobody can compare later, and where
+    the results are of another state of its files than the one that would be told of here."""
+    sources = Sources(spec)
+    if not sources.are_loaded():
+        raise UsageError(f"{spec.name}: files of its reference changed since they were loaded: check again to save it")
+    read = sources.read()
     if read is None and reference_facts(spec) is not None:
         raise UsageError(
             f"{spec.name}: its check cannot be saved, since none would count: the code of the reference {UNREPEATABLE}"
@@ -85,7 +88,7 @@ class Facts(Struct, forbid_unknown_fields=True):
 def _digest(facts: Facts, tensors: Mapping[str, torch.Tensor]) -> str:
     """A hash of everything that a saved check holds besides this hash."""
     rest = {name: value for name, value in to_builtins(facts).items() if name != "sha256"}
-    digest = hashlib.sha256(json.dumps(rest, sort_keys=True).encode())
+    digest = hashlib.sha256(as_json(rest, sort_keys=True).encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode("utf-8", "surrogatepass"))
         digest.update(tensor.contiguous().flatten().view(torch.uint8).numpy().data)

@@ -18,7 +18,8 @@ SMALL = 6  # sizes of a range that are all tried
 FURTHER = 16  # points besides every profile's min, opt and max
 MOST = 64  # sizes of a range that `all` tries
 FACTORS = 10  # dimensions whose corners are all weighed
-SEVERAL = 4  # rows, samples and so on that special values need to differ in
+SEVERAL = (12, 12), (12, 4), (2, 4)  # samples of a batch, rows and so on that special values need to differ in
+LITTLE = 256  # elements of the inputs, up to which they may be more than the last of these
 
 
 def sizes_to_try(network: Network, sizes: Sizes = None) -> list[Point]:
@@ -39,9 +40,8 @@ def sizes_to_try(network: Network, sizes: Sizes = None) -> list[Point]:
         first = [point for profile in network.profiles for point in _ends(network, profile, str(sizes or "auto"))]
         corners = dict.fromkeys(tuple(point.items()) for point in first)
         others = [items for items in dict.fromkeys(tuple(point.items()) for point in points) if items not in corners]
-        return _served(
-            network, [dict(items) for items in (*corners, *(others if sizes == "all" else others[:FURTHER]))]
-        )
+        tried = (*corners, *(others if sizes == "all" else others[:FURTHER]))
+        return _served(network, [dict(items) for items in tried])
     given = [sizes] if isinstance(sizes, (str, Mapping)) else list(sizes or ())
     for text in given:
         if isinstance(text, str) and "=" not in text:
@@ -59,19 +59,21 @@ def for_special_values(network: Network, points: Sequence[Point], sizes: Sizes =
     """The cheapest size at which every dimension is at least four, or its greatest; of ``sizes`` that are given, one.
 
     Where a dimension is 1, any over the batch is any of a sample, and the first of equal values is the last. A batch,
-    the dimension that all inputs begin with, is two.
+    the dimension that all inputs begin with, is two. Where inputs are small, all are up to twelve: more values meet.
     """
-    least = {name: 2 if name == _batch(network) else SEVERAL for name in network.dims}
-    own = [
-        {name: min(high, max(low, least[name])) for name, (low, _, high) in profile.ranges.items()}
-        for profile in network.profiles
-    ]
-    wide = list(points)
-    if sizes in (None, "auto", "all"):
-        wide = _served(network, own)
-    else:
+
+    def own_of(profile: Profile, batch: int, other: int) -> Point:
+        least = {name: batch if name == _batch(network) else other for name in network.dims}
+        return {name: min(high, max(low, least[name])) for name, (low, _, high) in profile.ranges.items()}
+
+    own = []
+    for profile in network.profiles:
+        several = [own_of(profile, *least) for least in SEVERAL]
+        own.append(next((point for point in several if elements(network, point) <= LITTLE), several[-1]))
+    wide = _served(network, own)
+    if sizes not in (None, "auto", "all"):
         least = {name: min(point[name] for point in own) for name in network.dims}
-        wide = [point for point in points if all(point[name] >= size for name, size in least.items())] or wide
+        wide = [point for point in points if all(point[name] >= size for name, size in least.items())] or points
     return min(wide, key=lambda point: elements(network, point))
 
 
@@ -146,9 +148,7 @@ def _pairs_of_ends(profile: Profile, moving: list[str], batch: str | None) -> It
     if batch in names and len(names) > 2:
         wanted |= {(batch, name, True) for name in names if name != batch}
     while wanted:
-        found = [
-            {each for each in wanted if each[0] in corner and (each[1] in corner) == each[2]} for corner in corners
-        ]
+        found = [{(a, b, both) for a, b, both in wanted if a in high and (b in high) == both} for high in corners]
         prices = [sum(cost[name] for name in corner) for corner in corners]
         place = min(range(len(corners)), key=lambda index: (-len(found[index]), prices[index]))
         wanted -= found[place]

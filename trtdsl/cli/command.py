@@ -12,16 +12,17 @@ options that are that function's parameters, and its value is the function's res
 from __future__ import annotations
 
 import inspect
-import json
 import os
 import re
 import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any, NoReturn, get_args, get_origin
 
 import typer
@@ -30,7 +31,8 @@ from ..core import exit_codes
 from ..core.caller import at_shell
 from ..core.cancel import NOTICED, PRESSED, cancellable
 from ..core.errors import CancelledError, PrecisionWarning, TrtdslError, TuningWarning, UsageError, printed, told
-from ..core.files.names import brief
+from ..core.files.names import brief, check_names_file, working_directory
+from ..core.files.writing import as_json, remove_made
 from ..core.lazy import not_installed
 from ..display.terminal import Progress, print_error, print_note
 from .defaults import said_by_file
@@ -41,6 +43,8 @@ PANELS = ("Network", "Check", "Build", "TensorRT")
 
 SPOKEN = {"prompt"}
 """Arguments that are text, in which lines may end."""
+FILES = re.compile("FILE|FOLDER|NETWORK|ENGINE|^[AB]$")
+"""Of what stands for the value of an option that names files."""
 ENDING = re.compile("[\n\x0b\f\r\x1c-\x1e\x85\u2028\u2029]")
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, everything else on stderr.")]
@@ -86,21 +90,25 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     options = [inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
     options += [member for parameter in own for member in members.get(parameter.name, [parameter])]
     options.sort(key=_panel)
+    files = {option.name: found for option in options if (found := _names_of_files(option)) is not None}
+    paths = [name for name, (is_path, _) in files.items() if is_path]
     for name, annotation in (("json_", Json), ("quiet", Quiet), ("verbose", Verbose)):
         options.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation))
 
     def call(**given: Any) -> None:
         out = Output(given.pop("json_"), given.pop("quiet"), given.pop("verbose"))
-        with warnings.catch_warnings(), errors(out, given.pop("context")), at_shell():
+        with warnings.catch_warnings(), errors(out, given.pop("context")), at_shell(), _apart(out.json):
             for kind in (TuningWarning, PrecisionWarning):
                 warnings.simplefilter("default", kind)
             warnings.filterwarnings("ignore", "Mismatch dtype between input and weight")  # torch's, of its own speed
             warnings.showwarning = _show_warning
-            _check_lines(given)
+            _check_texts(given, files)
+            given |= {name: Path(given[name]) for name in paths if given[name] is not None}
             for name, group in groups.items():
                 given[name] = group(**{member.name: given.pop(member.name) for member in members[name]})
             function(out, **given)
 
+    options = [_as_text(option) if option.name in paths else option for option in options]
     options = [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options]
     call.__name__, call.__module__ = function.__name__, function.__module__
     call.__doc__ = _help(inspect.getdoc(function) or "")
@@ -109,12 +117,27 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-def _check_lines(given: dict[str, Any]) -> None:
-    """UsageError for arguments, and a working directory, that would write lines of their own where they are named."""
-    with suppress(OSError):  # a directory that is gone
-        given = {**given, "working directory": os.getcwd()}
-    for name, value in given.items():
+def _names_of_files(option: inspect.Parameter) -> tuple[bool, bool] | None:
+    """Whether an option that names files is a Path, and whether it may name a folder; None for other options."""
+    kind, info = (get_args(option.annotation) or (None, None))[:2]
+    is_path, metavar = Path in (kind, *get_args(kind)), getattr(info, "metavar", None) or ""
+    return (is_path, "=" in metavar or "FOLDER" in metavar) if is_path or FILES.search(metavar) else None
+
+
+def _as_text(option: inspect.Parameter) -> inspect.Parameter:
+    """A Path as the text that was given: Path takes an empty one for the working directory, and drops a last stroke."""
+    kind, info = get_args(option.annotation)
+    return option.replace(annotation=Annotated[str if kind is Path else str | None, info, Path])
+
+
+def _check_texts(given: dict[str, Any], files: Mapping[str, tuple[bool, bool]]) -> None:
+    """UsageError for names of no file, and for arguments, and a working directory, that would write lines of their
+    own where they are named.
+    """
+    for name, value in {**given, "working directory": working_directory()}.items():
         for text in value if isinstance(value, list) else [value]:
+            if name in files and text is not None:
+                check_names_file(text, name, folder=files[name][1])
             if name not in SPOKEN and isinstance(text, (str, os.PathLike)) and ENDING.search(os.fspath(text)):
                 said = f"{name.strip('_')} {brief(printed(os.fspath(text)))!r}"
                 raise UsageError(f"{said} has characters that end a line, and it is named in lines")
@@ -143,20 +166,24 @@ def _group_of(annotation: Any) -> Callable[..., Any] | None:
     return next((each for each in found if inspect.isfunction(each)), None)
 
 
+_STDOUT: ContextVar[Any] = ContextVar("stdout", default=None)
+"""Where the object of ``--json`` goes, while all else that is printed goes to stderr."""
+
+
+@contextmanager
+def _apart(json: bool) -> Iterator[None]:
+    """With ``--json``, what the author's code prints goes to stderr: it would stand before the object."""
+    token = _STDOUT.set(sys.stdout)
+    try:
+        with redirect_stdout(sys.stderr) if json else nullcontext():
+            yield
+    finally:
+        _STDOUT.reset(token)
+
+
 def print_json(value: Any) -> None:
     """One object on stdout."""
-    typer.echo(json.dumps(_finite(value), indent=2))
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no NaN or Inf: they become strings."""
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-        return str(value)
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return value
+    typer.echo(as_json(value, indent=2), file=_STDOUT.get())
 
 
 @contextmanager
@@ -170,7 +197,7 @@ def errors(out: Output, context: typer.Context) -> Iterator[None]:
     try:
         with cancellable():
             yield
-            sys.stdout.flush()  # a reader that has gone away shows here rather than when Python ends
+            sys.stdout.flush()  # a disk that is full shows here rather than when Python ends
             if PRESSED.is_set() and not NOTICED.is_set():  # a library lost the interrupt, and the end came first
                 raise CancelledError("cancelled when all was done")
     except typer.Exit:
@@ -180,15 +207,14 @@ def errors(out: Output, context: typer.Context) -> Iterator[None]:
             error = CancelledError()
         if isinstance(error, UsageError) and (defaults := said_by_file(context)) is not None:
             error.context.append(defaults)
-        said = isinstance(error, (BrokenPipeError, CancelledError)) or not isinstance(error, Exception)
+        said = isinstance(error, CancelledError) or not isinstance(error, Exception)
         _failed(out, error if said or not PRESSED.is_set() else CancelledError())
+    finally:
+        remove_made()
 
 
 def _failed(out: Output, error: BaseException) -> NoReturn:
     """Prints an error and exits with its code."""
-    if isinstance(error, BrokenPipeError):
-        _drop_output()
-        raise typer.Exit(exit_codes.FINE) from None
     if isinstance(error, CancelledError):
         NOTICED.set()
     if isinstance(error, ModuleNotFoundError) and error.name == "torch":
@@ -198,28 +224,17 @@ def _failed(out: Output, error: BaseException) -> NoReturn:
     _fail(out, error, exit_codes.RUNTIME, told(error))
 
 
-def _drop_output() -> None:
-    """The reader of the output has gone away, as in ``trtdsl check NETWORK | head -1``: the rest is dropped."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            os.dup2(nowhere, stream.fileno())
-
-
 def _fail(out: Output, error: BaseException, code: int, text: str) -> NoReturn:
     if out.verbose:
         traceback.print_exception(error)
-    try:
-        if out.json:
-            location = error.location if isinstance(error, TrtdslError) else None
-            place = {"file": location.file, "line": location.line} if location else None
-            kind = type(error).__name__
-            details = {"type": kind, "message": text, "location": place, "exit_code": code}
-            if isinstance(error, TrtdslError) and error.code is not None:
-                details["code"] = error.code
-            print_json({"schema": 1, "kind": "error", "error": details})
-        print_error(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _drop_output()
+    if out.json:
+        location = error.location if isinstance(error, TrtdslError) else None
+        place = {"file": location.file, "line": location.line} if location else None
+        kind = type(error).__name__
+        details = {"type": kind, "message": text, "location": place, "exit_code": code}
+        if isinstance(error, TrtdslError) and error.code is not None:
+            details["code"] = error.code
+        print_json({"schema": 1, "kind": "error", "error": details})
+    print_error(text)
+    sys.stdout.flush()
     raise typer.Exit(code)

@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from ..core.errors import UsageError, nearest
-from ..core.files.names import brief
+from ..core.files.names import brief, working_directory
 from ..core.files.reading import DEEPEST, read_file
 
 FILE = "pyproject.toml"
@@ -33,7 +33,7 @@ def set_defaults(context: typer.Context) -> None:
     command; names are the options' without their dashes. Raises UsageError for a file that cannot be read, a name that
     no command has, and a value that the option does not take.
     """
-    folder = Path.cwd()
+    folder = working_directory()
     file = next((each / FILE for each in (folder, *folder.parents) if os.path.lexists(each / FILE)), None)
     if file is None:
         return

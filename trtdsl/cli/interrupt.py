@@ -47,7 +47,7 @@ def answered() -> Iterator[None]:
     os.set_blocking(write, False)
     before, ended = signal.set_wakeup_fd(write, warn_on_full_buffer=False), threading.Event()
     heard = [each for each in SIGNALS if each == signal.SIGINT or signal.getsignal(each) is not signal.SIG_IGN]
-    lock, told, lost, repeated = threading.RLock(), threading.Event(), threading.Event(), threading.Event()
+    lock, told, lost = threading.RLock(), threading.Event(), threading.Event()
 
     def tell() -> None:
         """Says so once, before the main thread goes on."""
@@ -60,18 +60,14 @@ def answered() -> Iterator[None]:
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         """As Python's own, but noted before the exception: an error that a library makes of it is known as such."""
-        if repeated.is_set():
-            repeated.clear()
-            if NOTICED.is_set():  # between the thread's question and now: the error is being printed
-                return
+        if NOTICED.is_set():  # the error is being printed
+            return
         PRESSED.set()
         tell()
         signal.default_int_handler(number, frame)
 
-    def repeat() -> None:
-        repeated.set()
-        _thread.interrupt_main()
-
+    if not _BEFORE:
+        NOTICED.clear()
     handlers: dict[int, Any] = {number: signal.signal(number, interrupt) for number in heard}
     _BEFORE.append(handlers)
     alone = dict(ENDING)
@@ -85,7 +81,7 @@ def answered() -> Iterator[None]:
             report(what)
 
     report, sys.unraisablehook = sys.unraisablehook, unraisable
-    thread = threading.Thread(target=_answer, args=(read, ended, tell, lost, repeat), daemon=True)
+    thread = threading.Thread(target=_answer, args=(read, ended, tell, lost), daemon=True)
     thread.start()
     try:
         yield
@@ -103,13 +99,7 @@ def answered() -> Iterator[None]:
         thread.join(PATIENCE)
 
 
-def _answer(
-    pipe: int,
-    ended: threading.Event,
-    tell: Callable[[], None],
-    lost: threading.Event,
-    repeat: Callable[[], None],
-) -> None:
+def _answer(pipe: int, ended: threading.Event, tell: Callable[[], None], lost: threading.Event) -> None:
     """Waits for the numbers of signals, which Python's own handler writes at once.
 
     Python raises KeyboardInterrupt wherever the main thread is, where a library's callback or a finalizer may lose it:
@@ -126,5 +116,5 @@ def _answer(
                     lost.clear()
                     time.sleep(MOMENT)  # until the finalizer is done
                 if not ended.is_set() and not NOTICED.is_set():
-                    repeat()
+                    _thread.interrupt_main()
     os.close(pipe)

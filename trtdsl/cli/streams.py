@@ -12,7 +12,10 @@ from ..core.errors import UsageError
 
 
 class Stdout(io.TextIOWrapper):
-    """Where results go. UsageError, once, where they cannot be written, as on a full disk."""
+    """Where results go. UsageError, once, where they cannot be written, as on a full disk.
+
+    A reader that has seen enough (``| head -1``) is no error, and the exit code stays that of the whole result.
+    """
 
     given: Any = None
 
@@ -20,25 +23,23 @@ class Stdout(io.TextIOWrapper):
         """Writes characters."""
         try:
             return super().write(text)
-        except BrokenPipeError:  # the reader has seen enough
-            raise
         except OSError as error:
-            raise self._failed(error) from None
+            self._dropped(error)
+            return len(text)
 
     def flush(self) -> None:
         """Writes what was not yet."""
         try:
             super().flush()
-        except BrokenPipeError:
-            raise
         except OSError as error:
-            raise self._failed(error) from None
+            self._dropped(error)
 
-    def _failed(self, error: OSError) -> UsageError:
+    def _dropped(self, error: OSError) -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self.fileno())  # the rest is dropped
         os.close(nowhere)
-        return UsageError(f"cannot write the output: {error.strerror}")
+        if not isinstance(error, BrokenPipeError):
+            raise UsageError(f"cannot write the output: {error.strerror}") from None
 
 
 class Stderr(io.TextIOWrapper):
@@ -72,7 +73,7 @@ def guard_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            os.open(os.devnull, os.O_RDONLY)  # the lowest number that is free; what is written there is missed
     for name, number, kind in (("stdout", 1, Stdout), ("stderr", 2, Stderr)):
         given = getattr(sys, name)
         if given is not None and _number(given) != number:  # the caller's own, within his process

@@ -43,6 +43,32 @@ def load_module(path: Path, text: bytes | None = None) -> Any:
     return module
 
 
+_WENT: dict[str, str] = {}
+"""Where the author's code went, by the working directory that it came from."""
+
+
+@contextlib.contextmanager
+def at_place() -> Iterator[None]:
+    """Inside, the working directory is where the author's code last went; outside it stays, for the caller's paths."""
+    ours = _here()
+    if ours in _WENT:
+        os.chdir(_WENT[ours])
+    try:
+        yield
+    finally:
+        theirs = _here()
+        if ours and (theirs != ours or ours in _WENT):
+            _WENT[ours] = theirs or ours
+            os.chdir(ours)
+
+
+def _here() -> str:
+    """The working directory; empty where it was removed."""
+    with contextlib.suppress(OSError):
+        return os.getcwd()
+    return ""
+
+
 @contextlib.contextmanager
 def import_path(folder: Path | None) -> Iterator[None]:
     """Inside, modules in a folder, a whole path, can be imported, and what the author's code reads is noted."""
@@ -77,7 +103,10 @@ class _Source(SourceFileLoader):
         path = self.get_filename(fullname)
         if self.text is not None:
             return self.source_to_code(self.text, path)
-        data = read_file(path)
+        try:
+            data = read_file(path)
+        except OSError as error:
+            raise UsageError(f"{path} cannot be read: {error.strerror}") from None
         self.sha256 = READ[os.path.realpath(path)] = hashlib.sha256(data).hexdigest()
         return self.source_to_code(data, path)
 
@@ -115,7 +144,7 @@ def authors_code(
     """
     place = _place_of(author)
     try:
-        with import_path(Path(place.file).resolve().parent if folder is None and place else folder):
+        with import_path(Path(place.file).resolve().parent if folder is None and place else folder), at_place():
             yield
     except KeyboardInterrupt:
         raise

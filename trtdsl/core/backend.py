@@ -16,7 +16,14 @@ from types import ModuleType
 from typing import Any, Literal
 
 from .caller import option
-from .errors import BackendError, DefinitionError, UnexaminedVersionWarning, UnsupportedError, UsageError
+from .errors import (
+    BackendError,
+    DefinitionError,
+    EngineRefusedError,
+    UnexaminedVersionWarning,
+    UnsupportedError,
+    UsageError,
+)
 from .lazy import torch
 
 BackendName = Literal["auto", "tensorrt", "tensorrt-rtx"]
@@ -259,6 +266,20 @@ class Backend:
         """The name of torch's dtype for a ``trt.DataType``; torch need not be installed."""
         return self._names[int(data_type)]
 
+    def lay_channels_last(self, tensor: Any) -> None:
+        """Has an input or output of 4 or 5 dimensions lie so in memory."""
+        formats = self.trt.TensorFormat
+        tensor.allowed_formats = 1 << int(formats.HWC if len(tensor.shape) == 4 else formats.DHWC)
+
+    def is_channels_last(self, engine: Any, name: str) -> bool:
+        """Whether an input or output of an engine lies so. EngineRefusedError for one in a format of another kind."""
+        formats, found = self.trt.TensorFormat, engine.get_tensor_format(name)
+        if found not in (formats.LINEAR, formats.HWC, formats.DHWC):
+            raise EngineRefusedError(
+                f"{name!r} lies in memory in TensorRT's format {found.name}, which cannot be fed here"
+            )
+        return found != formats.LINEAR
+
     def data_type(self, dtype: torch.dtype) -> Any:
         """``trt.DataType`` for a torch dtype; UnsupportedError for one that TensorRT does not have."""
         try:
@@ -390,7 +411,9 @@ def get_backend(name: str | None = None) -> Backend:
 
 
 def backend_of(definition: Any) -> Backend:
-    """The backend that an INetworkDefinition belongs to."""
+    """The backend that an INetworkDefinition belongs to; UsageError for what is none."""
+    if "tensorrt" not in type(definition).__module__:
+        raise UsageError(f"a network is a spec, a td.Network, a file or an INetworkDefinition, not {definition!r}")
     return get_backend("tensorrt-rtx" if "tensorrt_rtx" in type(definition).__module__ else "tensorrt")
 
 
@@ -399,8 +422,13 @@ def _load(name: str) -> Backend:
     try:
         trt = importlib.import_module(MODULES[name])
     except ImportError as error:
-        reason = "is not installed" if not installed(name) else f"does not import ({error})"
-        raise BackendError(
-            f"TensorRT is missing: the Python package {MODULES[name]} {reason}; {INSTALL[name]}"
-        ) from error
+        reason = f"is missing: the Python package {MODULES[name]} is not installed; {INSTALL[name]}"
+        if installed(name):
+            reason = f"does not start: the Python package {MODULES[name]} does not import ({error})"
+            with suppress(ImportError):  # there is none on Windows
+                import resource
+
+                if (bound := resource.getrlimit(resource.RLIMIT_AS)[0]) != resource.RLIM_INFINITY:
+                    reason += f"; of memory this process may have {bound >> 20} MiB alone (ulimit -v)"
+        raise BackendError(f"TensorRT {reason}") from error
     return Backend(name, trt)

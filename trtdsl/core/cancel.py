@@ -29,6 +29,10 @@ NOTICED = threading.Event()
 """Whether :func:`cancellable` has seen it: what is now being kept is not to be interrupted."""
 
 
+WRITTEN: list[str] = []
+"""The names of the files that were written, of which an error that cancels must not say that they were not."""
+
+
 def _unanswered() -> None:
     """Nobody is told."""
 
@@ -46,11 +50,16 @@ def cancellable() -> Iterator[None]:
     Traceback (most recent call last):
     trtdsl.core.errors.CancelledError: cancelled; nothing was written
     """
+    before = len(WRITTEN)
     try:
         yield
     except KeyboardInterrupt:
         NOTICED.set()
-        raise CancelledError from None
+        written = WRITTEN[before:]
+        if not written:
+            raise CancelledError from None
+        more = f" and {len(written) - 1} more were" if len(written) > 1 else " was"
+        raise CancelledError(f"cancelled when {written[0]}{more} written") from None
     except CancelledError:
         NOTICED.set()
         raise

@@ -166,7 +166,10 @@ class TrtdslError(Exception):
     """A stable name for what can happen to an engine, the same from Python and from C++; None for anything else."""
 
     def __init_subclass__(cls, exit_code: int | None = None, code: str | None = None):
-        cls.exit_code, cls.code = cls.exit_code if exit_code is None else exit_code, code or cls.code
+        if exit_code is not None:
+            cls.exit_code = exit_code
+        if code is not None:
+            cls.code = code
 
     def __init__(self, message: str, *, location: Location | None = None):
         message = _shortened(message)
@@ -191,6 +194,16 @@ class TrtdslError(Exception):
         ]
         lines = [f"{shown_file(frame.filename)}:{frame.lineno}: {frame.line}" for frame in own]
         return [*lines, f"{type(self).__name__}: {self}"]
+
+
+@contextmanager
+def located(location: Location | None) -> Iterator[None]:
+    """Gives the author's place to errors that pass and have none."""
+    try:
+        yield
+    except TrtdslError as error:
+        error.location = error.location or location
+        raise
 
 
 @contextmanager
@@ -232,6 +245,10 @@ class UnsupportedError(DefinitionError, code="unsupported"):
 
 class WeightsError(DefinitionError, code="weights-mismatch"):
     """Weights are missing, unused, misshapen, of the wrong type or not finite."""
+
+
+class NoWeightsError(UsageError, WeightsError):
+    """There is no such weights file, or it cannot be read."""
 
 
 class FeedError(TrtdslError, exit_code=exit_codes.USAGE):

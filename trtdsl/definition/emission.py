@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -184,6 +185,8 @@ class Emission:
                 tensor.name = self.network.take_name(name)
             handle.name = name
         definition.mark_output(handle)
+        if name in self.network.channels_last:
+            self.network.backend.lay_channels_last(handle)
 
     def _apart(self, handle: Any) -> Any:
         """What a layer inside a region takes for the result of another region before it: a copy.
@@ -243,6 +246,9 @@ def add_to(target: LayerTarget, add: Callable[..., Any], handles: Sequence[Any])
             layer = add(target, *handles)
         except AttributeError as error:
             raise backend.lacking(error) from None
+        except TypeError as error:  # of the bindings, with all that they are given
+            given = re.sub(r"<[^<>]* at 0x\w+>(, )?", "", str(error).rpartition("Invoked with: ")[2])
+            raise DefinitionError(f"TensorRT takes no such arguments: {given or error}") from error
         try:
             if layer is not None:
                 for handle in map(layer.get_output, range(layer.num_outputs)):

@@ -13,7 +13,7 @@ from typing import Any
 from ..core.lazy import F
 from ..sizes.torch_calls import OPERATORS
 
-NAMES = tuple(re.findall(r"^    def ([a-z]\w*)\(", Path(__file__).with_suffix(".pyi").read_text(), re.MULTILINE))
+NAMES = tuple(re.findall(r"^    def ([a-z]\w*)\(", Path(__file__).with_suffix(".pyi").read_text("utf-8"), re.MULTILINE))
 REFLECTED = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor")
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from trtdsl.core.lazy import torch
 from trtdsl.definition.methods import Dims
 from trtdsl.definition.tensor import Extremes, Selected, Tensor
 from trtdsl.sizes.size import SizeLike
@@ -301,7 +302,7 @@ class FunctionMethods:
     def exp2(self) -> Tensor:
         """``2 ** input``: IElementWiseLayer POW."""
 
-    def expand(self, *size: Any) -> Tensor:
+    def expand(self, *size: SizeLike | Sequence[SizeLike]) -> Tensor:
         """Dimensions of size 1 repeated to ``size`` (-1 keeps one), new ones in front: ISliceLayer with a
         stride of 0.
         """
@@ -701,7 +702,7 @@ class FunctionMethods:
         :func:`vector_norm`.
         """
 
-    def repeat(self, *repeats: Any) -> Tensor:
+    def repeat(self, *repeats: SizeLike | Sequence[SizeLike]) -> Tensor:
         """The whole repeated along each dimension, new ones in front: ISliceLayer (WRAP)."""
 
     def repeat_interleave(
@@ -910,7 +911,7 @@ class FunctionMethods:
     def vdot(self, other: Tensor) -> Tensor:
         """As :func:`dot`."""
 
-    def view(self, *shape: Any) -> Any:
+    def view(self, *shape: SizeLike | Sequence[SizeLike] | torch.dtype) -> Any:
         """As :func:`reshape`: tensors of a network have no strides. A single dtype is refused: it reinterprets
         bits.
         """

@@ -8,7 +8,7 @@ function, or where somebody asks for TensorRT's own objects.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -76,6 +76,11 @@ class Call(Node):
         """Whether its result is there already, or a layer that was recorded needs it as it is."""
         is_there = any(result.handle is not None for result in self.results)
         return is_there or any(isinstance(user, Layer) for user in self.users)
+
+    def place(self, places: Mapping[int, int]) -> int | None:
+        """The dimension whose places are channels where the result is made, by that of operands (by their id); None
+        where there is none. Asked once, in the order of the calls, before any is lowered."""
+        return None
 
     def remark(self, text: str, applied: bool = True) -> None:
         """Notes how the call is lowered, or why not in a better way."""
@@ -237,16 +242,22 @@ class Graph:
 
     def _reached(self) -> set[int]:
         if self._needed is None:
-            waiting: list[Node] = [*self.nodes]
-            waiting += [tensor.node for tensor in self.network.outputs.values() if tensor.node is not None]
-            found = set(map(id, waiting))
-            while waiting:
-                for tensor in waiting.pop().operands:
-                    if tensor is not None and tensor.node is not None and id(tensor.node) not in found:
-                        found.add(id(tensor.node))
-                        waiting.append(tensor.node)
-            self._needed = found
+            self._needed = set(map(id, self.ordered()))
         return self._needed
+
+    def ordered(self) -> Iterator[Node]:
+        """The layers that were recorded and the calls that they and outputs need, each behind its operands."""
+        outputs = [tensor.node for tensor in self.network.outputs.values() if tensor.node is not None]
+        found: set[int] = set()
+        waiting = [(node, False) for node in (*outputs[::-1], *self.nodes[::-1])]
+        while waiting:
+            node, is_next = waiting.pop()
+            if is_next:
+                yield node
+            elif id(node) not in found:
+                found.add(id(node))
+                waiting.append((node, True))
+                waiting += [(x.node, False) for x in node.operands if x is not None and x.node is not None]
 
     def layers(self, *what: str) -> list[Layer]:
         """The layers to come of this type and operation: ``graph.layers("elementwise", "PROD")``."""

@@ -20,6 +20,7 @@ from ..sizes.size import Size
 NEXT = "next_"
 """What the name of the output begins with that a run leaves in a state."""
 MAX_DIMS = 8
+CHANNELS_LAST = "channels_last"
 MAX_SIZE = 2**31 - 1  # of a dimension: TensorRT takes greater ones, and some of them for their lower 32 bits
 
 
@@ -31,9 +32,11 @@ class Input:
     dimension. ``dtype`` is a torch dtype or its name. ``sample`` says what a check feeds: ``(low, high)`` for uniform
     values (integers: ``low <= value < high``), ``sample(shape, generator) -> torch.Tensor``, or an .npy file, which is
     repeated or cut to the size; None draws from the normal distribution (floating-point inputs only). ``sharded`` is
-    the dimension that the ranks of a network on several GPUs share out: ``shape`` is one rank's.
+    the dimension that the ranks of a network on several GPUs share out: ``shape`` is one rank's. ``format`` is None, or
+    ``"channels_last"`` for float32 values of 4 or 5 dimensions that lie in memory as torch.channels_last has them, as
+    frames of a camera do: the shape stays (N, C, H, W), and the engine reads them without a launch that transposes.
 
-    Raises UsageError for a shape, a sample or a dimension that is none of these.
+    Raises UsageError for a shape, a sample, a dimension or a format that is none of these.
 
     >>> Input(("N", 3, 8 * Dim("H"))).shape
     (N, 3, 8*H)
@@ -45,6 +48,7 @@ class Input:
         tuple[float, float] | Callable[[tuple[int, ...], torch.Generator], torch.Tensor] | str | PathLike[str] | None
     ) = None
     sharded: int | None = None
+    format: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.shape, (tuple, list)):
@@ -59,6 +63,10 @@ class Input:
                 raise UsageError(f"an input's dimension is at most {MAX_SIZE}, not {size}")
         if self.sharded is not None and not 0 <= as_argument("sharded", self.sharded, int) < len(shape):
             raise UsageError(f"sharded is one of the {len(shape)} dimensions, not {self.sharded}")
+        if self.format is not None:
+            check_format("an input", self.format, len(shape), as_dtype(self.dtype))
+            if isinstance(self, State):
+                raise UsageError("a state has no format: it lies as the engine writes it")
         sample = self.sample
         pair = isinstance(sample, tuple) and len(sample) == 2 and all(isinstance(end, Real) for end in sample)
         if not (sample is None or callable(sample) or pair or isinstance(sample, (str, PathLike))):
@@ -86,6 +94,17 @@ def _check_range(given: Any, sample: Any) -> None:
         return
     if not (least <= sample[0] <= most and least <= sample[1] <= most):
         raise UsageError(f"an input's sample of {dtype_name(dtype)} lies between {least} and {most}, not {sample!r}")
+
+
+def check_format(what: str, given: Any, ndim: int, dtype: torch.dtype) -> None:
+    """UsageError for a format that there is not, and for a tensor that cannot lie so."""
+    if given != CHANNELS_LAST:
+        raise UsageError(f"the format of {what} is None or {CHANNELS_LAST!r}, not {given!r}")
+    if ndim not in (4, 5) or dtype != torch.float32:
+        raise UsageError(
+            f"{what} that lies channels last is float32 of 4 or 5 dimensions, not {dtype_name(dtype)} of {ndim}: "
+            "TensorRT has that format for no other"
+        )
 
 
 @dataclass(frozen=True)

@@ -176,6 +176,10 @@ ABSENT = {
     "new_tensor": "makes a constant: write torch.tensor(…), which any function takes beside Tensors",
 }
 NO_TRUTH = "a Tensor has no truth value while the network is written: use F.where, or td.cond for a branch at run time"
+NO_ITEM = (
+    "only a constant has a value while the network is written: leave .item() out, a Tensor of one element calculates "
+    "as a number does"
+)
 NO_NUMBER = (
     "a Tensor has no one value while the network is written, for Python's int(), float() and math: use the "
     "functions of trtdsl.functional (F.sqrt, F.floor); a size is calculated with //, as h * 3 // 2"
@@ -217,25 +221,27 @@ class Refusals:
         changed = args[0] if args else given.get("input")
         return changed._changed_to(result) if in_place and isinstance(changed, cls) else result
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        if name == "network":
-            raise DefinitionError(
-                f"this Tensor, {shape_text(self.shape)} {dtype_name(self.dtype)}, was changed in place before (+=, "
-                "inplace=True, torch.relu_), which torch does to each name of it, and a network to none: write "
-                "x = x + y, and use the new one"
-            )
-        known = [each for each in dir(type(self)) if not each.startswith("_")]
-        if name in ABSENT:
-            raise AttributeError(f"a Tensor has no {name!r}: it {ABSENT[name]}")
-        if name.endswith("_") and name[:-1] in known and callable(getattr(type(self), name[:-1])):
-            hint = f"a network's tensors do not change in place, write x = x.{name[:-1]}(…)"
-        elif not name.startswith("_") and hasattr(F, name):
-            hint = f"write F.{name}(x, …), of trtdsl.functional"
-        else:
-            hint = f"dir(trtdsl.functional) lists what there is{nearest(name, known)}"
-        raise AttributeError(f"a Tensor has no {name!r}: {hint}")
+    if not TYPE_CHECKING:  # for which a name that a value does not have is an error
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("__"):
+                raise AttributeError(name)
+            if name == "network":
+                raise DefinitionError(
+                    f"this Tensor, {shape_text(self.shape)} {dtype_name(self.dtype)}, was changed in place before (+=, "
+                    "inplace=True, torch.relu_), which torch does to each name of it, and a network to none: write "
+                    "x = x + y, and use the new one"
+                )
+            known = [each for each in dir(type(self)) if not each.startswith("_")]
+            if name in ABSENT:
+                raise AttributeError(f"a Tensor has no {name!r}: it {ABSENT[name]}")
+            if name.endswith("_") and name[:-1] in known and callable(getattr(type(self), name[:-1])):
+                hint = f"a network's tensors do not change in place, write x = x.{name[:-1]}(…)"
+            elif not name.startswith("_") and hasattr(F, name):
+                hint = f"write F.{name}(x, …), of trtdsl.functional"
+            else:
+                hint = f"dir(trtdsl.functional) lists what there is{nearest(name, known)}"
+            raise AttributeError(f"a Tensor has no {name!r}: {hint}")
 
     def __setitem__(self, index: Any, value: Any) -> None:
         raise DefinitionError(

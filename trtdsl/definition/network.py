@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
@@ -17,16 +18,32 @@ from ..core.lazy import torch
 from ..core.tensors.exact import Exact
 from ..sizes.dim import Dim, tensor_dim
 from ..sizes.profile import Profile, as_profiles
-from ..sizes.shape import Shape, shape_text, substitute
+from ..sizes.shape import Shape, channels_last, shape_text, substitute
 from ..sizes.size import Atom, Size, SizeLike, value
 from .emission import Emission
 from .graph import Graph
-from .input import MAX_DIMS, MAX_SIZE, NEXT, Input, PluginUse, State
+from .input import MAX_DIMS, MAX_SIZE, NEXT, Input, PluginUse, State, check_format
 from .precision import Policy, as_precision, is_low
 from .tensor import Draft, Operation, Tensor
 from .tuning.precisions import Precisions, around
 from .weights.scope import Scope
 from .weights.source import Source, Weights
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output with a ``format``, as :class:`Input` has it: returned by a network in the place of the ``tensor``.
+
+    >>> import trtdsl.functional as F
+    >>> @td.network(inputs={"x": td.Input((1, 3, 8, 8), format="channels_last")})
+    ... def net(x):
+    ...     return {"y": td.Output(F.relu(x), format="channels_last")}
+    >>> sorted(net.define().channels_last)
+    ['x', 'y']
+    """
+
+    tensor: Tensor
+    format: str | None = None
 
 
 class Network(Draft):
@@ -67,8 +84,6 @@ class Network(Draft):
         """The inputs as they were described, with what a check feeds them."""
         self.fixed: dict[str, int] = {}
         """Dimensions of the network file that have one size here."""
-        self.rank, self.ranks = 0, 1
-        """Which part it is of a network on several GPUs."""
         self.others: Callable[[], Sequence[Network]] = list
         """Defines the other parts, in order."""
         self.unsearched: Weights | None = None  # those in which check_weights has to look for NaN and Inf
@@ -86,12 +101,23 @@ class Network(Draft):
 
     # -- what the author calls -------------------------------------------------------------------------------------
 
-    def input(self, name: str, shape: Sequence[Any], dtype: Any = "float32", *, sample: Any = None) -> Tensor:
+    def input(
+        self,
+        name: str,
+        shape: Sequence[Any],
+        dtype: Any = "float32",
+        *,
+        sample: Any = None,
+        format: str | None = None,
+    ) -> Tensor:
         """Adds an :class:`Input`; a str in ``shape`` names a dynamic dimension. UsageError for a name taken before."""
-        return self.add_input(name, Input(tuple(shape), dtype, sample))
+        return self.add_input(name, Input(tuple(shape), dtype, sample, format=format))
 
-    def output(self, tensor: Tensor, name: str) -> None:
+    def output(self, tensor: Tensor | Output, name: str) -> None:
         """Marks ``tensor`` as the output ``name``."""
+        form = None
+        if isinstance(tensor, Output):
+            tensor, form = tensor.tensor, tensor.format
         with self.operation("output"):
             _check_name(name, "output")
             if name in self.outputs or name in self.inputs:
@@ -108,6 +134,11 @@ class Network(Draft):
                 tensor = tensor.to(torch.float32)
             if tensor.is_constant:
                 self.backend.data_type(tensor.dtype)
+            if form is not None:
+                check_format(f"output {name!r}", form, tensor.ndim, tensor.dtype)
+                if before is not None:
+                    raise UsageError(f"output {name!r} is what a run leaves in a state, which has no format")
+                self.channels_last.add(name)
             call = self.current_operation
         assert call is not None
         self.outputs[name] = tensor
@@ -144,6 +175,7 @@ class Network(Draft):
         for network in together:  # outside of what is returned, since two such contexts know each other's tensors
             network.emit()
         exact = Exact(known={} if self.exact is None else self.exact.known)
+        exact.numbers |= {} if self.exact is None else self.exact.numbers
         exact.rounded_constants = any(network.exact is None or network.has_tensors for network in together)
         return exact
 
@@ -227,6 +259,10 @@ class Network(Draft):
                 if isinstance(size, Dim):
                     handle.set_dimension_name(axis, size.name)
             self.inputs[name] = Tensor(self, shape, dtype, handle=handle, name=name)
+            if spec.format is not None:
+                self.backend.lay_channels_last(handle)
+                self.inputs[name].order = channels_last(len(shape))
+                self.channels_last.add(name)
             self.input_specs[name], self.dims = spec, known
             self._dim_places = dict.fromkeys(known, self.current_operation) | self._dim_places
         return self.inputs[name]

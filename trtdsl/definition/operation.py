@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from typing import Any, ParamSpec, TypeVar
 
 from ..core.errors import DefinitionError, UsageError, nearest
 from ..core.lazy import CURRENT_NETWORK, np, torch
+from ..sizes.size import Size
 from .call import author_location as author_location
 from .precision import follow
-from .tensor import Draft, Operation, Tensor
+from .tensor import Draft, NoValueError, Operation, Tensor
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -22,6 +25,8 @@ NUMPYS_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input"
 PAIRS: dict[type, Callable[[str, Sequence[Any], Mapping[str, Any]], Any]] = {}
 """What a function gives of a value that is a pair of Tensors, by its type; NotImplemented where it takes it itself."""
 
+_TYPES = {"Tensor": Tensor, "SizeLike": (int, Size), "int": (int, Size), "float": Real, "str": str, "None": type(None)}
+_ALIASES = {"Window": "SizeLike | Sequence[SizeLike]", "Sizes": "int | Sequence[int]"}
 _UNCHANGED = (Tensor, int, str, float, type(None))  # types that never become constants
 
 
@@ -55,23 +60,42 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
                 if follows:
                     arguments, options = network.cast(current, function, arguments, options)
                 return function(*arguments, **options)  # pyright: ignore[reportCallIssue]
-        except AttributeError:
-            _refuse_others_than_tensors(function, arguments, options)
-            raise
-        except TypeError:
-            if wrong := _not_bound(function, args, kwargs, follows):
+        except (AttributeError, TypeError, NoValueError) as error:
+            if isinstance(error, TypeError) and (wrong := _not_bound(function, args, kwargs, follows)):
                 raise TypeError(wrong) from None
-            raise
+            _refuse_other_types(function, arguments, options)
+            if isinstance(error, NoValueError) or any(map(callable, (*args, *kwargs.values()))):
+                raise  # it may be of a function of the author's
+            given = [f"{each!r:.60}" for each in args[1:]] + [f"{name}={each!r:.60}" for name, each in kwargs.items()]
+            raise TypeError(
+                f"{'F' if follows else 'L'}.{function.__name__} does not take ({', '.join(given)}): {error}"
+            ) from error
 
     return call
 
 
-def _refuse_others_than_tensors(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """DefinitionError where a number, a tuple or the like was given for a Tensor."""
-    for name, given in inspect.signature(function).bind_partial(*args, **kwargs).arguments.items():
-        if function.__annotations__.get(name) == "Tensor" and not isinstance(given, Tensor):
-            text = f"F.{function.__name__} takes a Tensor as {name!r}, not {type(given).__name__}: {given!r:.60}"
-            raise DefinitionError(text, location=author_location())
+def _refuse_other_types(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """DefinitionError for an argument that is not of its parameter's type, as a number for a Tensor."""
+    signature = inspect.signature(function)
+    for name, given in signature.bind_partial(*args, **kwargs).arguments.items():
+        kind = re.sub("Window|Sizes", lambda alias: _ALIASES[alias[0]], str(signature.parameters[name].annotation))
+        several = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
+        for wrong in (each for each in (given if several else (given,)) if not _fits(kind, each)):
+            found = "torch's outside of a network" if isinstance(wrong, torch.Tensor) else type(wrong).__name__
+            article, kind = "a " * (kind == "Tensor"), kind.replace("SizeLike", "int | Size")
+            text = f"F.{function.__name__} takes {article}{kind} as {name!r}, not {found}: {wrong!r:.60}"
+            raise DefinitionError(text, location=author_location()) from None
+
+
+def _fits(kind: str, given: Any) -> bool:
+    """Whether a value is of the type that an annotation says; true of annotations with other types."""
+    if " | " in kind:
+        return any(_fits(each, given) for each in kind.split(" | "))
+    if kind.startswith("Sequence["):
+        return isinstance(given, Sequence) and all(_fits(kind[9:-1], each) for each in given)
+    if kind == "torch.dtype":
+        return isinstance(given, torch.dtype)
+    return kind not in _TYPES or isinstance(given, _TYPES[kind])
 
 
 def _not_bound(

@@ -62,8 +62,8 @@ def as_precision(precision: Any) -> torch.dtype | None:
     dtype = torch.float32 if precision is None else _dtypes().get(dtype_name(precision))
     if dtype is None:
         raise UsageError(
-            "precision is 'fp32', 'fp16' or 'bf16' (or torch's names, such as 'float16'), or of a @td.network 'int8' "
-            f"or 'fp8', not {precision!r}; `trtdsl precision` finds one for each call"
+            "precision is 'fp32', 'fp16' or 'bf16' (or torch's names, such as 'float16'), or of a @td.network "
+            f"'int8', 'fp8' or the path of a file, not {precision!r:.60}; `trtdsl precision` finds one for each call"
         )
     return None if dtype == torch.float32 else dtype
 
@@ -171,6 +171,10 @@ class Policy:
             dtypes = {x.dtype for x in computed}
             wanted = torch.float32 if len(dtypes) > 1 else dtypes.pop()
         narrow = {id(x): _quantized(x, scale, dtype) for x, scale in zip(computed, scales, strict=False) if scale}
+        if call.narrow == "float8_e4m3fn" and not call.name.startswith("conv"):
+            # views of a tensor, and what is computed twice, are one to builders, and have one scale
+            call.peers = call.network.shared(("weights", *scales, computed[0].shape[-1]), list)
+            call.peers += [x for x in _tensors((args, kwargs))[1:2] if x.is_constant]
         return _cast(args, wanted, narrow), _cast(kwargs, wanted, narrow)
 
     def _of_call(

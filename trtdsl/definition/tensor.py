@@ -18,6 +18,7 @@ from ..core.dtypes import as_dtype, dtype_name
 from ..core.errors import DefinitionError, Location, ShapeError, TrtdslError, UnsupportedError, UsageError
 from ..core.html import folded, table
 from ..core.lazy import CURRENT_NETWORK, F, complexes, np, torch
+from ..core.tensors.dense import why_unreadable
 from ..core.tensors.exact import Exact
 from ..core.tensors.layer_target import LayerTarget
 from ..sizes.constraints import Constraints
@@ -27,7 +28,7 @@ from ..sizes.size import Atom, SizeLike, product
 from .call import COMPREHENSIONS, Call, author_frame, caller_of
 from .function_methods import OPERATORS, FunctionMethods
 from .input import PluginUse
-from .methods import NO_NUMBER, NO_TRUTH, ConversionMethods, NumpyCalls, Refusals, ShapeMethods
+from .methods import NO_ITEM, NO_NUMBER, NO_TRUTH, ConversionMethods, NumpyCalls, Refusals, ShapeMethods
 from .tuning.choices import Choices, SiteKey
 
 Operand = Union["Tensor", "torch.Tensor", "np.ndarray", bool, int, float]
@@ -61,7 +62,7 @@ class Operation:
 
     __slots__ = (
         *("_before", "_call", "_outer", "body_of", "caller", "location", "low"),
-        *("name", "narrow", "network", "precision", "scope", "site", "step", "within"),
+        *("name", "narrow", "network", "peers", "precision", "scope", "site", "step", "within"),
     )
 
     def __init__(
@@ -90,6 +91,8 @@ class Operation:
         """What names it where each call of the network has a precision of its own."""
         self.narrow = ""
         """The narrow dtype that its constant weight gets; "" for none."""
+        self.peers: list[Tensor] = []
+        """The weights of all linear products in fp8 that take what it takes, which have one scale."""
         self.step = 0.0
         """Of attention in a narrow dtype, the scale of its operands."""
         self._call = call
@@ -203,9 +206,13 @@ class Draft:
         self.target = LayerTarget(self, backend.create_network())
         self.inputs: dict[str, Tensor] = {}
         self.outputs: dict[str, Tensor] = {}
+        self.channels_last: set[str] = set()
+        """The inputs and outputs that lie so in memory."""
         self.dims: dict[str, Dim] = {}
         self.precision: torch.dtype | None = None
         """The lowest that it computes in, where that is not float32: it is judged by it."""
+        self.rank, self.ranks = 0, 1
+        """Which part it is of a network on several GPUs."""
         self.layers = AddedLayers()
         self.cache: dict[Any, Any] = {}  # what lowerings share within the network: shape tensors, small constants
         self.choices = Choices()
@@ -240,6 +247,8 @@ class Draft:
                 raise UsageError("this Tensor is computed when the network runs: use its .to(dtype)")
             weight_names = data.weight_names
             data = data.data
+        if reason := why_unreadable(data):
+            raise UnsupportedError(f"no constant is made of {type(data).__name__}: {reason}")
         try:
             tensor = data if isinstance(data, torch.Tensor) else torch.as_tensor(data)
         except (TypeError, ValueError, RuntimeError) as error:  # texts, dates, records, another order of bytes
@@ -497,11 +506,11 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls, Refus
 
     def item(self) -> Any:
         """The value of a constant with one element."""
-        return self._value("only a constant has a value while the network is written")
+        return self._value(NO_ITEM)
 
     def _value(self, otherwise: str) -> Any:
         if self.data is None or self.data.numel() != 1:
-            raise DefinitionError(otherwise)
+            raise NoValueError(otherwise)
         return self.data.item()
 
 
@@ -511,6 +520,10 @@ def _in_place(function: str) -> Callable[[Tensor, Any], Tensor]:
 
 for _name in ("add", "sub", "mul", "truediv"):
     setattr(Tensor, f"__i{_name}__", _in_place(OPERATORS[_name]))
+
+
+class NoValueError(DefinitionError):
+    """A Tensor where Python asks for its value: where an argument is of another type, the call says so instead."""
 
 
 class Extremes(NamedTuple):

@@ -50,7 +50,8 @@ def interface_lines(facts: Mapping[str, Any]) -> Iterator[str]:
     """A manifest's inputs, outputs and profiles."""
     for kind in ("input", "output"):
         for name, tensor in facts[f"{kind}s"].items():
-            yield f"  {kind} {name}: {tensor['dtype']} ({', '.join(map(str, tensor['shape']))})"
+            last = ", channels last" if tensor.get("format") else ""
+            yield f"  {kind} {name}: {tensor['dtype']} ({', '.join(map(str, tensor['shape']))}){last}"
     for index, served in enumerate(facts["profiles"]):
         if served["dims"]:
             yield f"  profile {index}: {Profile(**served['dims'])}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import linecache
 from collections.abc import Mapping
 from pathlib import Path
@@ -52,20 +53,24 @@ def program_table(
         number(program.flops), f"{floor.seconds * 1e6:.1f}",
     ]  # fmt: skip
     drop, codes = ("of all", "FLOPs", "rearranged", "floor µs"), [_code(program, share.name) for share in shares]
-    if not any(codes):
-        return make_table([by, *head], rows, numbers=head, totals=totals, width=width, drop=drop, cut=(by,))
-    rows = [[name, code, *figures] for (name, *figures), code in zip(rows, codes, strict=True)]
-    totals.insert(1, "")
-    return make_table([by, "code", *head], rows, numbers=head, totals=totals, width=width, drop=drop, cut=("code", by))
+    columns, cut = [by, *head], (by,)
+    if any(codes):
+        rows = [[name, code, *figures] for (name, *figures), code in zip(rows, codes, strict=True)]
+        totals.insert(1, "")
+        columns, cut = [by, "code", *head], ("code", by)
+    shared = f"0 launches: a {by} whose work is in launches that count at another" * any(not s.launches for s in shares)
+    return make_table(columns, rows, numbers=head, totals=totals, width=width, drop=drop, cut=cut, note=shared)
 
 
 def _code(program: Program, line: str) -> str:
-    """The text of an author's line, as its file is now; of an engine's, which may be of another state, none."""
+    """The text of an author's line, as its file is now; of an engine's, if its manifest has this state of the file."""
     file, _, number = line.rpartition(":")
-    if not number.isdecimal() or program.build_seconds is None:
-        return ""
     found = next((path for path in (Path(file), Path("..") / file) if path.is_file()), None)
-    text = "" if found is None else linecache.getline(str(found), int(number)).strip().removeprefix("return ")
+    if not number.isdecimal() or found is None:
+        return ""
+    if program.build_seconds is None and hashlib.sha256(found.read_bytes()).hexdigest() != program.file_sha256:
+        return ""
+    text = linecache.getline(str(found), int(number)).strip().removeprefix("return ")
     return text if len(text) <= CODE else f"{text[: CODE - 1]}…"
 
 
@@ -150,7 +155,9 @@ def program_text(
 def comparison_tables(comparison: Comparison, lines: int = 10) -> list[Table]:
     """The figures of two programs side by side, and the lines whose bytes differ most."""
     rows = [
-        [row.name, _figure(row.name, row.before), _figure(row.name, row.after), _ratio(row)] for row in comparison.rows
+        [row.name, _figure(row.name, row.before), _figure(row.name, row.after), _ratio(row)]
+        for row in comparison.rows
+        if (row.before, row.after) != (None, None)
     ]
     head = ["A", "B", "B / A"]
     tables = [make_table(["", *head], rows, numbers=head)]
@@ -166,13 +173,8 @@ def comparison_tables(comparison: Comparison, lines: int = 10) -> list[Table]:
 def _figure(name: str, value: float | None) -> str:
     if value is None:
         return ""
-    if name == "floor":
-        return f"{value * 1e3:.3f} ms"
-    if name == "build seconds":
-        return f"{value:.2f} s"
-    if name == "launches":
-        return f"{value:,.0f}"
-    return number(int(value)) if name == "FLOPs" else megabytes(int(value))
+    ways = {"floor": f"{value * 1e3:.3f} ms", "build seconds": f"{value:.2f} s", "launches": f"{value:,.0f}"}
+    return ways.get(name) or (number(int(value)) if name == "FLOPs" else megabytes(int(value)))
 
 
 def _ratio(row: Row) -> str:

@@ -25,12 +25,13 @@ def make_table(
     width: int | None = None,
     drop: Sequence[str] = (),
     cut: Sequence[str] = (),
+    note: str = "",
 ) -> Table:
     """A table of one line a row where there is room; columns of ``numbers`` are flush right and never broken.
 
     Where it is wider than ``width``, the columns that ``cut`` names are shortened, and keep their ends (``code`` its
     beginning), and those that
-    ``drop`` names are left out, in that order, as far as needed. The caption says what was left out.
+    ``drop`` names are left out, in that order, as far as needed. The caption has the ``note``, and what was left out.
     """
     from rich import box
     from rich.table import Table
@@ -42,10 +43,10 @@ def make_table(
         kept = _fitted(head, cells, list(totals or [""] * len(head)), width, drop, cut)
     left_out = [name for index, name in enumerate(head) if index not in kept]
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, show_footer=totals is not None)
-    if left_out:
-        names = ", ".join(f"'{name}'" for name in left_out)
-        table.caption = Text(f"a terminal wider than these {width} characters shows {names}, too", "dim")
-        table.caption_justify = "left"
+    names = ", ".join(f"'{name}'" for name in left_out)
+    more = f"a terminal wider than these {width} characters shows {names}, too" if left_out else ""
+    if said := "\n".join(filter(None, [note, more])):
+        table.caption, table.caption_justify = Text(said, "dim"), "left"
     right = set(numbers)
     for index in kept:
         name, total = head[index], "" if totals is None else totals[index]

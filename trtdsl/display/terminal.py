@@ -57,9 +57,6 @@ def terminal(*, stderr: bool = False) -> Any:
     from rich.console import Console
 
     class Terminal(Console):
-        def on_broken_pipe(self) -> None:
-            raise BrokenPipeError  # rich's own would end the program as if it had failed
-
         def render(self, renderable: Any, options: Any = None) -> Iterator[Any]:
             for segment in super().render(renderable, options):
                 yield segment if segment.control else segment._replace(text=shown(segment.text))
@@ -115,8 +112,8 @@ class Progress:
             redirected = sys.stdout.isatty()
             self._bar = Bar(*columns, console=terminal(stderr=True), transient=True, redirect_stdout=redirected)
             self._bar.start()
-            if "torch" not in sys.modules:  # which takes seconds
-                self._tasks[STARTING] = self._bar.add_task(STARTING, total=None)
+        if "torch" not in sys.modules:  # which takes seconds
+            self.step(STARTING, 0, 1)
         return self
 
     def step(self, phase: str, done: int, total: int) -> None:

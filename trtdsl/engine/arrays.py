@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -11,6 +10,8 @@ from typing import Any, Literal, get_args
 from ..core.dtypes import dtype_name
 from ..core.errors import FeedError
 from ..core.lazy import np, torch
+from ..core.tensors.dense import is_torch, why_unreadable
+from ..sizes.shape import channels_last as memory_order
 from . import cuda, dlpack
 from .cuda import DEFAULT_STREAMS, LEGACY_STREAM, Memory
 
@@ -37,6 +38,8 @@ NOT_NUMPY = ("bfloat16", "float8_e4m3fn")
 class View:
     """Contiguous memory and what it means; ``owner`` keeps it alive. ``device`` is None for host memory.
 
+    Where the engine takes channels last, that is the order of the memory; the shape is the same.
+
     ``ready`` is the stream on which its values are computed; None where they are complete, or computed for the stream
     that reads.
     """
@@ -61,9 +64,19 @@ class DeviceArray:
     ``torch.from_dlpack(array)``, ``cupy.asarray(array)`` and the like share its memory; ``array.numpy()`` copies it.
     """
 
-    def __init__(self, memory: Memory, shape: Sequence[int], dtype: str, device: int, stream: int | None = None):
+    def __init__(
+        self,
+        memory: Memory,
+        shape: Sequence[int],
+        dtype: str,
+        device: int,
+        stream: int | None = None,
+        *,
+        channels_last: bool = False,
+    ):
         self.memory, self.shape, self.dtype, self.device = memory, tuple(shape), dtype, device
         self._stream = stream  # on which its values are computed; None when they are complete
+        self._channels_last = channels_last
 
     def __repr__(self) -> str:
         return f"DeviceArray({self.dtype} {self.shape} on cuda:{self.device})"
@@ -78,6 +91,7 @@ class DeviceArray:
             "shape": self.shape,
             "typestr": np.dtype(self.dtype).str,
             "data": (self.memory.pointer, False),
+            "strides": tuple(stride * ITEMSIZES[self.dtype] for stride in self._strides),
             "version": 3,
             "stream": stream,
         }
@@ -90,7 +104,13 @@ class DeviceArray:
         if self._stream is not None and stream != -1:
             cuda.order(self._stream, LEGACY_STREAM if stream is None else stream)
         self.memory.share()
-        return dlpack.write(self.memory.pointer, self.shape, self.dtype, (dlpack.CUDA, self.device), self.memory)
+        place = dlpack.CUDA, self.device
+        return dlpack.write(self.memory.pointer, self.shape, self._strides, self.dtype, place, self.memory)
+
+    @property
+    def _strides(self) -> tuple[int, ...]:
+        """In elements."""
+        return strides_of(self.shape, channels_last=self._channels_last)
 
     def numpy(self) -> Any:
         """A copy on the host. Raises FeedError for a dtype that numpy does not have."""
@@ -101,26 +121,39 @@ class DeviceArray:
         return self._to_host("torch")
 
     def _to_host(self, kind: Kind) -> Any:
-        result = host_array(self.shape, self.dtype, kind)
-        target, stream = view(result), self._stream or 0
+        result = host_array(self.shape, self.dtype, kind, channels_last=self._channels_last)
+        target, stream = view(result, channels_last=self._channels_last), self._stream or 0
         with cuda.on_device(self.device):
             cuda.copy(target.pointer, self.memory.pointer, target.size, stream)
             cuda.synchronize(stream)
         return result
 
 
-def to_device(tensor: torch.Tensor, device: int, stream: int) -> DeviceArray:
+def to_device(tensor: torch.Tensor, device: int, stream: int, *, channels_last: bool = False) -> DeviceArray:
     """A copy of a CPU tensor on the GPU, complete when this returns."""
-    given = view(tensor)
+    given = view(tensor, channels_last=channels_last)
     with cuda.on_device(device):
         memory = Memory(given.size)
         cuda.copy(memory.pointer, given.pointer, given.size, stream)
         cuda.synchronize(stream)  # the tensor may be freed now, and its memory may be pinned
-    return DeviceArray(memory, given.shape, given.dtype, device)
+    return DeviceArray(memory, given.shape, given.dtype, device, channels_last=channels_last)
 
 
-def host_array(shape: Sequence[int], dtype: str, kind: Kind) -> Any:
+def strides_of(shape: Sequence[int], *, channels_last: bool = False) -> tuple[int, ...]:
+    """How many elements apart the neighbours of each dimension lie in contiguous memory."""
+    axes = memory_order(len(shape)) if channels_last else range(len(shape))
+    strides, step = [0] * len(shape), 1
+    for axis in reversed(axes):
+        strides[axis], step = step, step * shape[axis]
+    return tuple(strides)
+
+
+def host_array(shape: Sequence[int], dtype: str, kind: Kind, *, channels_last: bool = False) -> Any:
     """An uninitialized array on the host, numpy's or torch's."""
+    if channels_last:
+        batch, channels, *sides = shape
+        array = host_array((batch, *sides, channels), dtype, kind)
+        return array.movedim(-1, 1) if kind == "torch" else np.moveaxis(array, -1, 1)
     if kind == "torch":
         return torch.empty(tuple(shape), dtype=getattr(torch, dtype))
     if dtype in NOT_NUMPY:
@@ -137,7 +170,7 @@ def zeros(shape: Sequence[int], dtype: str) -> Any:
 
 def kind_of(value: Any) -> Kind:
     """Where an array lies and which library it belongs to, without reading its memory."""
-    if _is_torch(value):
+    if is_torch(value):
         return "cuda" if value.device.type == "cuda" else "torch"
     if hasattr(value, "__cuda_array_interface__"):
         return "device"
@@ -146,50 +179,50 @@ def kind_of(value: Any) -> Kind:
     return "numpy"
 
 
-def view(value: Any, *, stream: int | None = None) -> View:
-    """The memory of an array, contiguous (copied on its own device when it is not).
+def view(value: Any, *, stream: int | None = None, channels_last: bool = False) -> View:
+    """The memory of an array, contiguous (copied on its own device when it is not), or so with its channels last.
 
     ``stream`` is the stream that will read it: an array whose library takes a stream is prepared for it. Raises
-    FeedError for a value that is not an array.
+    FeedError for a value that is not an array, or whose memory does not hold its values.
     """
-    if _is_torch(value):
-        return _torch_view(value)
+    if reason := why_unreadable(value):
+        raise FeedError(f"this {type(value).__name__} cannot be fed: {reason}")
+    if is_torch(value):
+        return _torch_view(value, channels_last)
     if hasattr(value, "__cuda_array_interface__"):
-        return _cuda_view(value)
+        return _cuda_view(value, channels_last)
     if hasattr(value, "__dlpack__") and not isinstance(value, (np.ndarray, np.generic)):
-        return _dlpack_view(value, stream)
+        return _dlpack_view(value, stream, channels_last)
     array = np.asarray(value)
     if array.dtype.kind not in "fiub":
         raise FeedError(f"not an array of numbers: {type(value).__name__}")
-    array = np.ascontiguousarray(array).reshape(array.shape)  # ascontiguousarray gives scalars a dimension
+    if channels_last and array.ndim > 2:
+        array = np.moveaxis(np.ascontiguousarray(np.moveaxis(array, 1, -1)), -1, 1)
+    else:
+        array = np.ascontiguousarray(array).reshape(array.shape)  # ascontiguousarray gives scalars a dimension
     return View(array.ctypes.data, array.shape, str(array.dtype), None, "numpy", array)
 
 
-def target_view(name: str, value: Any) -> View:
+def target_view(name: str, value: Any, *, channels_last: bool = False) -> View:
     """The memory of an array that output ``name`` is written to. Raises FeedError for one that cannot be written to."""
     if isinstance(value, np.ndarray) and not value.flags.writeable:
         raise FeedError(f"the array for output {name!r} is read-only")
-    if isinstance(value, np.ndarray):
-        contiguous = bool(value.flags.c_contiguous)
-    else:
-        contiguous = kind_of(value) not in ("torch", "cuda") or value.is_contiguous()
-    if not contiguous:
-        raise FeedError(f"the array for output {name!r} is not contiguous")
-    found = view(value)
+    found = view(value, channels_last=channels_last)
+    own = value.ctypes.data if isinstance(value, np.ndarray) else value.data_ptr() if is_torch(value) else found.pointer
+    if found.pointer != own:
+        order = " with its channels last" if channels_last else ""
+        raise FeedError(f"the array for output {name!r} is not contiguous{order}, or its memory holds the negatives")
     if isinstance(found.owner, np.ndarray) and found.owner is not value and not hasattr(value, "__dlpack__"):
         raise FeedError(f"the {type(value).__name__} for output {name!r} is not an array that can be written to")
     return found
 
 
-def _is_torch(value: Any) -> bool:
-    """Whether it is a torch tensor or of a subclass of one; torch is not imported for the answer."""
-    return "torch" in sys.modules and isinstance(value, torch.Tensor)
-
-
-def _torch_view(value: Any) -> View:
+def _torch_view(value: Any, channels_last: bool) -> View:
     if value.device.type not in ("cpu", "cuda"):
         raise FeedError(f"a tensor on {value.device} cannot be fed: move it to the CPU or to the engine's GPU")
-    tensor = value.detach().contiguous()
+    tensor = value.detach().resolve_neg()  # memory may hold the negatives, as of z.conj().imag
+    order = {4: torch.channels_last, 5: torch.channels_last_3d}.get(tensor.ndim if channels_last else 0)
+    tensor = tensor.contiguous(memory_format=torch.contiguous_format if order is None else order)
     dtype = dtype_name(tensor.dtype)
     on_gpu = tensor.device.type == "cuda"
     device = tensor.device.index if on_gpu else None
@@ -197,7 +230,7 @@ def _torch_view(value: Any) -> View:
     return View(tensor.data_ptr(), tuple(tensor.shape), dtype, device, "cuda" if on_gpu else "torch", tensor, ready)
 
 
-def _cuda_view(value: Any) -> View:
+def _cuda_view(value: Any, channels_last: bool) -> View:
     facts = value.__cuda_array_interface__
     try:
         dtype = np.dtype(facts["typestr"])
@@ -205,8 +238,8 @@ def _cuda_view(value: Any) -> View:
         raise FeedError(f"this {type(value).__name__} has a dtype that TensorRT does not have") from None
     shape = tuple(facts["shape"])
     strides = facts.get("strides")
-    if strides is not None and not _is_contiguous(shape, [stride // dtype.itemsize for stride in strides]):
-        raise FeedError(f"this {type(value).__name__} is not contiguous: feed a contiguous copy")
+    steps = None if strides is None else [stride // dtype.itemsize for stride in strides]
+    _check_contiguous(value, shape, steps, channels_last)
     ready = facts.get("stream")
     device = getattr(value, "device", 0)
     index = device if isinstance(device, int) else getattr(device, "id", 0)
@@ -214,7 +247,7 @@ def _cuda_view(value: Any) -> View:
     return View(int(facts["data"][0]), shape, str(dtype), int(index), "device", value, ready)
 
 
-def _dlpack_view(value: Any, stream: int | None) -> View:
+def _dlpack_view(value: Any, stream: int | None, channels_last: bool) -> View:
     kind, _ = value.__dlpack_device__()
     on_gpu = kind in (dlpack.CUDA, dlpack.CUDA_MANAGED)
     reader = LEGACY_STREAM if stream is None or stream in DEFAULT_STREAMS else stream
@@ -222,19 +255,17 @@ def _dlpack_view(value: Any, stream: int | None) -> View:
     pointer, shape, strides, dtype, kind, index = dlpack.read(capsule)
     if dtype is None:
         raise FeedError(f"this {type(value).__name__} has a dtype that TensorRT does not have")
-    if strides is not None and not _is_contiguous(shape, strides):
-        raise FeedError(f"this {type(value).__name__} is not contiguous: feed a contiguous copy")
+    _check_contiguous(value, shape, strides, channels_last)
     if not on_gpu and kind not in (dlpack.CPU, dlpack.CUDA_HOST):
         raise FeedError(f"this {type(value).__name__} is on a device that is neither the CPU nor a CUDA GPU")
     kind_, device = ("device", index) if on_gpu else ("numpy", None)
     return View(pointer, shape, dtype, device, kind_, capsule, reader if on_gpu else None)
 
 
-def _is_contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether elements lie in C order; the stride of a dimension of size 1 does not matter."""
-    step = 1
-    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if size > 1 and stride != step:
-            return math.prod(shape) == 0
-        step *= size
-    return True
+def _check_contiguous(value: Any, shape: Sequence[int], strides: Sequence[int] | None, channels_last: bool) -> None:
+    """FeedError where elements lie in another order; the stride of a dimension of size 1 does not matter."""
+    wanted = strides_of(shape, channels_last=channels_last and len(shape) > 2)
+    found = strides_of(shape) if strides is None else strides
+    if any(size > 1 and a != b for size, a, b in zip(shape, found, wanted, strict=True)) and math.prod(shape):
+        order = " with its channels last" if channels_last else ""
+        raise FeedError(f"this {type(value).__name__} is not contiguous{order}: feed a contiguous copy")

@@ -133,8 +133,8 @@ def bench(
         engine = load_engine(file, backend=backend)
         feeds = _feeds(engine, chosen(engine.signature.profiles, profile))
         return _measure(file.name, engine, feeds, profile, runs, warm_up, {}, graphs, [])
-    cuda.require_device()
     spec = as_spec(target)
+    cuda.require_device()
     network = spec.define(dims=dims, precision=precision, backend=backend)
     sizes = chosen(network.profiles, profile).at("opt")
     feeds = make_feeds(spec.inputs, network, sizes, torch.Generator().manual_seed(0))
@@ -191,7 +191,10 @@ def _measure(
 def _transfers(engine: Engine, feeds: Mapping[str, torch.Tensor], profile: int) -> tuple[float, float]:
     """Milliseconds that the inputs take to the GPU and the outputs from it."""
     stream, started = cuda.Stream(), time.perf_counter()
-    arrays = {key: to_device(feed, engine.device, stream.handle) for key, feed in feeds.items()}
+    arrays = {
+        key: to_device(feed, engine.device, stream.handle, channels_last=engine.signature.lies_channels_last(key))
+        for key, feed in feeds.items()
+    }
     copied_in = (time.perf_counter() - started) * 1e3
     on_host = {key: feeds[key] for key, info in engine.signature.inputs.items() if info.on_host}
     results = engine.run({**arrays, **on_host}, outputs="device", profile=profile)

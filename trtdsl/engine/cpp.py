@@ -10,7 +10,6 @@ from pathlib import Path
 from ..core.caller import option
 from ..core.errors import PACKAGE, UsageError
 from ..core.files.names import file_name
-from ..core.files.reading import read_file
 from ..core.files.writing import Kind, check_all_writable, write_all_atomically
 from .loading.loader import read_described
 from .loading.manifest import Manifest, manifest_path
@@ -146,7 +145,7 @@ def export_cpp(
 
     Raises the loader's errors, UsageError for what cannot be written, and for a name that no file can have.
     """
-    data, manifest = read_described(engine)
+    data, described, manifest = read_described(engine)
     called = file_name(manifest.network if name is None else name, ".engine", "the engine's name")
     target = Path(folder)
     texts = {
@@ -156,7 +155,7 @@ def export_cpp(
         **{f"trtdsl/{place}": source.read_text(encoding="utf-8") for place, source in _library()},
     }
     contents = {place: text.encode() for place, text in texts.items()}
-    contents |= {called: data, f"{called}.json": read_file(manifest_path(Path(engine)))}
+    contents |= {called: data, f"{called}.json": described}
     there = [target / place for place in contents if os.path.lexists(target / place)]
     if there and not force:
         raise UsageError(f"there is a {there[0]} already: give another folder, or say {option('force')} to replace it")
@@ -239,7 +238,7 @@ def _code(text: str) -> str:
 def _shape(manifest: Manifest, info: TensorInfo) -> str:
     """A shape in the author's dimensions, without what could end a comment."""
     entry = manifest.inputs.get(info.name) or manifest.outputs[info.name]
-    return literal(f"({', '.join(map(str, entry.shape))})")
+    return literal(f"({', '.join(map(str, entry.shape))}){', channels last' if info.channels_last else ''}")
 
 
 def _library() -> Iterator[tuple[str, Path]]:

@@ -79,19 +79,22 @@ def read(capsule: Any) -> tuple[int, tuple[int, ...], tuple[int, ...] | None, st
     return (tensor.data or 0) + tensor.byte_offset, shape, strides, dtype, tensor.device.type, tensor.device.index
 
 
-def write(pointer: int, shape: tuple[int, ...], dtype: str, device: tuple[int, int], owner: Any) -> Any:
-    """A capsule over contiguous memory; ``owner`` is kept until the consumer is done with it."""
+def write(
+    pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: str, device: tuple[int, int], owner: Any
+) -> Any:
+    """A capsule over memory, its strides in elements; ``owner`` is kept until the consumer is done with it."""
     code, bits = CODES[dtype]
-    sizes = (ctypes.c_int64 * max(len(shape), 1))(*shape)
+    sizes, steps = ((ctypes.c_int64 * max(len(shape), 1))(*each) for each in (shape, strides))
     managed = Managed()
     managed.tensor.data = pointer
     managed.tensor.device = Device(*device)
     managed.tensor.ndim = len(shape)
     managed.tensor.dtype = DataType(code, bits, 1)
     managed.tensor.shape = ctypes.cast(sizes, ctypes.POINTER(ctypes.c_int64))
+    managed.tensor.strides = ctypes.cast(steps, ctypes.POINTER(ctypes.c_int64))
     managed.deleter = _forget
     address = ctypes.addressof(managed)
-    _exported[address] = (managed, sizes, owner)
+    _exported[address] = (managed, sizes, steps, owner)
     return _new(address, NAME, ctypes.cast(_abandoned, ctypes.c_void_p))
 
 

@@ -20,7 +20,7 @@ from ..definition.network import Network
 from ..definition.weights.source import Source
 from ..interpreter.feeds import by_name
 from . import cuda
-from .arrays import KINDS, Kind, kind_of, target_view, view, zeros
+from .arrays import KINDS, Kind, kind_of, target_view, zeros
 from .compiling.compiler import compile_engine
 from .compiling.config import BuildConfig
 from .loading import loader
@@ -143,12 +143,12 @@ class Engine:
     ):
         cuda.require_device()
         self.backend = backend if isinstance(backend, Backend) else get_backend(backend)
-        self.device, self.manifest = device, manifest
-        with cuda.on_device(device):
+        self.device, self.manifest = as_argument("device", device, int), manifest
+        with cuda.on_device(self.device):
             self._loaded = Loaded(
                 data,
                 self.backend,
-                device,
+                self.device,
                 manifest=manifest,
                 header=header or loader.read_header(data, "the engine"),
                 runtime_cache=runtime_cache,
@@ -205,11 +205,14 @@ class Engine:
         loader.check_stripped(self.manifest, refitted=self._has_weights)
         check_written(self.manifest.states if self.manifest else {}, by_name(feeds))
         kind, asked = self._placed(feeds, outputs, stream)
-        targets = {name: target_view(name, array) for name, array in (out or {}).items()}
+        targets = {
+            name: target_view(name, array, channels_last=self.signature.lies_channels_last(name))
+            for name, array in (out or {}).items()
+        }
         check_outputs(self.signature, kind, targets, self.device)
         with cuda.on_device(self.device), self._context() as context:
             reader = context.working_stream(asked)
-            views = {name: view(feed, stream=reader) for name, feed in feeds.items()}
+            views = self.signature.views(feeds, reader)
             index = self.signature.check(views, profile, device=self.device)
             results = context.run(views, kind, asked, index, targets)
         return {name: (out or {}).get(name, results.get(name)) for name in self.signature.outputs}
@@ -262,7 +265,7 @@ class Engine:
                 name: self._shape_value(name, index) if info.on_host else zeros(profile[name][1], info.dtype)
                 for name, info in self.signature.inputs.items()
             }
-            for _ in range(runs):
+            for _ in range(as_argument("runs", runs, Count)):
                 self.run(feeds, outputs="device", profile=index)
         self.save_runtime_cache()
 
@@ -365,7 +368,7 @@ class Engines(Engine):
 
     def _serving(self, feeds: Mapping[str, Any]) -> Engine:
         """The engine whose ranges hold the feeds. FeedProfileError where none does."""
-        views, problems = {name: view(feed) for name, feed in by_name(feeds).items()}, list[str]()
+        views, problems = self.signature.views(by_name(feeds)), list[str]()
         for name, part in self.parts.items():
             try:
                 part.signature.check(views, device=self.device)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -11,7 +10,7 @@ from typing import Any
 
 from ..core.backend import Backend, get_backend, has_cuda_device
 from ..core.cancel import Progress
-from ..core.errors import EngineDamagedError, ProgramDamagedError, UsageError, nearest, noted
+from ..core.errors import BuildError, ProgramDamagedError, UsageError, nearest, noted
 from ..core.files.names import is_file
 from ..definition.network import Network
 from ..definition.spec.load import load_spec
@@ -19,6 +18,8 @@ from ..definition.spec.opened import NetworkLike
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights.source import Source
 from ..programs.handed import handed_sizes, parse_size
+from ..programs.hazards import UNCOMPUTED
+from ..programs.launches import DENSE
 from ..programs.plan import PlanTexts, read_plan
 from ..programs.program import Program
 from ..programs.reader import Given, make_program
@@ -29,7 +30,7 @@ from .compiling.config import BuildConfig
 from .compiling.onnx import compile_onnx, parse_onnx
 from .inspector import program_of_inspector
 from .loading.loaded import Loaded
-from .loading.loader import read_engine_file, read_header
+from .loading.loader import judge, read_engine_file, read_header
 from .loading.manifest import Manifest, manifest_path, read_manifest
 
 Shapes = Mapping[str, Sequence[int]]
@@ -89,8 +90,7 @@ def program(
         if _is_file(path, ".onnx"):
             return _of_onnx(path, at, get_backend(backend) if isinstance(backend, str | None) else backend, config)
         if not _is_file(path, ".py"):
-            with noted(ProgramDamagedError, f"in {path}"):
-                return _of_engine(path, at)
+            return program_of_engine(path, at)
         source = load_spec(str(source))
     if isinstance(source, NetworkSpec):
         ranges |= {name: size for name, size in sizes.items() if _open(source, name)}
@@ -101,7 +101,23 @@ def program(
         raise UsageError(f"a program is that of a network, an engine's file or an ONNX file, not of {source!r}")
     elif ranges:
         raise UsageError("a network that is defined has its ranges: give sizes of its dimensions")
-    return program_of_plan(compile_engine(source, config, progress=progress), source, at)
+    made = program_of_plan(compile_engine(source, config, progress=progress), source, at)
+    refuse_uncomputed(source, made)
+    return made
+
+
+def refuse_uncomputed(network: Network, program: Program) -> None:
+    """BuildError where calls are to be in int8 or fp8, and the program computes nothing so."""
+    calls = () if network.policy is None or network.policy.calls is None else network.policy.calls.sites
+    narrow = [site for site in calls if site.scales]
+    dtypes = {launch.dtype for launch in program.launches if launch.kind in DENSE}
+    if narrow and dtypes and not any(dtype.startswith(("int8", "float8")) for dtype in dtypes):
+        first = narrow[0]
+        raise BuildError(
+            f"{first.key.function} in {first.lowering} is computed in {', '.join(sorted(dtypes))} by the engine's "
+            f"program, as each call of {network.name} is: use precision='fp16'. {UNCOMPUTED}",
+            location=first.location,
+        )
 
 
 def programs_alike(
@@ -212,12 +228,17 @@ def _in_order(names: Sequence[str], shapes: Shapes) -> list[Sequence[int] | None
     return list(shapes.values())
 
 
+def program_of_engine(path: Path, at: At) -> Program:
+    """The program of an engine's file. Raises what :func:`program` does, and NotAnEngineError for any other file."""
+    with noted(ProgramDamagedError, f"in {path}"):
+        return _of_engine(path, at)
+
+
 def _of_engine(path: Path, at: At) -> Program:
     data = read_engine_file(path)
     header = read_header(data, str(path))
     manifest = read_manifest(path) if is_file(manifest_path(path)) else None
-    if manifest is not None and hashlib.sha256(data).hexdigest() != manifest.engine.sha256:
-        raise EngineDamagedError(f"{path} is not the engine that its manifest describes: build it again")
+    judge(data, manifest, header, str(path))
     if manifest is not None:
         given = given_of_manifest(manifest, at.dims, at.profile)
     elif at.dims:
@@ -235,7 +256,8 @@ def _of_engine(path: Path, at: At) -> Program:
     if not own:
         raise UsageError(f"{path} has no profile {at.profile}")
     made = make_program(own, given, network=name, backend=f"{header.product} {header.version}", others=others)
-    return replace(made, engine_bytes=len(data))
+    source = None if manifest is None else manifest.source
+    return replace(made, engine_bytes=len(data), file_sha256=None if source is None else source.sha256)
 
 
 def replaced_inputs(network: Network) -> dict[str, str]:

@@ -13,7 +13,6 @@ from ..core.files.names import file_name
 from ..core.files.writing import Kind, Output, Reads, check_all_writable, write_all_atomically
 from ..core.lazy import np
 from ..interpreter.feeds import note_of_files, read_array
-from .arrays import view
 from .engine import load_engine
 from .loading.loader import open_engine
 from .loading.manifest import manifest_path
@@ -45,7 +44,7 @@ def run_files(
     if found.manifest is not None:
         _outputs(Path(output), found.manifest.signature.outputs, reads)
         with noted(FeedError, note_of_files(inputs)):
-            found.manifest.signature.check({name: view(array) for name, array in arrays.items()})
+            found.manifest.signature.check(found.manifest.signature.views(arrays))
     loaded = load_engine(
         engine,
         backend=backend,

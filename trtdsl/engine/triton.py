@@ -71,7 +71,7 @@ def export_triton(
         raise UsageError(f"a queue's delay is a number of microseconds, not {queue_delay_us}")
     if not 1 <= instances < 1 << 31:
         raise UsageError(f"an instance group has 1 instance or more, in 31 bits, not {instances}")
-    data, manifest = read_described(engine)
+    data, _, manifest = read_described(engine)
     if manifest.backend.name == "tensorrt-rtx" and not allow_rtx:
         raise EngineError(
             "Triton's TensorRT backend does not load engines of TensorRT-RTX: build it with "
@@ -96,11 +96,14 @@ def triton_config(manifest: Manifest, name: str, *, instances: int = 1, queue_de
             "the engine was built by an earlier trtdsl, whose manifest does not say which states TensorRT writes in "
             "place, as Triton's backend does not: build it again"
         )
-    for state in manifest.in_place or ():
+    for cache in manifest.in_place or ():
         raise EngineError(
-            f"TensorRT writes the state {state!r} in place, at one address for input and output, and Triton's backend "
-            "binds the two on its own: serve it by td.Generator or Engine.session, from Triton's Python backend"
+            f"TensorRT writes the {'state' if cache in states else 'input'} {cache!r} in place, at one address for "
+            "input and output, and Triton's backend binds the two on its own: serve it from Triton's Python backend"
         )
+    for info in (*signature.inputs.values(), *signature.outputs.values()):
+        if info.channels_last:
+            raise EngineError(f"{info.name!r} lies channels last, and Triton hands over C order: leave out its format")
     batch = min(_batch(manifest), 1 if states else MOST)
     lines = [f"name: {_quoted(name)}", 'platform: "tensorrt_plan"', f"max_batch_size: {batch}"]
     for field, tensors in (("input", signature.inputs), ("output", signature.outputs)):

@@ -1635,9 +1635,9 @@ def gru(
     """Gated recurrent units (torch.nn.GRU): all hidden states and the last ones, as :func:`lstm`.
 
     >>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
-    >>> rows = 6 if "gru" == "gru" else 2
-    >>> weights = [net.constant(torch.ones(rows, 4)), net.constant(torch.ones(rows, 2))]
-    >>> [y.shape for y in F.gru(x, h, weights, False, 1, 0.0, False, False, False)]
+    >>> module = torch.nn.RNNBase("gru".upper(), 4, 2)
+    >>> weights = [net.constant(each.detach()) for each in module.parameters()]
+    >>> [y.shape for y in F.gru(x, h, weights, True, 1, 0.0, False, False, False)]
     [(T, N, 2), (1, N, 2)]
     """
 
@@ -1657,9 +1657,9 @@ def rnn_tanh(
     """A plain recurrent network (torch.nn.RNN) with tanh: all hidden states and the last ones, as :func:`lstm`.
 
     >>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
-    >>> rows = 6 if "rnn_tanh" == "gru" else 2
-    >>> weights = [net.constant(torch.ones(rows, 4)), net.constant(torch.ones(rows, 2))]
-    >>> [y.shape for y in F.rnn_tanh(x, h, weights, False, 1, 0.0, False, False, False)]
+    >>> module = torch.nn.RNNBase("rnn_tanh".upper(), 4, 2)
+    >>> weights = [net.constant(each.detach()) for each in module.parameters()]
+    >>> [y.shape for y in F.rnn_tanh(x, h, weights, True, 1, 0.0, False, False, False)]
     [(T, N, 2), (1, N, 2)]
     """
 
@@ -1679,9 +1679,9 @@ def rnn_relu(
     """A plain recurrent network (torch.nn.RNN) with relu: all hidden states and the last ones, as :func:`lstm`.
 
     >>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
-    >>> rows = 6 if "rnn_relu" == "gru" else 2
-    >>> weights = [net.constant(torch.ones(rows, 4)), net.constant(torch.ones(rows, 2))]
-    >>> [y.shape for y in F.rnn_relu(x, h, weights, False, 1, 0.0, False, False, False)]
+    >>> module = torch.nn.RNNBase("rnn_relu".upper(), 4, 2)
+    >>> weights = [net.constant(each.detach()) for each in module.parameters()]
+    >>> [y.shape for y in F.rnn_relu(x, h, weights, True, 1, 0.0, False, False, False)]
     [(T, N, 2), (1, N, 2)]
     """
 
@@ -1846,9 +1846,9 @@ def new_empty(
     """
 
 def arange(
-    start: Any,
-    end: Any = None,
-    step: Any = 1,
+    start: SizeLike | float,
+    end: SizeLike | float | None = None,
+    step: SizeLike | float = 1,
     *,
     dtype: Any = None,
     layout: Any = None,

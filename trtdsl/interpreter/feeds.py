@@ -13,9 +13,10 @@ from typing import Any, BinaryIO
 from ..core.author import authors_code
 from ..core.dtypes import as_dtype, dtype_name
 from ..core.errors import FeedError, FeedNameError, InputDamagedError, TrtdslError, UsageError, noted
-from ..core.files.names import is_folder
+from ..core.files.names import is_file, is_folder
 from ..core.files.reading import open_regular
 from ..core.lazy import np, torch
+from ..core.tensors.dense import why_unreadable
 from ..definition.call import Operand
 from ..definition.input import Input
 from ..definition.network import Network
@@ -48,13 +49,14 @@ def make_feeds(
 
     ``draw`` is a kind of values. For floating-point inputs without a sample: ``normal`` N(0, 1), ``small`` the same
     times 1e-2 to 1e-12 (1e-7 in half precision), each row another, ``large`` times 30 to 150, ``offset`` plus or minus
-    3 to 600 (both 30 at most in half precision), ``ties`` halves from -1.5 to 1.5 and a fifth of ``numbers``,
-    ``sparse`` mostly zeros with a part that is all zeros,
+    3 to 600 (both 30 at most in half precision), ``ties`` halves from -1.5 to 1.5 and two fifths of ``numbers``,
+    ``sparse`` mostly zeros, and eighths, with a part that is all zeros,
     ``nonfinite`` with a NaN in the first row, an infinity in the second, the other one in the third, and a fourth row
-    of infinities. For bool: even chances, all False, even, even, all True, one in ten with a part all False. For a
-    range: uniform, uniform, its ends, uniform, few values and the ``numbers`` of the range with their neighbours, its
-    low end mostly. A callable and a file have one kind. ``half`` says otherwise than the network whether its precision
-    is a half.
+    of infinities. For bool: even chances, all False, nine in ten, even, all True, one in ten; where few differ, a row
+    has one exception and another none. For a range: uniform, uniform, its ends with a row of the high one, uniform, few
+    values of which the ``numbers`` of the range are half, its low end mostly, with a row of it (of floats around 0:
+    zeros and small ones). A callable and a file have one kind. ``half`` says otherwise than the network whether its
+    precision is a half.
 
     Raises UsageError for an integer input that says nothing, FeedError for a sample of the wrong shape or dtype,
     DefinitionError for one that fails, TrtdslError where there is not the memory for one.
@@ -68,18 +70,18 @@ def make_feeds(
 
 def has_draw(inputs: Mapping[str, Input], draw: str) -> bool:
     """Whether some input has this kind of values."""
-    for spec in inputs.values():
-        dtype, sample = as_dtype(spec.dtype), spec.sample
-        if isinstance(sample, tuple):
-            if draw not in ("small", "offset", NONFINITE) and (
-                draw == "normal" or float(sample[1]) - float(sample[0]) > 1
-            ):
-                return True
-        elif sample is None and (
-            dtype.is_floating_point or (dtype == torch.bool and draw not in ("offset", NONFINITE))
-        ):
-            return True
-    return draw == "normal"
+    return any(draw in _draws(spec) for spec in inputs.values()) or draw == "normal"
+
+
+def _draws(spec: Input) -> tuple[str, ...]:
+    """The kinds of values of an input."""
+    dtype, sample = as_dtype(spec.dtype), spec.sample
+    if isinstance(sample, tuple):
+        low, last = sample[0], sample[1] if dtype.is_floating_point else int(sample[1]) - 1
+        return ("normal", "large", *ORDINARY) if low < last else ("normal",)
+    if sample is None and dtype.is_floating_point:
+        return (*DRAWS, NONFINITE)
+    return ("normal", "small", "large", *ORDINARY) if sample is None and dtype == torch.bool else ("normal",)
 
 
 def _draw(
@@ -91,7 +93,8 @@ def _draw(
     half: bool = False,
     numbers: Sequence[float] = (),
 ) -> torch.Tensor:
-    dtype, sample = as_dtype(spec.dtype), spec.sample
+    dtype, sample, half = as_dtype(spec.dtype), spec.sample, half or as_dtype(spec.dtype).itemsize < 4
+    draw = draw if draw in _draws(spec) else "normal"
     if isinstance(sample, (str, PathLike)):
         return _from_file(name, sample, shape, dtype)
     if callable(sample):
@@ -107,8 +110,8 @@ def _draw(
         raise UsageError(f"input {name!r} is {spec.dtype}: say what to feed it, as td.Input(…, sample=(low, high))")
     try:
         if sample is None:
-            return _values(dtype, shape, generator, draw, dtype.itemsize < 4 or half, numbers)
-        return _in_range(dtype, sample, shape, generator, draw, numbers)
+            return _values(dtype, shape, generator, draw, half, numbers)
+        return _in_range(dtype, sample, shape, generator, draw, half, numbers)
     except RuntimeError as error:  # of torch's allocator, which has no MemoryError
         reason = str(error).split("\n")[0]
         raise TrtdslError(f"input {name!r} of shape {shape_text(shape)} cannot be drawn: {reason}") from error
@@ -126,29 +129,34 @@ def _values(
     if dtype == torch.bool:
         if draw in ("small", "ties"):
             return torch.full(shape, draw == "ties")
-        chosen = torch.rand(shape, generator=generator) < (0.1 if draw == "sparse" else 0.5)
-        return _with_empty_part(chosen) if draw == "sparse" else chosen
+        if draw == "normal":
+            return torch.rand(shape, generator=generator) < 0.5
+        chosen = _with_even_part(torch.rand(shape, generator=generator) < 0.1, False)
+        if len(shape) > 1 and shape[-2] > 1 and chosen.numel():
+            chosen[..., 0, :] = torch.arange(shape[-1]) == torch.randint(shape[-1], (), generator=generator)
+        return chosen ^ (draw == "large")
     values = torch.randn(shape, generator=generator)
     if draw == "sparse":
-        values = _with_empty_part(values * (torch.rand(shape, generator=generator) < 0.3))
+        values = (values * 8).round() / 8 * (torch.rand(shape, generator=generator) < 0.3)
+        values = _with_even_part(values, 0.0)
     elif draw == "ties":
         values = (values * 2).round().clamp(-3, 3) / 2  # so that the greatest repeats
         if numbers := [number for number in numbers if abs(number) <= GREATEST]:
             chosen = torch.tensor(numbers)[torch.randint(len(numbers), shape, generator=generator)]
-            values = torch.where(torch.rand(shape, generator=generator) < 0.2, chosen, values)
+            values = torch.where(torch.rand(shape, generator=generator) < 0.4, chosen, values)
     elif draw in ("small", "large", "offset"):
         spread = _spread((*shape[:-1], 1) if shape else (), generator)
         if draw == "offset":
             order = torch.randperm(spread.numel(), generator=generator).reshape(spread.shape)
             values = values + 3 * (10 if half else 200) ** spread * (1 - 2 * (order % 2))  # both signs
         elif draw == "small":
-            values = values * 10 ** (-2 - (5 if half else 10) * spread)
+            values = values * _tiny(spread, half)
         else:
             values = values * 30 * (1 if half else 5) ** spread
     elif draw == NONFINITE and values.numel():
         rows = values.reshape(-1, shape[-1] if shape else 1)
         for row, special in zip(rows, (torch.nan, torch.inf, -torch.inf), strict=False):
-            row[0] = special
+            row[torch.randint(len(row), (), generator=generator)] = special  # elsewhere in each input
         rows[3:4] = torch.inf
     return values.to(dtype)
 
@@ -161,12 +169,16 @@ def _spread(shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
     return torch.linspace(0, 1, count)[torch.randperm(count, generator=generator)].reshape(shape)
 
 
-def _with_empty_part(values: torch.Tensor) -> torch.Tensor:
-    """The values with a row of zeros, or a half of one where there is but one."""
+def _tiny(spread: torch.Tensor, half: bool) -> torch.Tensor:
+    return 10 ** (-2 - (5 if half else 10) * spread)
+
+
+def _with_even_part(values: torch.Tensor, one: float) -> torch.Tensor:
+    """The values with a row that is all ``one``, or a half of one where there is but one."""
     if values.ndim >= 2 and values.shape[-2] > 1:
-        values[..., -1, :] = 0
+        values[..., -1, :] = one
     elif values.ndim:
-        values[..., values.shape[-1] // 2 :] = 0
+        values[..., values.shape[-1] // 2 :] = one
     return values
 
 
@@ -176,6 +188,7 @@ def _in_range(
     shape: tuple[int, ...],
     generator: torch.Generator,
     draw: str,
+    half: bool,
     numbers: Sequence[float],
 ) -> torch.Tensor:
     low, high = sample
@@ -185,11 +198,16 @@ def _in_range(
     last = int(high) - 1 if whole else high
     if draw in ("large", "sparse"):  # the ends: even, or mostly the low one
         chosen = torch.rand(shape, generator=generator) < (0.5 if draw == "large" else 0.2)
+        chosen = _with_even_part(chosen, draw == "large")
+        if draw == "sparse" and not whole and low <= 0 <= high:  # mostly 0, and little else
+            few = _tiny(_spread((*shape[:-1], 1) if shape else (), generator), half)
+            return (torch.rand(shape, generator=generator) * high * few * chosen).to(dtype)
         return torch.where(chosen, last, int(low) if whole else low).to(dtype)
     if draw == "ties":
         middle = low + (round((last - low) / 2) if whole else (last - low) / 2)
-        near = [number + by for number in numbers for by in (-1, 0, 1)] if whole else numbers
-        few = torch.tensor([low, middle, last, *(number for number in near if low <= number <= last)])
+        near = [number + by for number in numbers for by in (-1, 1)] if whole else []
+        few, asked = ([each for each in some if low <= each <= last] for some in ([low, middle, last, *near], numbers))
+        few = torch.tensor(few + asked * (1 + len(few) // max(len(asked), 1)))  # half of them, so that several meet
         return few[torch.randint(len(few), shape, generator=generator)].to(dtype)
     if not whole:
         return (torch.rand(shape, generator=generator) * (high - low) + low).to(dtype)
@@ -220,6 +238,8 @@ def by_name(feeds: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def as_tensor(name: str, feed: Any) -> torch.Tensor:
     """A feed on the CPU. FeedError for what is no array."""
+    if reason := why_unreadable(feed):
+        raise FeedError(f"input {name!r} cannot be read as a tensor: {reason}")
     try:
         writable = np.require(feed, requirements="W") if isinstance(feed, np.ndarray) else feed
         return torch.as_tensor(writable).detach().cpu()
@@ -425,13 +445,16 @@ def _as_tensors(network: Network, feeds: Mapping[str, Any]) -> dict[str, torch.T
 def _in_folder(network: Network, folder: Path) -> list[Mapping[str, Any]]:
     if not is_folder(folder):
         raise UsageError(f"there is no folder {folder} of feeds")
-    folders = sorted(path for path in folder.iterdir() if path.is_dir()) or [folder]
+    try:
+        folders = sorted(path for path in folder.iterdir() if is_folder(path)) or [folder]
+    except OSError as error:
+        raise UsageError(f"the folder {folder} of feeds cannot be read: {error.strerror}") from None
     arrays = sorted(folder.glob("*.npy"))
-    if len(network.inputs) == 1 and arrays and not (folders[0] / f"{next(iter(network.inputs))}.npy").is_file():
+    if len(network.inputs) == 1 and arrays and not is_file(folders[0] / f"{next(iter(network.inputs))}.npy"):
         return [dict.fromkeys(network.inputs, each) for each in arrays]
     samples = []
     for place in folders:
-        missing = [name for name in network.inputs if not (place / f"{name}.npy").is_file()]
+        missing = [name for name in network.inputs if not is_file(place / f"{name}.npy")]
         if missing:
             raise UsageError(f"there is no {', '.join(f'{name}.npy' for name in missing)} in {place}")
         samples.append({name: place / f"{name}.npy" for name in network.inputs})

@@ -10,11 +10,12 @@ from typing import Any, Literal, TypeVar
 
 from .. import layers  # noqa: F401  (registers the evaluators)
 from ..core.backend import backend_of
-from ..core.errors import DefinitionError, FeedError, Location, ShapeError, TrtdslError, nearest
+from ..core.errors import DefinitionError, FeedError, Location, ShapeError, TrtdslError, located, nearest
 from ..core.lazy import torch
 from ..definition.call import Operand
 from ..definition.input import check_written
 from ..definition.network import Network
+from ..definition.spec.opened import NetworkLike, as_network
 from ..layers.evaluation import Evaluate, Meeting, Node, kind, read_nodes
 from ..layers.region import Region, partition
 from .feeds import by_name, fit, shared_out, whole
@@ -26,7 +27,7 @@ Part = TypeVar("Part", bound="Node | Region")
 
 
 def interpret(
-    network: Network | Any,
+    network: NetworkLike | Any,
     feeds: Feeds,
     *,
     keep: Keep = None,
@@ -34,10 +35,10 @@ def interpret(
 ) -> dict[str, torch.Tensor]:
     """The outputs of ``network`` for ``feeds``, evaluated on the CPU as TensorRT documents its layers.
 
-    ``network`` is a :class:`Network` or any ``INetworkDefinition``. ``feeds`` has a torch tensor or numpy array of the
-    right dtype, rank and static sizes for every input. ``keep`` names further tensors to give back, by their own name
-    or their layer's (``"all"``: every one, by its own); ``observe(name, tensor)`` sees each tensor when it is made.
-    Other tensors are freed after their last use.
+    ``network`` is a spec, a :class:`Network`, a file (``FILE.py:NAME``) or any ``INetworkDefinition``. ``feeds`` has a
+    torch tensor or numpy array of the right dtype, rank and static sizes for every input; sizes outside of a range are
+    evaluated, too. ``keep`` names further tensors to give back, by their own name or their layer's (``"all"``: every
+    one, by its own); ``observe(name, tensor)`` sees each tensor when it is made. Others are freed after their last use.
 
     Raises FeedError with the expected signature, UnsupportedError for a layer that cannot be evaluated, and
     DefinitionError, naming the layer and the author's line, for one that does not fit the sizes fed.
@@ -80,17 +81,20 @@ class Interpreter:
     A network that is one rank's part is evaluated with the others: what they share out is fed and given whole.
     """
 
-    def __init__(self, network: Network | Any, *, wrap: Wrap | None = None, alone: bool = False):
+    def __init__(self, network: NetworkLike | Any, *, wrap: Wrap | None = None, alone: bool = False):
         self.wrap = wrap
-        self.network = network if isinstance(network, Network) else None
+        written: Any = as_network(network)
+        self.network = written if isinstance(written, Network) else None
         self.ranks = [self]
+        self.apart: dict[str, None] = {}
+        """The outputs that differed by rank, though none is a part of one."""
         if self.network is not None and not alone and self.network.ranks > 1:
             self.ranks = [Interpreter(other, alone=True) for other in self.network.others()]
             self.ranks.insert(self.network.rank, self)
         if self.network is not None:
             self.network.check_weights()
-        self.definition = network.definition if isinstance(network, Network) else network
-        self.backend = network.backend if isinstance(network, Network) else backend_of(network)
+        self.definition: Any = written if self.network is None else self.network.definition
+        self.backend = backend_of(written) if self.network is None else self.network.backend
         with self.backend.listen():  # reading back logs complaints about attributes that are not there
             self._prepare()
 
@@ -141,7 +145,7 @@ class Interpreter:
         return f"{location}: layer {name!r}" if location else f"layer {name!r}"
 
     def _step(self, part: Node | Region) -> Step:
-        try:
+        with located(self._location(part)):
             if isinstance(part, Region):
                 run = part.kind.prepare(part, _Body(self, part))
                 inputs = [self.slots[name] for name in part.needs]
@@ -157,9 +161,6 @@ class Interpreter:
                 inputs = [-1 if tensor is None else self.slots[tensor.name] for tensor in part.inputs]
                 while inputs and inputs[-1] < 0:
                     inputs.pop()
-        except TrtdslError as error:
-            error.location = error.location or self._location(part)
-            raise
         outputs = [self.slots[name] for name in part.makes]
         if isinstance(part, Region):
             made = {self.slots[name] for index in part.inside for name in self.nodes[index].makes}
@@ -184,6 +185,10 @@ class Interpreter:
             _execute(states)
         own = {t.name: [each.values[each.interpreter.slots[t.name]] for each in states] for t in self.outputs}
         results = {name: whole(self.network if len(states) > 1 else None, name, own[name]) for name in own}
+        if len(states) > 1 and self.network is not None:
+            for name in (name for name in own if self.network.sharded(name) is None):
+                if not all(torch.equal(own[name][0], other) for other in own[name]):
+                    self.apart[name] = None
         for name, slot in kept.items():
             if state.values[slot] is not None:
                 results[name] = state.values[slot]

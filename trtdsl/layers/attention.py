@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .cast import cast
 from .common import ShapeError, Tensor, UnsupportedError, add_layer, adds, as_dtype, member, operation, torch
 from .evaluation import Evaluate, Mistakes, Node, Shapes, count, evaluates
 from .quantize import narrow, spread
@@ -46,6 +47,8 @@ def attention(
         raise UnsupportedError(NOT_NORMALIZED)
     if (quantize_scale is None) != (quantize_dtype is None):
         raise UnsupportedError("give quantize_scale and quantize_dtype together")
+    if quantize_scale is not None:  # of another dtype builders fail at the layer
+        quantize_scale = cast(quantize_scale, query.dtype)
     network = query.network
     heads, groups = query.shape[-3], key.shape[-3]
     if not isinstance(groups, int) and str(heads) != str(groups):

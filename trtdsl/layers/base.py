@@ -195,11 +195,6 @@ def _kept(result: Tensor, operands: Sequence[Tensor | None]) -> tuple[int, ...]:
     return tuple(range(result.ndim))
 
 
-def channels_last(ndim: int) -> tuple[int, ...]:
-    """The :attr:`Tensor.order` in which convolutions and pooling write."""
-    return (0, *range(2, ndim), 1)
-
-
 @contextmanager
 def folding(network: Network) -> Iterator[None]:
     """Inside, every layer on constants alone is folded, however large its result.

@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from ..core.caller import Positive, as_argument
 from ..core.errors import UsageError
-from .common import (
-    ShapeError,
-    Tensor,
-    UnsupportedError,
-    add_layer,
-    evaluates,
-    member,
-    normalize_axis,
-    operation,
-    torch,
-)
+from .common import ShapeError, Tensor, UnsupportedError, add_layer, evaluates, member, normalize_axis, operation, torch
 from .evaluation import Meeting, Node
 
 OPERATIONS = "ALL_REDUCE", "ALL_GATHER", "REDUCE_SCATTER"
@@ -93,6 +83,8 @@ def _collective(x: Tensor, kind: str, op: str, ranks: int) -> Tensor:
         raise UnsupportedError(f"op={op!r}: ranks reduce by {', '.join(REDUCTIONS)}")
     if ranks == 1:
         return x
+    if x.network.ranks not in (1, ranks):
+        raise UsageError(f"num_ranks={ranks}: the network is of {x.network.ranks} ranks, which all meet here")
     trt, shape = x.network.trt, x.shape
     if kind != "ALL_REDUCE" and not shape:
         raise ShapeError("a scalar has no first dimension for the ranks to share out")

@@ -9,5 +9,5 @@ from ..definition.tensor import Draft as Network
 from ..definition.tensor import Tensor
 from ..sizes.shape import Shape, shape_text
 from ..sizes.size import Size, SizeLike, is_static
-from .base import add_layer, adds, axes_mask, axes_of, broadcast, channels_last, folding, member, normalize_axis
+from .base import add_layer, adds, axes_mask, axes_of, broadcast, folding, member, normalize_axis
 from .evaluation import Evaluate, Mistakes, Node, Shapes, count, evaluates

@@ -6,7 +6,8 @@ import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from .base import PADDING_MODES, add_layer, adds, channels_last
+from ..sizes.shape import channels_last
+from .base import PADDING_MODES, add_layer, adds
 from .common import Network, Shape, ShapeError, SizeLike, Tensor, is_static, operation, shape_text, torch
 from .constant import read_weights
 from .evaluation import Evaluate, Mistakes, Node, Shapes, count, evaluates

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from .base import PADDING_MODES, add_layer, adds, channels_last, member
+from ..sizes.shape import channels_last
+from .base import PADDING_MODES, add_layer, adds, member
 from .common import Shape, SizeLike, Tensor, UnsupportedError, operation, torch
 from .evaluation import Evaluate, Mistakes, Node, count, evaluates
 from .windows import check_positive, paddings

@@ -87,10 +87,11 @@ class Ported:
             lines.append(
                 "it has no reference: give @td.network(reference=…) what makes the module, so that it is checked"
             )
-        lines += [f"it requires {condition}" for condition in self.requirements]
+        lines += [f"true at these sizes, and required of all others: {condition}" for condition in self.requirements]
         if self.verdict is not None:
-            lines.append(self.verdict.text)
-        if file is not None and weights is not None and (self.verdict is None or self.verdict.passed):
+            lines += [self.verdict.text, *(f"it cannot be built here: {reason}" for reason in self.verdict.unbuilt)]
+        ready = self.verdict is None or (self.verdict.passed and not self.verdict.unbuilt)
+        if file is not None and weights is not None and ready:
             lines.append(f"next: trtdsl {'check' if self.verdict is None else 'build'} {file}")
         return lines
 
@@ -202,7 +203,7 @@ def ported(
     progress: Progress | None = None,
 ) -> Ported:
     """As :func:`port`, with the module, the calls without a counterpart and, with ``check``, the verdict of a check."""
-    from ..core.author import import_path
+    from ..core.author import at_place, import_path
     from ..core.errors import UsageError
     from .given import checked_inputs
     from .origin import Origin
@@ -214,7 +215,7 @@ def ported(
     tell, phase = progress or untold, "importing and making the module"
     tell(phase, 0, 1)
     found = Origin.find(target, dict(arguments or {}))
-    with import_path(found.folder):
+    with import_path(found.folder), at_place():
         module = found.make()
         tell(phase, 1, 1)
         given = checked_inputs(module, inputs, dict(dims or {}))
@@ -229,6 +230,7 @@ def ported(
             def of(trace: Trace) -> tuple[File, Ported]:
                 trace.constants.update(found.drawn(module, trace.weights.values()))
                 trace.name_outputs(outputs)
+                tell("writing what was traced", 0, 1)
                 written = File(found, trace, given, name, file, weights, part)
                 text, judged = finished(written.text(), [written], module, checked=check, tell=tell)
                 trace.remarks += written.unrolled()

@@ -112,7 +112,7 @@ def parsed(name: str, text: str) -> Input:
 
     >>> from trtdsl.porting.given import parsed
     >>> parsed("ids", "N,8*T:int64:0:1000")
-    Input(shape=(N, 8*T), dtype='int64', sample=(0, 1000), sharded=None)
+    Input(shape=(N, 8*T), dtype='int64', sample=(0, 1000), sharded=None, format=None)
     """
     shape, *rest = text.split(":")
     dtype = rest[0] if rest else "float32"

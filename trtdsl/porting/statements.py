@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -163,11 +163,19 @@ def flat(items: Iterable[Any]) -> Iterator[Statement]:
 
 def uses_of(body: Iterable[Statement], results: Iterable[Value]) -> Counter[Value]:
     """How often each value is used, its sizes included."""
-    uses: Counter[Value] = Counter(results)
-    for statement in body:
+    return Counter({value: len(places) for value, places in places_of([*body], results).items()})
+
+
+def places_of(body: Sequence[Statement], results: Iterable[Value]) -> dict[Value, list[int]]:
+    """The numbers of the statements that use each value, in order; results are used behind the last."""
+    places: dict[Value, list[int]] = {}
+    for place, statement in enumerate(body):
         for leaf in parts(statement.expression):
-            uses.update(values_in(leaf))
-    return uses
+            for value in values_in(leaf):
+                places.setdefault(value, []).append(place)
+    for value in results:
+        places.setdefault(value, []).append(len(body))
+    return places
 
 
 def substitute(body: Iterable[Statement], values: Mapping[Any, Value]) -> None:

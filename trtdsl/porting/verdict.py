@@ -34,6 +34,8 @@ class Verdict:
     passed: bool
     exit_code: int
     report: CheckReport | None = None
+    unbuilt: tuple[str, ...] = ()
+    """Why it cannot be built here."""
 
     def to_json(self) -> dict[str, Any]:
         """Everything as one JSON object."""
@@ -71,6 +73,7 @@ def finished(
 
 
 def _verdict(spec: NetworkSpec, network: Network, given: Given, tell: Progress) -> Verdict:
+    from ..building.buildable import obstacles
     from ..checking.check import check
 
     try:
@@ -87,4 +90,5 @@ def _verdict(spec: NetworkSpec, network: Network, given: Given, tell: Progress) 
         return Verdict(f"it does not pass its check: {problem}", False, exit_codes.MISMATCH, report)
     count = len(report.sizes)
     sizes = f"at {count} sets of sizes" if count > 1 else "at its sizes"
-    return Verdict(f"checked: it equals the module {sizes}", True, exit_codes.FINE, report)
+    unbuilt = tuple(dict.fromkeys(each.reason for each in obstacles(network)))
+    return Verdict(f"checked: it equals the module {sizes}", True, exit_codes.FINE, report, unbuilt)

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import UsageError, nearest
+from .launches import DENSE
 
 if TYPE_CHECKING:
     from .graph import Launch
@@ -41,7 +42,7 @@ class Device:
 
     def rate(self, launch: Launch, *, tf32: bool) -> float:
         """Operations per second for a launch's kind and dtype."""
-        dense = launch.kind in ("product", "convolution", "attention")
+        dense = launch.kind in DENSE
         if launch.dtype in ("float16", "bfloat16"):
             return self.half if dense else 2 * self.vector
         if dense and launch.dtype == "int8":

@@ -54,7 +54,7 @@ class Launch:
     flops: int | None
     """Of one run; None where the program does not tell."""
     dtype: str
-    """Of what it computes with: that of its first operand."""
+    """Of what it computes with: that of its first operand, or of its product's where that is one step of several."""
     grid: tuple[int, ...]
     block: tuple[int, ...]
     stream: int

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from .devices import DEFAULT, DEVICES, seconds
 from .graph import Graph, Launch, described
-from .launches import REARRANGING, parts
+from .launches import DENSE, REARRANGING, parts
 from .program import Program, megabytes
 
 REARRANGED = 0.05
@@ -56,8 +56,8 @@ ACROSS = frozenset({SCALED})
 """Told once for all lines: it costs little at each."""
 FOLD = "Fold the batch norm into the weights: F.batch_norm does it where the convolution has no other use."
 ATTENTION = (
-    "F.scaled_dot_product_attention in float16 or bfloat16 is one launch (trtdsl advise tries that edit); in float32 "
-    "TensorRT-RTX was not seen to fuse it."
+    "F.scaled_dot_product_attention in float16 or bfloat16 is one launch (trtdsl advise --precision fp16 tries that "
+    "edit); in float32 TensorRT-RTX was not seen to fuse it."
 )
 GIVEN = (
     "F.scaled_dot_product_attention does not give the weights: where nobody needs them, leave that output out, and it "
@@ -78,8 +78,8 @@ EPILOGUE = (
 )
 LOOPS = "a launch per loop step"
 LOOP = (
-    "Take out of the loop what does not depend on the step before: the products of all steps are one. A recurrence "
-    "that is linear in its state can be a scan: chunked or parallel."
+    "Take out of the loop what does not depend on the step before: the products of all steps are one, as F.gru and "
+    "F.lstm make them. A recurrence that is linear in its state can be a scan: chunked or parallel."
 )
 
 WROTE = "a product in {} writes float32"
@@ -92,6 +92,12 @@ FEWER = (
     "rounding, and none writes fp8: others pay another launch, which great ones alone win back."
 )
 
+DEQUANTIZED = "dequantized before its product"
+UNCOMPUTED = (
+    "TensorRT-RTX 1.7 computes in int8 and fp8 where one scale quantizes each of both operands: no transposed "
+    "convolution, no convolution for compute capability 7.5, no blocks (MXFP8, NVFP4). In float16 they cost less."
+)
+
 LOGITS = "logits of all positions"
 LAST = (
     "A step that generates needs those of the last token: take its row before the product, "
@@ -101,6 +107,8 @@ JOINS = frozenset({"cat", "concat", "concatenate", "concatenation", "hstack", "v
 """Calls that put tensors together."""
 TURNS = frozenset({"permute", "transpose", "movedim", "moveaxis", "swapaxes", "swapdims", "mT", "T", "t", "contiguous"})
 """Calls that change the order of dimensions."""
+DEQUANTIZING = REARRANGING | {"Cast", "Mul", "Dequ"}
+NARROW = ("int8", "int4", "float8_e4m3fn", "float4")
 SHOWN = 2
 """Lines of callers that are told."""
 IN_PLACE = "Declare it as a td.State of all slots and write into it with L.kv_cache_update, which copies nothing."
@@ -376,9 +384,21 @@ def _scale_and_shift(program: Program, launch: Launch) -> bool:
 
 
 def _quantized(program: Program, graph: Graph) -> Iterable[Found]:
-    """What a product in int8 or fp8 costs besides: builders have none that writes what it reads."""
+    """What a product in int8 or fp8 costs besides, since builders have none that writes what it reads; and one that is
+    not computed so."""
     device = DEVICES[DEFAULT]
     for launch in program.launches:
+        for before in graph.before(launch) if launch.kind in DENSE else ():
+            narrow = _dequantizes(program, before)
+            if narrow:
+                text = f"{narrow} is dequantized in a launch of its own for a {launch.kind} in {launch.dtype}"
+                yield (
+                    DEQUANTIZED,
+                    replace(before, lines=launch.lines[:1], places=launch.places),
+                    before.bytes * before.times,
+                    text,
+                    UNCOMPUTED,
+                )
         narrow = launch.dtype.partition("_")[0]
         if launch.kind not in ("product", "convolution") or narrow not in ("int8", "float8") or not launch.writes:
             continue
@@ -397,6 +417,13 @@ def _quantized(program: Program, graph: Graph) -> Iterable[Found]:
         if now > half:
             text = f"{narrow} costs more than fp16 here: {now * 1e6:.1f} µs for {half * 1e6:.1f} on the {device.name}"
             yield f"{narrow} costs more than fp16 here", launch, launch.bytes * launch.times, text, FEWER
+
+
+def _dequantizes(program: Program, launch: Launch) -> str:
+    """The dtype below float16 that a launch reads to do nothing but multiply it by scales; empty for any other one."""
+    read = [program.tensors[operand.tensor] for operand in launch.reads]
+    codes = (x.dtype for x in read if x.dtype.startswith(NARROW) and (x.constant or x.place != "caller"))
+    return next(codes, "") if DEQUANTIZING.issuperset(parts(launch.name)) else ""
 
 
 def _decoding(program: Program, graph: Graph) -> Iterable[Found]:
@@ -445,6 +472,6 @@ CHECKS: tuple[Callable[[Program, Graph], Iterable[Found]], ...] = (
     _rearranging, _unfused_epilogue, _attention, _casts, _loops, _constants, _scale_not_folded,
     _quantized, _decoding, _stored_twice,
 )  # fmt: skip
-LEAST = {LOOPS: 0.0, "attention not fused": 0.0, "a scale not folded": 0.0}
+LEAST: dict[str, float] = dict.fromkeys((LOOPS, "attention not fused", "a scale not folded", DEQUANTIZED), 0.0)
 LEAST |= {f"{narrow} costs more than fp16 here": 0.0 for narrow in ("int8", "float8")}
 """Told whatever it moves: it costs launches."""

@@ -33,6 +33,9 @@ STATEMENTS: dict[str, Kind] = {
     "concat": "rearranging",
     "cast": "cast",
 }
+DENSE = ("product", "convolution", "attention")
+"""What tensor cores compute."""
+PRODUCTS = frozenset({"corrltn", "deconvolution", "fully_connected"})
 BACKBONES: dict[str, Kind] = {"gemm": "product", "conv": "convolution"}
 KERNELS: dict[str, Kind] = {"1": "pointwise", "2": "reduction", "7": "attention", "8": "rearranging", "16": "reduction"}
 """By ``kernel_kind``."""
@@ -177,7 +180,7 @@ def _flops_of_body(record: Record, program: ProgramText, scalars: Scalars, write
         read, written = ([shape for shape in group if shape is not None] for group in shapes)
         if not written:
             return None
-        if statement in ("corrltn", "deconvolution", "fully_connected"):
+        if statement in PRODUCTS:
             flops = _flops_of_product(statement, inside, read, written)
             if flops is None:
                 return None

@@ -71,6 +71,8 @@ class Program:
     engine_bytes: int | None = None
     build_seconds: float | None = None
     """Where it was built for this; None for one read from a file."""
+    file_sha256: str | None = None
+    """The hash of the author's file, where an engine's manifest has it."""
     notes: tuple[str, ...] = field(default=())
     """What could not be told, in words."""
     unshared: tuple[str, ...] = ()

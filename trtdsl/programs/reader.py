@@ -18,6 +18,7 @@ from .grammar import Record
 from .graph import Launch, Operand, ProgramTensor
 from .host_sizes import Scalars, Walk, blocks_of, evaluate_sizes, label_places, name_sizes, walk
 from .launches import (
+    PRODUCTS,
     QUIET,
     Shape,
     each_once,
@@ -330,8 +331,11 @@ class _Reader:
             known = (shape_of(name, self.text, self.scalars) for name in names if self._on_device(name))
             found += [shape for shape in known if shape is not None]
         places = places_of(record.text("layers"))
-        first = next((self.tensors[operand.tensor] for operand in (*reads, *writes)), None)
-        what = kind_of(kind, record)
+        first = next((self.tensors[operand.tensor].dtype for operand in (*reads, *writes)), "")
+        what, body = kind_of(kind, record), self._body(kind, record)
+        steps = [(step, inside) for step, inside in body.statements if isinstance(inside, Record)]
+        inner = (body.tensors.get(name) for step, inside in steps if step in PRODUCTS for name in _inputs(inside))
+        computed = next((DTYPES.get(each.dtype, each.dtype) for each in inner if each is not None), first)
         return Launch(
             number,
             what,
@@ -340,23 +344,21 @@ class _Reader:
             writes,
             times,
             flops_of(kind, record, self.text, self.scalars, *shapes),
-            first.dtype if first is not None else "",
+            computed,
             _numbers(record, "grid"),
             _numbers(record, "block"),
             record.number("stream"),
             each_once(places, "line"),
             each_once(places, "scope"),
             epilogue_of(kind, record) if what in ("product", "convolution") else (),
-            self._body(record) if kind == "runtime_fusion" else (),
+            tuple(step for step, _ in steps),
             loop,
             places,
         )
 
-    def _body(self, record: Record) -> tuple[str, ...]:
-        number = record.number("binary", -1)
-        if not 0 <= number < len(self.text.bodies):
-            return ()
-        return tuple(kind for kind, inside in self.text.bodies[number].statements if isinstance(inside, Record))
+    def _body(self, kind: str, record: Record) -> ProgramText:
+        number = record.number("binary", -1) if kind == "runtime_fusion" else -1
+        return self.text.bodies[number] if 0 <= number < len(self.text.bodies) else ProgramText({})
 
     def _operands_of(self, kind: str, record: Record | str) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
         """The tensors that a statement reads and writes on the device, each once.

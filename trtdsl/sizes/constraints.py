@@ -67,7 +67,8 @@ class Constraint:
             return [f"it holds {where}: choose another range, or other sizes in the network"]
         if where:
             (name,) = self.condition.names
-            return [f"it holds {where}: give {name} such a range, or write td.require({self.condition})"]
+            meant = "is another dimension meant? Otherwise " if self.condition.sign == "==" and right != 0 else ""
+            return [f"it holds {where}: {meant}give {name} such a range, or write td.require({self.condition})"]
         return [f"td.require({self.condition}) serves only the sizes where it holds"]
 
 

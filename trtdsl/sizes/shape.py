@@ -35,6 +35,14 @@ def hint(size: SizeLike) -> int:
     return size.value(env)
 
 
+def channels_last(ndim: int) -> tuple[int, ...]:
+    """The dimensions of (N, C, …) in the order in which they lie in memory where a pixel's channels are neighbours.
+
+    Convolutions and pooling write so.
+    """
+    return (0, *range(2, ndim), 1)
+
+
 def shape_text(sizes: Sequence[SizeLike]) -> str:
     """A shape as it is printed: ``(N, 64, T//2, 18)``."""
     return "(" + ", ".join(map(str, sizes)) + ("," if len(sizes) == 1 else "") + ")"

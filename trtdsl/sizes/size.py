@@ -309,7 +309,8 @@ class Size(TorchCalls):
         if low == high:  # (N + 127)//128 for N from 1 to 64
             return low
         raise ShapeError(
-            f"the size {self} is dynamic ({ranges_text(self)}): it has no one value when the network is written"
+            f"the size {self} is dynamic ({ranges_text(self)}): it has no one value when the network is written. "
+            "Leave int() out: sizes calculate with + - * // %, and shapes take them; a loop over one is td.scan"
         )
 
     __int__ = __index__

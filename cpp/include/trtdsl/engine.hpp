@@ -57,6 +57,7 @@ struct TensorInfo {
     Shape shape;        // -1 for a dynamic size
     bool on_host = false;  // whether TensorRT reads or writes it on the CPU: the value of a shape; known to an Engine only
     std::string alias{};   // of an output: the input in whose memory TensorRT writes it; known to an Engine only
+    bool channels_last = false;  // whether (N, C, H, W) lies in memory as (N, H, W, C), and (N, C, D, H, W) as (N, D, H, W, C)
 };
 
 struct Range {
@@ -142,15 +143,15 @@ struct Have {
 // As the arguments of trtdsl.load_engine. The last six matter to an Engine; TensorRT itself has only CUDA graphs of
 // its caller's (see Captured), and ignores runtime_cache, cuda_graphs and specialization as it does in Python.
 struct LoadOptions {
-    bool manifest = true;           // false for an engine that has none
-    bool allow_host_code = false;   // for version compatible engines, which carry code for the CPU
+    bool manifest = true;                   // false for an engine that has none
+    bool allow_host_code = false;           // for version compatible engines, which carry code for the CPU
     int device = 0;
-    std::filesystem::path weights;        // of `trtdsl weights derive`, for an engine that takes or needs weights
-    std::filesystem::path runtime_cache;  // a file where TensorRT-RTX keeps what it compiles for this GPU
-    bool cuda_graphs = false;             // whether TensorRT-RTX runs each shape as a CUDA graph
-    std::string specialization;           // when it compiles for a shape: lazy (its default), eager, none
-    std::size_t contexts = 8;             // of the pool, each with memory of its own: so many runs at once, 0 for any number
-    std::function<void(std::string const& code, std::string const& message)> warn;  // std::clog without one
+    std::filesystem::path weights{};        // of `trtdsl weights derive`, for an engine that takes or needs weights
+    std::filesystem::path runtime_cache{};  // a file where TensorRT-RTX keeps what it compiles for this GPU
+    bool cuda_graphs = false;               // whether TensorRT-RTX runs each shape as a CUDA graph
+    std::string specialization{};           // when it compiles for a shape: lazy (its default), eager, none
+    std::size_t contexts = 8;               // of the pool, each with memory of its own: so many runs at once, 0 for any number
+    std::function<void(std::string const& code, std::string const& message)> warn{};  // std::clog without one
     void* communicator = nullptr;  // this rank's ncclComm_t, for an engine of several ranks; all ranks make each context together
 };
 
@@ -160,14 +161,15 @@ struct EngineFile {
     std::optional<Manifest> manifest;
 };
 
-// An array on the host, in C order.
+// An array on the host, in C order: what goes to an input, or comes from an output, that lies channels last is put in order.
 struct Array {
     std::string dtype;
     Shape shape;
     std::string data;
 };
 
-// A tensor in memory that somebody else owns: on the engine's GPU; on the CPU where TensorInfo::on_host says so.
+// A tensor in memory that somebody else owns: on the engine's GPU; on the CPU where TensorInfo::on_host says so. It lies
+// channels last where TensorInfo::channels_last says so; the shape is the same.
 struct View {
     std::string dtype;
     Shape shape;
@@ -358,7 +360,8 @@ private:
 class Session {
 public:
     // `shapes` are those of the states with dynamic sizes, by the inputs' names.
-    // Throws usage for an engine without states and for shapes that are missing, feed-name, feed-rank, feed-shape, out-of-memory.
+    // Throws usage for an engine without states and for shapes that are missing, feed-name, feed-rank, feed-shape,
+    // feed-profile for shapes that no profile holds, out-of-memory.
     explicit Session(Engine const& engine, std::map<std::string, Shape> const& shapes = {});
     ~Session();
     Session(Session&&) noexcept;
@@ -376,7 +379,8 @@ public:
     void reset();
 
     // Another session whose states have these rows of this one's along the first dimension: beams, or a batch without the
-    // sequences that have ended. Waits. Throws feed-shape for other rows than there are.
+    // sequences that have ended. Waits. Throws feed-shape for other rows than there are, feed-profile for more than any
+    // profile holds.
     Session fork(std::vector<std::size_t> const& rows) const;
 
     // The states on the GPU as the latest run leaves them, by the inputs' names: to read and to write, in the order of a

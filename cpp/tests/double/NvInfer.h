@@ -21,6 +21,7 @@
 namespace nvinfer1 {
 
 enum class DataType : std::int32_t { kFLOAT = 0, kHALF = 1, kINT8 = 2, kINT32 = 3, kBOOL = 4, kUINT8 = 5, kFP8 = 6, kBF16 = 7, kINT64 = 8, kINT4 = 9 };
+enum class TensorFormat : std::int32_t { kLINEAR = 0, kCHW32 = 5, kHWC = 8, kDHWC = 12 };
 enum class TensorLocation : std::int32_t { kDEVICE = 0, kHOST = 1 };
 enum class TensorIOMode : std::int32_t { kNONE = 0, kINPUT = 1, kOUTPUT = 2 };
 enum class OptProfileSelector : std::int32_t { kMIN = 0, kOPT = 1, kMAX = 2 };
@@ -108,6 +109,7 @@ public:
     virtual TensorIOMode getTensorIOMode(char const* name) const noexcept = 0;
     virtual TensorLocation getTensorLocation(char const* name) const noexcept = 0;
     virtual DataType getTensorDataType(char const* name) const noexcept = 0;
+    virtual TensorFormat getTensorFormat(char const* name) const noexcept = 0;
     virtual Dims getTensorShape(char const* name) const noexcept = 0;
     virtual std::int32_t getNbOptimizationProfiles() const noexcept = 0;
     virtual Dims getProfileShape(char const* name, std::int32_t index, OptProfileSelector select) const noexcept = 0;

@@ -2,6 +2,7 @@
 //   in NAME SIZES…                an input of float32, -1 for a dynamic size
 //   host NAME SIZE                an input of int64 that is read on the CPU
 //   type NAME NUMBER              of a tensor before it: its DataType, by number
+//   format NAME NUMBER            of a tensor before it: its TensorFormat, by number
 //   profile INDEX NAME RANK MIN… OPT… MAX…
 //   values INDEX NAME COUNT MIN… OPT… MAX…    of an input that is read on the CPU
 //   alias OUT NAME                OUT is written where the input NAME lies; TensorRT before 10.15, as the other double is,
@@ -42,6 +43,7 @@ struct Tensor {
     bool input = false;
     TensorLocation location = TensorLocation::kDEVICE;
     DataType type = DataType::kFLOAT;
+    TensorFormat format = TensorFormat::kLINEAR;
     Dims dims{};
     std::string rule, source;
     std::vector<std::string> sources;  // `source` is the first
@@ -87,6 +89,10 @@ bool parse(std::string const& text, Program& program) {
             int number = 0;
             words >> name >> number;
             program.tensors.at(name).type = static_cast<DataType>(number);
+        } else if (what == "format") {
+            int number = 0;
+            words >> name >> number;
+            program.tensors.at(name).format = static_cast<TensorFormat>(number);
         } else if (what == "alias") {
             words >> name >> program.aliases[name];
         } else if (what == "invalid") {
@@ -303,7 +309,7 @@ private:
                 device::enqueue(stream, [=, factor = factor_] {
                     auto values = numbers<float>(source, bytes);
                     for (auto& value : values) value *= factor;
-                    std::memcpy(device::access(target, bytes), values.data(), bytes);
+                    if (bytes) std::memcpy(device::access(target, bytes), values.data(), bytes);
                 });
             } else if (tensor.rule == "shape") {
                 std::copy_n(shape.d, shape.nbDims, static_cast<std::int64_t*>(addresses_.at(name)));
@@ -398,6 +404,7 @@ public:
     TensorIOMode getTensorIOMode(char const* name) const noexcept override { return at(name).input ? TensorIOMode::kINPUT : TensorIOMode::kOUTPUT; }
     TensorLocation getTensorLocation(char const* name) const noexcept override { return at(name).location; }
     DataType getTensorDataType(char const* name) const noexcept override { return at(name).type; }
+    TensorFormat getTensorFormat(char const* name) const noexcept override { return at(name).format; }
     Dims getTensorShape(char const* name) const noexcept override { return at(name).dims; }
     std::int32_t getNbOptimizationProfiles() const noexcept override { return static_cast<std::int32_t>(program_.profiles.size()); }
     Dims getProfileShape(char const* name, std::int32_t index, OptProfileSelector select) const noexcept override {

@@ -37,6 +37,11 @@ def test_a_branch_inside_of_another_is_reached():
     assert {(point["A"] == 9, point["B"] > 10) for point in found} == {(True, False), (True, True)}
 
 
+def test_both_sides_of_an_order_are_tried_at_its_border():
+    found = branches(lambda x: x if x.shape[0] * x.shape[1] > 30 else x * 2).further
+    assert {point["A"] * point["B"] for point in found} == {30, 32}
+
+
 def test_sizes_of_results_are_known():
     (point,) = branches(lambda x: x if torch.cat([x, x[:, 2:]], 1).flatten().shape[0] == 70 else x * 2).further
     assert point["A"] * (2 * point["B"] - 2) * point["C"] == 70

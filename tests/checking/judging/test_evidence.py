@@ -7,7 +7,7 @@ from torch import nn
 import trtdsl as td
 import trtdsl.functional as F
 from trtdsl.checking.judging.equality import Tolerance
-from trtdsl.checking.judging.evidence import as_tolerances
+from trtdsl.checking.judging.evidence import Evidence, Rules, as_tolerances
 
 
 class Function(nn.Module):
@@ -97,6 +97,13 @@ def test_tolerances_are_parts_or_tolerances_by_output():
             as_tolerances(wrong)
 
 
+def test_a_tolerance_is_of_an_output():
+    with pytest.raises(
+        td.UsageError, match=r"has no output 'outputs', of which a tolerance was given \(nearest: output\)"
+    ):
+        checked(lambda x: x, lambda x: x, tolerance={"outputs": 1e-3})
+
+
 def test_a_relaxed_tolerance_is_reported_and_used():
     report = checked(lambda x: x * 1.0001, lambda x: x, tolerance=1e-3)
     assert report.passed and len(report.relaxed) == 1
@@ -120,3 +127,16 @@ def test_what_cancels_among_great_elements_passes_beside_rows_a_billion_times_sm
 
     assert checked(lambda x: x @ waves, theirs, shape=(6, 4)).passed
     assert not checked(lambda x: x @ (waves + 1e-7), theirs, shape=(6, 4)).passed
+
+
+def test_of_two_that_round_differently_one_may_overflow():
+    """Where float16 is left, the engine's program of a quantized network has infinities in other places."""
+
+    def compared(got):
+        own = {"y": torch.tensor([torch.inf, 65248.0, 1.0])}
+        evidence = Evidence({}, Rules({}, (), {"y": 20.0}), None, None, own)
+        return evidence.compare({"y": torch.tensor(got)}, meaning=False)[0].passed
+
+    assert compared([65248.0, torch.inf, 1.0])
+    assert not compared([1000.0, torch.inf, 1.0])
+    assert not compared([65248.0, torch.nan, 1.0])

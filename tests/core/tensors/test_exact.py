@@ -216,3 +216,13 @@ def test_tensors_of_a_file_are_loaded(tmp_path, mmap):
         third = loaded["h"] / 3
         assert exact.of(third).tolist() == [1 / 3] * 4
     assert loaded["n"].tolist() == [0, 1, 2]
+
+
+def test_of_a_definition_steps_are_those_of_the_rounded_values():
+    """An index and what is left beside it come of one step, also where they are computed apart."""
+    exact = Exact(decide=False)
+    with exact:
+        below = torch.ones(2) / 41 * 41  # exactly 1, and 0.99999994 in float32
+        assert below.floor().tolist() == [0, 0] and exact.of(below.floor()).tolist() == [0, 0]
+        decimals = (torch.ones(2) / 3).round(decimals=1)
+    assert exact.of(decimals).tolist() == [0.3, 0.3]

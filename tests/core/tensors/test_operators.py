@@ -59,3 +59,12 @@ def test_of_equal_values_the_first_comes_first():
         few = (torch.arange(64) * 7) % 4  # of many integers torch's own unstable sort gives others first
         assert few.sort(stable=False).indices.tolist() == sorted(range(64), key=lambda place: int(few[place]))
         assert few.topk(17).indices.tolist() == sorted(range(64), key=lambda place: -int(few[place]))[:17]
+
+
+def test_distances_of_many_rows_are_exact():
+    exact = Exact()
+    with exact:
+        x = 1000 + torch.arange(90.0).reshape(30, 3) / 7
+        y = torch.cdist(x, x)  # of more than 25 rows torch subtracts squares
+    expected = (exact.of(x)[:, None] - exact.of(x)).pow(2).sum(-1).sqrt()
+    torch.testing.assert_close(exact.of(y), expected, rtol=1e-14, atol=0)

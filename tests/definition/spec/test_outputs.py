@@ -49,8 +49,9 @@ def test_outputs_that_are_not_tensors_are_named():
     found = leaves({"y": A, "cache": object(), "text": "a"}).values
     assert found["cache"] == Other("a object")
     assert found["text"] == Other("a str")
-    sparse = torch.eye(2).to_sparse()
-    assert leaves(sparse).values[""] == Other("a tensor of layout torch.sparse_coo")
+    for given, why in (torch.eye(2).to_sparse(), "torch.sparse_coo"), (np.ma.array([1.0, 2.0], mask=[1, 0]), "masked"):
+        found = leaves(given).values[""]
+        assert isinstance(found, Other) and why in found.kind
 
 
 def test_leaves_are_matched_by_name_or_in_order():

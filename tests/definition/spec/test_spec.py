@@ -102,7 +102,7 @@ def test_a_function_that_raises_names_the_authors_line(tmp_path):
 
 def test_signature_and_outputs_are_checked(tmp_path):
     name = write(tmp_path, "@td.network(inputs={'x': td.Input((2,))})\ndef net(x, y):\n    return x\n")
-    with pytest.raises(td.DefinitionError, match=r"net.py:3: net\(x, y\) must take its inputs: \(x\)"):
+    with pytest.raises(td.DefinitionError, match=r"net.py:3: net\(x, y\) must take its inputs: \(x\); .*weights=…"):
         load_spec(name).define()
     for returned in ("None", "{}", "3"):
         name = write(tmp_path, f"@td.network(inputs={{'x': td.Input((2,))}})\ndef net(x):\n    return {returned}\n")
@@ -284,6 +284,22 @@ def test_step_counters_of_the_file_need_not_be_the_references(small, counters, s
     weights = {name: opened.get(name) for name in opened.shapes if name != "bn.num_batches_tracked"} | counters
     assert td.check(spec, weights=weights, dims={"N": 2}).passed
     assert torch.equal(spec.reference_module(td.Weights(weights)).bn.num_batches_tracked, torch.tensor(steps))
+
+
+def test_a_class_is_no_network():
+    with pytest.raises(td.UsageError, match="makes a network of a function, not of <class"):
+
+        @td.network(inputs={"x": td.Input((2,))})
+        class Net:
+            pass
+
+
+def test_a_network_without_parentheses_is_told_to_give_its_inputs():
+    with pytest.raises(td.UsageError, match=r"write @td.network\(inputs="):
+
+        @td.network
+        def net(x):
+            return x
 
 
 def test_a_missing_engine_is_said_to_be_missing(tmp_path):

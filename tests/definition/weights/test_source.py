@@ -169,6 +169,8 @@ def test_missing_truncated_and_foreign_files(file, tmp_path):
         Weights(file)
     with pytest.raises(td.WeightsError, match="cannot be read"):
         Weights(Path("\0.safetensors"))
+    with pytest.raises(td.UsageError, match=r"tensors by name \(a state_dict\(\)\) or td.Weights, not Linear"):
+        Weights(torch.nn.Linear(2, 3))
 
 
 def test_scopes_follow_names(good):
@@ -183,6 +185,8 @@ def test_scopes_follow_names(good):
     assert "weight" in w.a
     assert "c" not in w
     assert repr(w.a) == "Scope(a: weight, bias)"
+    with pytest.raises(td.WeightsError, match=r"w.a holds weights .* write F.linear\(x, w.fc.weight, w.fc.bias\) for"):
+        w.a(w.a.weight)
     with pytest.raises(td.WeightsError, match="'a' is not one weight but several: weight, bias"):
         F.softmax(w.a, -1)
     with pytest.raises(td.WeightsError, match=r"no weight 'a.wait' in the weights given: a has weight, bias") as caught:
@@ -217,3 +221,11 @@ def test_numbered_parts_are_taken_by_their_numbers():
     assert numbers(scope.layers[:4]) == [0, 3]
     assert numbers(scope.layers[4:]) == [4, 7]
     assert scope.layers[1:3] == []
+
+
+def test_a_mask_that_is_added_may_hold_inf(good):
+    good["a.weight"] = torch.full((2, 3), float("-inf")).triu(1)
+    Weights(good).check_finite()
+    good["a.weight"][0, 1] = float("inf")
+    with pytest.raises(td.WeightsError, match="a.weight: has 0 NaN and 3 Inf"):
+        Weights(good).check_finite()

@@ -291,10 +291,12 @@ def test_a_picture_larger_than_the_window_is_readable_and_has_a_map(show):
     seen = page.locator(".map .seen")
     before = seen.get_attribute("y")
     box = page.locator(".map").bounding_box()
+    assert max(box["width"] / 240, box["height"] / 190) > 0.95, "as large as it may be in a window of this size"
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] - 5)
     assert float(seen.get_attribute("y")) > float(before)
     page.set_viewport_size({"width": 800, "height": 900})
-    assert not page.locator(".map").is_visible(), "it would lie on the graph"
+    box, graph = page.locator(".map").bounding_box(), page.locator("#graph").bounding_box()
+    assert 0 < box["width"] * box["height"] < graph["width"] * graph["height"] / 16, "it lies on a corner alone"
 
 
 def test_expanding_opens_one_level_at_a_time(show):

@@ -174,7 +174,7 @@ def test_very_many_calls_of_one_module_are_shown_in_parts():
     net.output(x, "y")
     model = make_model(net)
     parts = [item for item in model["items"] if item["kind"] == "part"]
-    assert [part["label"] for part in parts] == [f"{k + 1} to {min(k + 64, 400)}" for k in range(0, 400, 64)]
+    assert [part["label"] for part in parts] == [f"boxes {k + 1} to {min(k + 64, 400)}" for k in range(0, 400, 64)]
     assert no_circle(model)
 
 

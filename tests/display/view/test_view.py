@@ -91,6 +91,26 @@ def test_a_saved_report_gives_the_colours(small, tmp_path):
     assert run(file, "--report", saved, "-o", tmp_path / "v.html").exit_code == 0
 
 
+def test_a_report_counts_for_what_was_checked_alone(small, tmp_path, monkeypatch):
+    """Another's "equals its torch reference" on a page would be a false proof."""
+    monkeypatch.chdir(small)
+    Path("r.json").write_text(json.dumps(td.check("small.py", sizes="quick").to_json()))
+    state = {file: Path(file).read_bytes() for file in ("small.py", "reference.py", "small.safetensors")}
+    for file, before, after in (
+        ("small.py", b"F.relu(", b"F.tanh("),
+        ("reference.py", b"torch.relu(", b"torch.tanh("),
+        ("small.safetensors", state["small.safetensors"][-4:], b"\0\0\0\0"),
+    ):
+        Path(file).write_bytes(state[file].replace(before, after))
+        done = run("small.py", "--report", "r.json", "-o", "v.html")
+        assert (done.exit_code, "of another state of small" in done.stderr) == (2, True), (file, done.stderr)
+        Path(file).write_bytes(state[file])
+    for option in (["--precision", "bf16"], ["--dim", "N=1:2:3"]):
+        assert run("small.py", "--report", "r.json", "-o", "v.html", *option).exit_code == 2
+    assert not Path("v.html").exists()
+    assert run("small.py", "--report", "r.json", "-o", "v.html").exit_code == 0
+
+
 def test_the_engine_beside_is_used_where_it_is_of_this_network(small, monkeypatch):
     monkeypatch.chdir(small)
     assert td.view("small.py").model["program"] is None
@@ -213,6 +233,7 @@ def test_the_folder_is_made_and_the_suffix_is_the_format(small, tmp_path):
         (["small.py", "--device", "abacus"], 2, "no device"),
         (["small.py", "--check", "--report", "other.json"], 2, "give one of them"),
         (["small.py", "--engine", "nothing.engine"], 2, "nothing.engine"),
+        (["small.py", "--engine", "small.py"], 7, "is not an engine"),
     ],
 )
 def test_bad_input_is_one_message(small, monkeypatch, arguments, code, words):

@@ -287,6 +287,29 @@ def test_a_weight_in_4_bits_equals_torch():
     torch.testing.assert_close(td.evaluate_engine(network, {"x": x})["y"].double(), wanted, atol=1e-4, rtol=1e-4)
 
 
+def test_a_product_that_writes_fp8_equals_torch():
+    """The first of two products rounds its result by the second one's scale: to fp8, not to whole numbers."""
+    draw = torch.Generator().manual_seed(0)
+    x, *weights = (torch.randn(64, 64, generator=draw) for _ in range(3))
+    fp8, net = torch.float8_e4m3fn, td.Network()
+
+    def rounded(x, scale):
+        return td.dequantize(td.quantize(x, scale, fp8), scale, "float16")
+
+    one, other = (rounded(net.constant(weight.half()), 0.01) for weight in weights)
+    y = F.linear(rounded(F.linear(rounded(net.input("x", (64, 64)).half(), 0.01), one), 0.1), other)
+    net.output(y.float(), "y")
+    assert "float8_e4m3fn" in {launch.dtype for launch in td.program(net).launches[2:]}
+
+    def codes(x, scale):
+        step = torch.tensor(scale).half()
+        return (x.half() / step).float().clamp(-448, 448).to(fp8).double() * step.double()
+
+    between = codes(codes(x, 0.01) @ codes(weights[0], 0.01).T, 0.1)
+    noise = td.evaluate_engine(net, {"x": x})["y"] - (expected := between @ codes(weights[1], 0.01).T)
+    assert noise.square().sum() < 1e-3 * expected.square().sum()
+
+
 @pytest.mark.parametrize("name", ATTENTIONS)
 def test_fused_attention_equals_torch(name):
     net, half = td.Network(), torch.float16
@@ -757,6 +780,30 @@ def test_an_engine_that_was_built_here_is_evaluated_from_its_file(tmp_path, monk
         td.evaluate_engine(built.engine, {"x": feed}, trust=True)
 
 
+def test_a_cache_that_cannot_be_written_says_what_to_set(victim, monkeypatch, tmp_path):
+    data, feeds, _ = victim
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(UnevaluatedProgramError, match=r"cannot be written \(Not a directory\): set XDG_CACHE_HOME to"):
+        td.evaluate_engine(data, feeds, trust=True)
+
+
+def test_what_was_built_here_is_not_told_by_files_of_the_working_directory(tmp_path, monkeypatch):
+    """They may have come with a download, and what they name is run unasked."""
+    known = "0" * 64
+    for place in ("cache", "~/.cache", "home/.cache"):
+        (tmp_path / place / "trtdsl" / "built").mkdir(parents=True)
+        (tmp_path / place / "trtdsl" / "built" / known).touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "nowhere"))
+    monkeypatch.setenv("XDG_CACHE_HOME", "cache")
+    assert not built_here.is_known(known)
+    monkeypatch.setenv("HOME", "home")
+    assert not built_here.is_known(known)
+    built_here.remember("1" * 64)  # nowhere
+    assert len(list(tmp_path.rglob("1*"))) == 0
+
+
 @pytest.mark.parametrize("op", ["MAX", "MIN"])
 @pytest.mark.parametrize(("shape", "axis"), [((300, 8), 1), ((1, 1000), 0), ((2000, 5), 1)])
 def test_the_first_of_a_short_row_of_halves_is_found_by_a_warp(shape, axis, op):
@@ -837,6 +884,30 @@ def caching():
         return {"next_b": after, "y": after.sum(2), "next_a": L.kv_cache_update(a, x, at)}
 
     return caching
+
+
+@pytest.mark.parametrize("kind", [td.State, td.Input])
+def test_caches_that_are_written_in_the_place_of_another(kind, tmp_path):
+    """Two states that take turns, or inputs that are none: a file's manifest says which output lies where."""
+
+    @td.network(
+        inputs={
+            "x": td.Input((1, 1, 1, 2)),
+            "at": td.Input((1,), "int32", sample=(0, 4)),
+            "a": kind((1, 1, 4, 2)),
+            "b": kind((1, 1, 4, 2)),
+        }
+    )
+    def turning(x, at, a, b):
+        return {"next_a": L.kv_cache_update(b, x, at), "next_b": L.kv_cache_update(a, x * 2, at), "y": a.sum(2)}
+
+    x, at, a, b = random(1, 1, 1, 2), torch.tensor([2]), random(1, 1, 4, 2, seed=1), random(1, 1, 4, 2, seed=2)
+    wanted = {"next_a": b.clone(), "next_b": a.clone(), "y": a.sum(2)}
+    wanted["next_a"][:, :, 2:3], wanted["next_b"][:, :, 2:3] = x, x * 2
+    engine = tmp_path / "turning.engine"
+    td.build(turning, engine, check=False)
+    found = td.evaluate_engine(engine, {"x": x, "at": at.int(), "a": a, "b": b})
+    assert all(torch.allclose(found[name], value, atol=1e-6) for name, value in wanted.items())
 
 
 @pytest.mark.parametrize("of_file", [True, False])

@@ -114,6 +114,22 @@ def test_texts_by_a_tokenizer(generator):
     assert td.Generator(counting(N=1, S=(1, 2, 8)), Digits())(["12"], max_tokens=3) == ["431"]
 
 
+def test_a_text_goes_on_with_the_space_before_its_first_word():
+    """Which decoders of sentencepiece's kind, as Llama's and Mistral's, take from what they are given."""
+
+    class Words:
+        def encode(self, text):
+            return ["abcde".index(word) for word in text.split()]
+
+        def decode(self, tokens):
+            return "".join(" " + "abcde"[token] for token in tokens)[1:]
+
+    generate = td.Generator(counting(N=(1, 2, 4), S=(1, 2, 8)), Words())
+    assert generate(["b c", "e"], max_tokens=3) == [" e d b", " a a a"]
+    assert list(generate.stream_text("b c", max_tokens=3)) == [" e", " d", " b"]
+    assert generate(iter([[1, 2]]), max_tokens=1) == [" e"]
+
+
 @pytest.mark.parametrize(
     ("prompts", "how", "message"),
     [

@@ -182,3 +182,24 @@ def test_the_engine_gives_what_torch_gives(name, dtype):
 def test_a_slope_of_0_stays_since_infinity_times_it_is_nan():
     net = network(lambda y: torch.where(y > 0, y, 0.0 * y))
     assert "SELECT" in types(net) and not net.graph.remarks
+
+
+class Leaky(torch.nn.Module):
+    slope = 0.1
+
+    def forward(self, x):
+        y = torch.nn.functional.linear(x, SQUARE)
+        return torch.where(y > 0, y, y * self.slope)
+
+
+SQUARE = torch.randn(16, 16, generator=torch.Generator().manual_seed(0)) / 4
+
+
+@pytest.mark.parametrize(("slope", "passes"), [(0.1, True), (0.10001, False)])
+def test_a_slope_that_half_precision_rounds_means_what_was_written(slope, passes):
+    def leaky(x):
+        y = F.linear(x, SQUARE)
+        return F.where(y > 0, y, y * slope)
+
+    spec = td.network(inputs={"x": td.Input((8, 16))}, reference=Leaky)(leaky)
+    assert td.check(spec, precision="fp16").passed == passes

@@ -7,6 +7,7 @@ from support import assert_close, evaluate, layer_types
 
 import trtdsl as td
 import trtdsl.functional as F
+import trtdsl.layers as L
 from trtdsl.engine.compiling.compiler import compile_engine
 from trtdsl.functional.pointwise.quantization import product_in_int4
 
@@ -245,3 +246,27 @@ def test_a_weight_by_channel_with_half_scales_is_built():
     codes = F.quantize(net.constant(weight), scale, axis=0)
     net.output(F.linear(x, F.dequantize(codes, scale.half(), dtype="float16", axis=0)), "y")
     assert "int8" in {launch.dtype for launch in td.program(net).launches if launch.kind == "product"}
+
+
+@pytest.mark.parametrize("kind", ["AVERAGE", "MAX"])
+@pytest.mark.parametrize("constant", [True, False])
+def test_int8_is_pooled_as_its_numbers_are(kind, constant):
+    codes = torch.randint(-128, 128, (1, 4, 8, 8), generator=torch.Generator().manual_seed(0)).to(torch.int8)
+    net = td.Network()
+    x = net.constant(codes) if constant else td.quantize(net.input("x", (1, 4, 8, 8)), 0.5)
+    sides = {"window": (2, 2), "stride": (2, 2), "pre_padding": (0, 0), "post_padding": (0, 0)}
+    net.output(td.dequantize(L.pooling(x, kind, **sides), 0.5), "y")
+    feeds = {} if constant else {"x": 0.5 * codes.float()}
+    pool = torch.nn.functional.max_pool2d if kind == "MAX" else torch.nn.functional.avg_pool2d
+    expected = 0.5 * pool(codes.float(), 2).trunc()  # as integers are divided
+    torch.testing.assert_close(td.interpret(net, feeds)["y"], expected)
+    torch.testing.assert_close(td.evaluate_engine(net, feeds)["y"], expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_attention_whose_weights_alone_are_in_fp8_is_built_by_a_scale_of_any_dtype(dtype):
+    net = td.Network()
+    q, k, v = (net.input(name, (1, 2, 64, 64), dtype) for name in "qkv")
+    scale = net.constant(torch.tensor(1 / 448))
+    net.output(L.attention(q, k, v, quantize_scale=scale, quantize_dtype="float8_e4m3fn"), "y")
+    assert td.program(net).launches

@@ -1,4 +1,4 @@
-"""Medians and quantiles of rows with NaN, against torch's own."""
+"""Medians and quantiles of rows with NaN, and differences of what has none, against torch's own."""
 
 import pytest
 import torch
@@ -26,3 +26,8 @@ def test_a_quantile_of_a_row_with_nan_is_nan(interpolation):
     q = torch.tensor([0.0, 0.3, 1.0])
     expected = torch.quantile(ROWS, q, 1, interpolation=interpolation)
     same(evaluate(lambda x: F.quantile(x, q, 1, interpolation=interpolation), ROWS), expected)
+
+
+def test_more_differences_than_there_are_numbers_are_none():
+    """And are not added one after the other."""
+    assert evaluate(lambda x: F.diff(x, 10**9), ROWS).shape == torch.diff(ROWS, 10**9).shape == (5, 0)

@@ -5,7 +5,7 @@ import { Layout } from "./layout.js";
 
 const SOME = 2500; // boxes that are opened at once at most
 const READABLE = 1; // the scale at which a shape, the smallest text, has 12 pixels
-const MAP = { width: 150, height: 190 }; // pixels that the map may take
+const MAP = { width: 240, height: 190 }; // pixels that the map may take where the graph has room for them
 
 export class Canvas {
   constructor(host, graph, onSelect) {
@@ -197,7 +197,7 @@ export class Canvas {
 
   #drawMap(areas) {
     const { width, height } = this.size;
-    const k = Math.min(MAP.width / width, Math.max(this.host.clientWidth / 6, 80) / width, MAP.height / height);
+    const k = Math.min(MAP.width / width, MAP.height / height);
     this.map.setAttribute("width", Math.max(width * k, 8).toFixed(1));
     this.map.setAttribute("height", Math.max(height * k, 8).toFixed(1));
     this.map.setAttribute("viewBox", `0 0 ${width.toFixed(1)} ${height.toFixed(1)}`);

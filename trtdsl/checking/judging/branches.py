@@ -52,6 +52,7 @@ class Branches:
                 if path not in done:
                     done.add(path)
                     waiting += self._found([*before, fails], location)
+                    list(self._found([*before, holds], location))
                 before.append(holds)
 
     def _asked_at(self, point: Point) -> list[tuple[Any, Any, Location]]:
@@ -60,13 +61,7 @@ class Branches:
 
         (shapes, mode, sizes, named), feeds = _symbols(point), {}
         # Of a value that is asked for: what was asked before counts.
-        with (
-            contextlib.suppress(DefinitionError),
-            unlogged(),
-            self.copied() as module,
-            torch.no_grad(),
-            mode,
-        ):
+        with contextlib.suppress(DefinitionError), unlogged(), self.copied() as module, torch.no_grad(), mode:
             for name, tensor in self.network.inputs.items():
                 feeds[name] = torch.empty([value(size, sizes) for size in tensor.shape], dtype=tensor.dtype)
             call_reference(module, feeds)
@@ -80,24 +75,25 @@ class Branches:
         return found
 
     def _found(self, conditions: Sequence[Any], location: Location) -> Iterator[Point]:
-        """The cheapest size at which these hold; noted where none of the tried ones is one, or where there is none."""
-        tried = {name: np.array([point[name] for point in self.points]) for name in self.points[0]}
-        for columns, is_tried in ((tried, True), (self._columns(conditions), False)):
-            try:
-                there = np.logical_and.reduce([_evaluated(each, columns) for each in conditions])
-            except Exception:  # of a function of torch's that numpy does not have
-                return
-            if not there.any():
-                continue
-            cost = np.where(there, sum(np.log(np.maximum(column, 1)) for column in columns.values()), np.inf)
-            for place in np.argsort(cost)[: int(there.sum())][:64]:
-                point = {name: int(column[place]) for name, column in columns.items()}
-                served = any(profile.holds(point) for profile in self.network.profiles)
-                if not served or not self.network.constraints.allow(point):
-                    continue
-                if not is_tried:
-                    self.points.append(point)
+        """The cheapest size at which these hold, the last, if it is of order, by the least; noted where none is one."""
+        columns = self._columns(conditions)
+        for point in self.points:
+            columns = {name: np.append(column, point[name]) for name, column in columns.items()}
+        try:
+            there = np.logical_and.reduce([_evaluated(each, columns) for each in conditions])
+            sides = conditions[-1].args if conditions[-1].func.__name__.endswith("Than") else ()
+            away = np.abs(np.subtract(*(_computed(side, columns) for side in sides))) if sides else 0
+        except Exception:  # of a function of torch's that numpy does not have
+            return
+        cost = np.sum([np.log(np.maximum(column, 1)) for column in columns.values()], axis=0)
+        cost[-len(self.points) :] = -1.0  # what is tried anyway costs nothing
+        for place in np.lexsort((cost, away + 0 * cost, ~there))[: int(there.sum())][:64]:
+            point = {name: int(column[place]) for name, column in columns.items()}
+            served = any(profile.holds(point) for profile in self.network.profiles)
+            if served and self.network.constraints.allow(point):
+                if point not in self.points:
                     self.further.append(point)
+                    self.points.append(point)
                 yield point
                 return
         if len(conditions) == 1 and BRANCHES.search(linecache.getline(location.file, location.line)):
@@ -138,6 +134,12 @@ def _evaluated(condition: Any, columns: Mapping[str, Any]) -> Any:
         return joined.reduce([_evaluated(each, columns) for each in condition.args])
     if condition.func is sympy.Not:
         return ~_evaluated(condition.args[0], columns)
+    found = np.asarray(_computed(condition, columns), dtype=bool)
+    return np.broadcast_to(found, np.shape(next(iter(columns.values()))))
+
+
+def _computed(expression: Any, columns: Mapping[str, Any]) -> Any:
+    """An expression of sizes at each of these."""
     functions = {
         "math": np,
         "round": np.round,
@@ -145,8 +147,7 @@ def _evaluated(condition: Any, columns: Mapping[str, Any]) -> Any:
         "max": lambda *sizes: functools.reduce(np.maximum, sizes),
         "min": lambda *sizes: functools.reduce(np.minimum, sizes),
     }
-    found = eval(_text(condition), {"__builtins__": {}, **functions}, dict(columns))
-    return np.broadcast_to(np.asarray(found, dtype=bool), np.shape(next(iter(columns.values()))))
+    return eval(_text(expression), {"__builtins__": {}, **functions}, dict(columns))
 
 
 def _symbols(point: Point) -> tuple[Any, Any, Mapping[str, Any], Mapping[Any, Any]]:

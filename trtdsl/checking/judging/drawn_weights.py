@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 from ...core.lazy import torch
 from ...definition.spec.spec import NetworkSpec
@@ -10,7 +11,6 @@ from ...definition.weights.source import Weights
 
 DTYPES = ("float64", "float32", "float16", "bfloat16")
 NEUTRAL = (0.0, 1.0, -1.0)  # what a single number is before anything was learned
-
 
 OTHER = "other weights"
 """The name of such a case among the kinds of values."""
@@ -20,14 +20,20 @@ def drawn_weights(spec: NetworkSpec, weights: Weights, generator: torch.Generato
     """All weights, with other values for those that an exchange leaves as they are; empty where there are none.
 
     Zeros become N(0, 1), any other value itself times 0.5 to 1.5, so that a variance stays positive. Tensors that the
-    reference shares stay equal.
+    reference shares stay equal, and what it computes itself stays as it is.
     """
     firsts, unused = spec.first_names(), tuple(f"{part}." for part in spec.unused)
+    made = spec.made_constants()
     drawn: dict[str, torch.Tensor] = {}
+    alike: dict[Any, str] = {}  # the first of those that begin alike, such as those of a module's copies
     for name in weights.shapes:
-        if weights.dtypes[name] not in DTYPES or f"{name}.".startswith(unused) or not _is_neutral(weights.get(name)):
+        if weights.dtypes[name] not in DTYPES or name in made or f"{name}.".startswith(unused):
             continue
         value, first = weights.get(name), firsts.get(name, name)
+        before = alike.setdefault((value.shape, *value.flatten()[:8].tolist()), name)
+        is_copy = firsts.get(before, before) != first and torch.equal(value, weights.get(before))
+        if not is_copy and not _is_neutral(value):
+            continue
         if first not in drawn:
             factor = torch.rand(value.shape, generator=generator) + 0.5
             other = torch.randn(value.shape, generator=generator)

@@ -224,12 +224,7 @@ def _rows(
 
 
 def described(
-    name: str,
-    got: torch.Tensor,
-    own: torch.Tensor,
-    true: torch.Tensor,
-    over: torch.Tensor,
-    source: str,
+    name: str, got: torch.Tensor, own: torch.Tensor, true: torch.Tensor, over: torch.Tensor, source: str
 ) -> OutputComparison:
     """The comparison, with what is worst; ``over`` has each element's error over what is allowed of it."""
     wrong, ratio = over > 1, float(over.max())

@@ -139,9 +139,11 @@ class Evidence:
         least = self.rules.decibels.get(name)
         if least is None or not got.is_floating_point() or got.shape != own.shape:
             return judge(name, got, own, truth, tolerance=self.rules.of(name), precision=self.working)
-        true = own.double() if truth is None else truth
-        over = 10 ** ((least - sqnr(got, true)) / 20)
-        return described(name, got, own, true, torch.full_like(true, over), "quality")
+        if truth is None:  # of two that round differently one may overflow alone
+            most = torch.finfo(torch.float16).max
+            got, truth = (each.double().nan_to_num(torch.nan, most, -most) for each in (got, own))
+        over = 10 ** ((least - sqnr(got, truth)) / 20)
+        return described(name, got, own, truth, torch.full_like(truth, over), "quality")
 
     def _as_sensitive(self, name: str, own: torch.Tensor, truth: torch.Tensor, tolerance: Tolerance) -> torch.Tensor:
         """torch's result, as far off as noise of the network's precision in each operation makes the exact one.

@@ -81,7 +81,10 @@ class Call:
     """The network's tensor with its values."""
 
 
-ABOUT = {"isnan", "isinf", "isfinite", "isposinf", "isneginf", "nan_to_num", "nansum", "nanmean", "nanmedian"}
+ABOUT = {
+    "isnan", "isinf", "isfinite", "isposinf", "isneginf", "nan_to_num", "nansum", "nanmean", "nanmedian",
+    "fmax", "fmin",
+}  # fmt: skip
 """Functions by which an author says what becomes of NaN and infinities."""
 COMPARING = {f"{mark}{name}{mark}" for name in ("eq", "ne", "lt", "le", "gt", "ge") for mark in ("", "__")}
 

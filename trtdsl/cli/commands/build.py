@@ -130,8 +130,9 @@ def build(
     options = {**definition, "config": config, "device": device}
     options |= {"check": not no_check, "on": check, "tolerance": tolerances_of(tolerance)}
     options |= {"force": force, "dry_run": dry_run}
-    from ...building.tune import SECONDS  # which imports most rooms
-    from ...definition.spec.load import open_file
+    with out.progress():
+        from ...building.tune import SECONDS  # which imports most rooms
+        from ...definition.spec.load import open_file
 
     seconds = tune_seconds if tune_seconds is not None else SECONDS if tune else None
     if seconds is not None and (lowerings is False or dry_run):

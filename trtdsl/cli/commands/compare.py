@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -96,7 +97,8 @@ def compare(
     worse = comparison.worse_than(fail_above) if fail_above is not None else ()
 
     def show() -> None:
-        print_comparison(comparison)
+        named = {"before": f"{before}: {comparison.before}", "after": f"{after}: {comparison.after}"}
+        print_comparison(replace(comparison, **named))
         for row in worse:
             ratio = "more than nothing" if row.ratio is None else f"{row.ratio:.3f} of A's"
             print_line(f"{row.name}: {ratio}, above {fail_above}")

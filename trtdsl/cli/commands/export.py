@@ -26,7 +26,7 @@ def _group() -> None:
 def triton(
     out: Output,
     engine: EngineName,
-    repository: Annotated[Path, typer.Argument(metavar="REPOSITORY", help="Triton's model repository.")],
+    repository: Annotated[Path, typer.Argument(metavar="FOLDER", help="Triton's model repository.")],
     name: Annotated[str | None, typer.Option("--name", help="The model's; the network's when not said.")] = None,
     version: Annotated[int, typer.Option("--version", help="The model's version.")] = 1,
     instances: Annotated[int, typer.Option("--instances", help="Per GPU.")] = 1,
@@ -42,15 +42,8 @@ def triton(
     Examples:
       trtdsl export triton net.engine models --name net --instances 2
     """
-    folder = td.export_triton(
-        engine,
-        repository,
-        name=name,
-        version=version,
-        instances=instances,
-        queue_delay_us=queue_delay,
-        allow_rtx=allow_rtx,
-    )
+    how = {"version": version, "instances": instances, "queue_delay_us": queue_delay, "allow_rtx": allow_rtx}
+    folder = td.export_triton(engine, repository, name=name, **how)
     value = {"schema": 1, "kind": "export", "folder": str(folder)}
     out.result(value, lambda: print_line(str(folder)))
 

@@ -13,6 +13,7 @@ import trtdsl as td
 
 from ...core import exit_codes
 from ...core.errors import UsageError
+from ...core.files.names import is_folder
 from ...display.terminal import print_line, print_pieces
 from ..command import Output, command
 from ..options import Definition, Lowerings, Settings
@@ -90,7 +91,7 @@ def generate(
         return
     if not prompts or (prompt and tokens):
         raise UsageError("say what to go on with, by --prompt TEXT or by --tokens 1,2,3")
-    if tokenizer is not None and not tokenizer.is_dir():
+    if tokenizer is not None and not is_folder(tokenizer):
         raise UsageError(f"--tokenizer names the folder of a checkpoint, and there is no folder {tokenizer}")
     folder = tokenizer
     if spec is not None:

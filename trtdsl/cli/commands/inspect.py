@@ -105,9 +105,9 @@ def inspect(
 
 def _engine(out: Output, path: Path) -> None:
     from ...display.engine import engine_facts, engine_lines
-    from ...engine.loading.manifest import read_manifest
+    from ...engine.loading.loader import read_described
 
-    manifest = read_manifest(path)
+    _, _, manifest = read_described(path)
     value = {"schema": 1, "kind": "engine", **engine_facts(manifest)}
     out.result(value, lambda: print_parts(engine_lines(path, manifest)))
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import json
-from contextlib import suppress
+import sys
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -62,7 +63,7 @@ def port(
     from ...porting import outputs_of, ported, write_files
 
     outputs_of(output, weights, module, force=force)
-    with out.progress() as progress:
+    with out.progress() as progress, redirect_stdout(sys.stderr):  # the file may go to stdout, and nothing else
         result = ported(
             module,
             _named(input, "--input", "NAME=SHAPE, such as x=N,3,224,224"),

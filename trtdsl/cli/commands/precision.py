@@ -72,6 +72,8 @@ def _budget(given: list[str] | None) -> Any:
     for text in given or ["40dB"]:
         name, _, value = text.rpartition("=")
         try:
+            if text.startswith("="):
+                raise ValueError
             found[name] = td.SQNR(float(value.removesuffix("dB").removesuffix("db").strip()))
         except ValueError:
             raise UsageError(f"--budget {text}: expected decibels such as 45dB, or OUTPUT=45dB") from None

@@ -57,6 +57,15 @@ def brief(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
+def check_names_file(given: str | os.PathLike[str], what: str, *, folder: bool = False) -> None:
+    """UsageError for an empty name, which Path takes for the working directory, and for one that ends as a folder's."""
+    text = os.fspath(given)
+    if not text:
+        raise UsageError(f"{what} is empty, and names nothing")
+    if text.endswith(("/", os.sep)) and not folder and not is_folder(text):
+        raise UsageError(f"{what} {brief(text)} ends as a folder's name, and a file is meant: leave the end out")
+
+
 def as_path(given: str | os.PathLike[str], what: str) -> Path:
     """What is given as the name of a file. UsageError, saying ``what`` has it, for no such name.
 
@@ -67,6 +76,14 @@ def as_path(given: str | os.PathLike[str], what: str) -> Path:
         return Path(given)
     except TypeError:
         raise UsageError(f"{what} is the name of a file, not {brief(repr(given))}") from None
+
+
+def working_directory() -> Path:
+    """The process's. UsageError where it is gone, or cannot be named."""
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise UsageError(f"the working directory cannot be used ({error.strerror}): go to another") from None
 
 
 def is_folder(path: str | os.PathLike[str]) -> bool:
@@ -85,6 +102,23 @@ def is_file(path: str | os.PathLike[str]) -> bool:
         return False
 
 
+def names_beside(path: str | os.PathLike[str], suffix: str) -> list[str]:
+    """The names of the files with ``suffix`` in the folder of a path; none where that cannot be read."""
+    folder = Path(path).parent
+    return sorted(each.name for each in folder.glob(f"*{suffix}")) if is_folder(folder) else []
+
+
+def why_barred(path: str | os.PathLike[str]) -> str:
+    """Why nobody can tell whether there is such a file: a folder on the way may not be searched; empty otherwise."""
+    try:
+        os.stat(path)
+    except PermissionError as error:
+        return f"{os.fspath(path)} cannot be read: {error.strerror}"
+    except (OSError, ValueError):
+        pass
+    return ""
+
+
 def check_is_file(path: str | os.PathLike[str], missing: str) -> None:
     """UsageError where there is no such file, in words of the caller's; what is there and no file is said."""
     if is_file(path):
@@ -92,4 +126,4 @@ def check_is_file(path: str | os.PathLike[str], missing: str) -> None:
     with suppress(OSError, ValueError):
         kind = "a folder" if stat.S_ISDIR(os.stat(path).st_mode) else "not a regular file"
         raise UsageError(f"{os.fspath(path)} is {kind}")
-    raise UsageError(missing)
+    raise UsageError(why_barred(path) or missing)

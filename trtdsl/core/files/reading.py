@@ -10,12 +10,13 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, BinaryIO, TypeVar
 
 import msgspec
 
-from ..errors import UNPRINTED, printed
-from .names import brief
+from ..errors import UNPRINTED, nearest, printed
+from .names import brief, names_beside
 
 T = TypeVar("T")
 Error = Callable[[str], Exception]
@@ -60,6 +61,13 @@ def read_file(path: str | os.PathLike[str], largest: int | None = None) -> bytes
             return file.read()
         except MemoryError:
             raise OSError(errno.ENOMEM, "it is larger than the memory") from None
+
+
+def others_beside(path: str | os.PathLike[str]) -> str:
+    """The files of its kind in the folder of a missing file, for a message; empty where there are none."""
+    at = Path(path)
+    names = names_beside(at, at.suffix) if at.suffix else []
+    return nearest(at.name, names) or (f" ({at.parent}/ has {', '.join(map(printed, names[:3]))})" if names else "")
 
 
 def read_json(path: str | os.PathLike[str], kind: str, error: Error) -> dict[str, Any]:

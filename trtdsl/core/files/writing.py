@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import json
 import os
 import re
 import secrets
@@ -11,10 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from ..cancel import WRITTEN, noted
 from ..errors import UsageError
-from .names import is_file
+from .names import check_names_file, is_file
 from .reading import LARGEST, open_regular
 
 
@@ -34,6 +37,24 @@ class Kind(NamedTuple):
 def json_kind(label: str, kind: str, objection: Callable[[bytes], str | None] = lambda content: None) -> Kind:
     """One of JSON that says its kind."""
     return Kind(label, rf'\s*\{{\s*"schema":\s*\d+,\s*"kind":\s*"{kind}"', objection)
+
+
+def as_json(value: Any, **how: Any) -> str:
+    """JSON that every reader takes: ``how`` is json.dumps'.
+
+    >>> as_json({"error": [0.5, float("nan"), float("-inf")]})
+    '{"error": [0.5, "nan", "-inf"]}'
+    """
+    return json.dumps(finite(value), allow_nan=False, **how)
+
+
+def finite(value: Any) -> Any:
+    """A value of JSON, which has no NaN or Inf: they become strings."""
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: finite(item) for key, item in value.items()}
+    return [finite(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 JSON_TEXT = r'"(\\.|[^"\\])*"'
@@ -73,11 +94,14 @@ def check_kind(path: str | os.PathLike[str], kind: Kind) -> None:
     if not is_file(path):
         return
     head, found = b" ", f"is not {kind.label}"
-    with suppress(OSError), open_regular(path) as file:  # it may be written, though not read
-        head = file.read(HEAD)
-        if re.match(kind.head, head.decode("latin-1"), re.DOTALL) is not None:
-            reason = kind.objection(head + file.read(LARGEST))
-            found = "" if reason is None else f"is {kind.label} {reason}"
+    try:
+        with open_regular(path) as file:
+            head = file.read(HEAD)
+            if re.match(kind.head, head.decode("latin-1"), re.DOTALL) is not None:
+                reason = kind.objection(head + file.read(LARGEST))
+                found = "" if reason is None else f"is {kind.label} {reason}"
+    except OSError as error:  # it may be written, though not read
+        found = f"cannot be read ({error.strerror}), may not be {kind.label}"
     if head and found:
         raise UsageError(
             f"cannot write {path}: the file that is there {found}, and would be replaced by one: give another name, or "
@@ -93,14 +117,19 @@ def check_writable(
     A file that the command ``reads`` is never written over, whatever it is called: through links and as another
     spelling, too. A file that is there is replaced where it is of the same ``kind``, or empty, or with ``force``.
     """
+    check_names_file(path, "cannot write: its name")
     named = tuple((what, read) for what, read in reads if isinstance(read, (str, os.PathLike)))
     output = Output(Path(path), kind, named, force, folder)
     target = output.judged()
     try:
+        os.scandir(target.parent).close()  # it is opened when its entries are put on disk
         with _temporary(target) as (descriptor, name):
             os.close(descriptor)
             with suppress(FileNotFoundError):  # another writer removes what is not locked any more
                 os.unlink(name)
+        sticky, user = target.parent.stat(), getattr(os, "geteuid", lambda: 0)()
+        if sticky.st_mode & stat.S_ISVTX and target.exists() and user not in (0, sticky.st_uid, target.stat().st_uid):
+            raise OSError(errno.EPERM, "it is another user's, and its folder lets only that user replace it")
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
     return output
@@ -186,13 +215,32 @@ def _remove_if_abandoned(path: Path) -> None:
             os.close(descriptor)
 
 
+ASKED: dict[Path, bool] = {}
+"""The folders that were asked for, each after those that it is in, and whether they were made."""
+
+
 def make_folder(path: str | os.PathLike[str]) -> Path:
     """The folder, made where there is none. Raises UsageError when that fails."""
+    check_names_file(path, "cannot make a folder: its name", folder=True)
+    way = [Path(path), *Path(path).parents]
     try:
-        Path(path).mkdir(parents=True, exist_ok=True)
+        for each in reversed(way):
+            ASKED[each.absolute()] = ASKED.get(each.absolute(), False) or not os.path.lexists(each)
+        way[0].mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"cannot make the folder {path}: {error.strerror}") from None
-    return Path(path)
+        there = next((each for each in way if os.path.lexists(each) and not os.path.isdir(each)), None)
+        reason = error.strerror if there is None else f"{there} is there, and is no folder"
+        raise UsageError(f"cannot make the folder {path}: {reason}") from None
+    return way[0]
+
+
+def remove_made() -> None:
+    """Removes the folders that were made and have nothing in them."""
+    while ASKED:
+        folder, made = ASKED.popitem()
+        with suppress(OSError):
+            if made:
+                folder.rmdir()
 
 
 def _regular(path: Path) -> Path:
@@ -204,9 +252,15 @@ def _regular(path: Path) -> Path:
             raise UsageError(f"cannot write {path}: it is a directory")
         if path.exists() and not path.is_file():  # a rename would replace a device or a pipe by a file
             raise UsageError(f"cannot write {path}: it is not a regular file")
+        for stream in range(3):
+            with suppress(OSError):
+                if os.path.samestat(os.fstat(stream), os.stat(path)):
+                    raise UsageError(f"cannot write {path}: what this command prints, or is fed, is in it")
         target = path.resolve() if path.is_symlink() else path
         if not target.parent.is_dir():
-            raise UsageError(f"cannot write {path}: there is no directory {target.parent}")
+            if target.parent.absolute() not in ASKED:
+                raise UsageError(f"cannot write {path}: there is no directory {target.parent}")
+            make_folder(target.parent)  # the command that made it failed, and removed it
         return target
     except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: links in a circle; ValueError: NUL, surrogates
         raise UsageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from None
@@ -244,9 +298,12 @@ def write_all_atomically(files: Mapping[Output, bytes]) -> None:
                 descriptors.append(descriptor)
                 _write(descriptor, data)
             temporary.append((name, path))
-        with _synced({path.parent for _, path in temporary}):
+        with noted() as pressed, _synced({path.parent for _, path in temporary}):
             for name, path in temporary:
                 os.replace(name, path)
+            WRITTEN.extend(str(output.path) for output in files)
+        if pressed():  # between two names, some files would be new and some not
+            raise KeyboardInterrupt
     except OSError as error:
         names = ", ".join(str(output.path) for output in files)
         raise UsageError(f"cannot write {names}: {error.strerror}") from None

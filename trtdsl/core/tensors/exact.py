@@ -80,7 +80,7 @@ class Exact:
         self.complete = False
         """Whether all tensors have an exact value that are neither constants nor made while this is entered."""
         self.numbers: dict[float, float] = {}
-        """Numbers that torch rounds to float32 in the call that is running, and their exact ones."""
+        """Numbers that are rounded, by torch to float32 in the call that is running, and their exact ones."""
         self.noise: torch.Generator | None = None
         self.size = 0.0
         self._entered: list[Any] = []
@@ -255,7 +255,8 @@ class Exact:
                 self.keep(plain, self.of(args[0]))
             return plain
         floating = any(map(_is_floating, operands))
-        if not floating and not _makes(func, kwargs):
+        moved = name in ORDERING and any(map(self._is_quantized, operands))
+        if not floating and not moved and not _makes(func, kwargs):
             with torch._C._DisableTorchDispatch() if name in LEFT_OPEN else nullcontext():
                 plain = LEFT_OPEN.get(name, func)(*args, **kwargs)
             if not any(_is_floating(value) for value in _tensors(plain)):
@@ -360,7 +361,9 @@ class Exact:
         return plain
 
     def _move(self, value: torch.Tensor) -> None:
-        if value.dtype == torch.float64 and value.numel():
+        if value.is_complex() and not value.is_conj():
+            self._move(torch.view_as_real(value))
+        elif value.dtype == torch.float64 and value.numel():
             value.copy_(torch.where(value == value.float(), value, self._shaken(value)))
 
     def _shaken(self, value: torch.Tensor) -> torch.Tensor:
@@ -375,12 +378,19 @@ class Exact:
             if _is_floating(plain):
                 if plain.shape != exact.shape:
                     plain = exact.to(plain.dtype)
-                elif self.decide and name in REMAINDERS:  # only a jump is taken, not the precision of the rest
-                    plain.copy_(torch.where((plain - exact).abs() > exact.abs().max() / 2, exact, plain))
-                elif self.decide and name in STEPS:
-                    plain.copy_(exact)
+                elif name in STEPS:
+                    decided, other = (exact, plain) if self.decide else (plain, exact)
+                    # Only a jump is taken of what decides, not the precision of what is no whole number.
+                    if name in REMAINDERS:
+                        decided = torch.where((plain - exact).abs() > exact.abs().max() / 2, decided, other)
+                    elif not self.decide:
+                        decided = torch.where(plain == plain.round(), decided, other)
+                    other.copy_(decided)
                 if plain.stride() != exact.stride() and plain.numel() > 1 and 0 not in plain.stride():
                     exact = torch.empty_strided(plain.shape, plain.stride(), dtype=exact.dtype).copy_(exact)
+                self.keep(plain, exact)
+                return plain
+            if name in ORDERING and _is_floating(exact):  # rounded steps, of which these are the exact values
                 self.keep(plain, exact)
                 return plain
             return self._decided(plain, exact)
@@ -553,11 +563,12 @@ def _modes() -> Any:
             if self.exact.alone and name in OUTSIDE | MADE:
                 self.exact.fill(args)
             if name == "rms_norm" and isinstance(eps := kwargs.get("eps", args[3] if len(args) > 3 else None), float):
-                self.exact.numbers = {float(np.float32(eps)): eps}
+                before = self.exact.numbers
+                self.exact.numbers = before | {float(np.float32(eps)): eps}
                 try:
                     return func(*args, **kwargs)
                 finally:
-                    self.exact.numbers = {}
+                    self.exact.numbers = before
             if name == "tolist" and self.exact.decide and _is_floating(args[0]):
                 return self.exact.of(args[0]).tolist()
             if name == "__setitem__" and type(args[2]) is float and _is_floating(args[0]):

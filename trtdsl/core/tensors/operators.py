@@ -148,6 +148,7 @@ LEFT_OPEN = {"sort": _sorted, "topk": _best}
 INSTEAD = {
     "convolution": _convolved,
     **LEFT_OPEN,
+    "_euclidean_dist": lambda a, b: torch.ops.aten._cdist_forward(a, b, 2.0, 2),  # not of squares, which cancel
     "_scaled_dot_product_flash_attention_for_cpu": _attended,
     "fake_quantize_per_tensor_affine_cachemask": faked,
     "fake_quantize_per_channel_affine_cachemask": faked,

@@ -13,7 +13,8 @@ from typing import Any
 
 from ...core.author import authors_code, load_module
 from ...core.errors import DefinitionError, UsageError, nearest
-from ...core.files.names import LONGEST, is_file
+from ...core.files.names import LONGEST, is_file, is_folder, names_beside, why_barred
+from ...core.files.reading import others_beside
 from ..settings import place_of, read_settings, returns_a_network
 from .spec import NetworkSpec
 
@@ -139,19 +140,20 @@ def _not_a_network(name: str, path: Path) -> str:
     given = Path(name)
     if len(given.name) > LONGEST:
         return f"no network file {str(given)[:60]}...: no file has a name that long"
-    if given.is_dir():
+    if is_folder(given):
         found = ", ".join(str(file) for file in sorted(given.glob("*.py"))[:5])
         return f"{given} is a folder: name a network's file in it{f', such as {found}' * bool(found)}"
+    if barred := why_barred(given):
+        return barred
     if exists(path):
         return f"{path} is not a regular file"
     if given.suffix in OTHER_FILES and (is_file(given) or given.suffix != ".engine"):
         return f"{given} is {OTHER_FILES[given.suffix].replace('{}', str(given))}"
     if given.suffix in OTHER_FILES and not is_file(path):
-        return f"there is no file {given}"
+        return f"there is no file {given}{others_beside(given)}"
     if is_file(given):
         return f"{given} is not a Python file: a network is written in NETWORK.py"
     stem, _, wanted = name.rpartition(":")
     if is_file(f"{stem}.py"):
         return f"no network file {path}: write {stem}.py:{wanted}"
-    files = [file.name for file in path.parent.glob("*.py")] if path.parent.is_dir() else []
-    return f"no network file {path}{nearest(path.name, files)}"
+    return f"no network file {path}{nearest(path.name, names_beside(path, '.py'))}"

@@ -70,5 +70,10 @@ def as_spec(source: NetworkLike, reference: Reference | None = None) -> NetworkS
     return replace(spec, reference=made, _state={})
 
 
+def as_network(source: NetworkLike | Any) -> Any:
+    """The network of a spec or a file, defined as they say; another as it is: a Network or an INetworkDefinition."""
+    return as_spec(source).define() if isinstance(source, (NetworkSpec, str, PathLike)) else source
+
+
 def _written(*arguments: Any) -> Any:
     raise UsageError("this network is written already, and has no function to define it again")

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...core.errors import DefinitionError, UsageError, nearest
 from ...core.lazy import np, torch
+from ...core.tensors.dense import why_not_dense
 
 OUT = "_out"  # ends the name of an output that an input has too
 
@@ -115,8 +116,10 @@ def walk(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
 
 
 def _as_leaf(value: Any) -> torch.Tensor | Other:
+    if reason := why_not_dense(value):
+        return Other(f"a {type(value).__name__} that cannot be compared ({reason})")
     if isinstance(value, torch.Tensor):
-        return value if value.layout == torch.strided else Other(f"a tensor of layout {value.layout}")
+        return value
     if isinstance(value, (Number, np.ndarray, np.generic)) and not isinstance(value, complex):
         return torch.as_tensor(value)
     return Other(f"a {type(value).__name__}")

@@ -17,7 +17,7 @@ from ...core.author import authors_code, load_module, without_values
 from ...core.backend import Backend, get_backend
 from ...core.caller import to_write
 from ...core.dtypes import SHORT, dtype_name
-from ...core.errors import DefinitionError, Location, UsageError, nearest
+from ...core.errors import DefinitionError, Location, UsageError, located, nearest
 from ...core.files.names import check_characters, check_is_file, file_name, is_file
 from ...core.files.reading import read_file
 from ...core.html import folded, table
@@ -135,6 +135,7 @@ class NetworkSpec:
             network.others = functools.cache(functools.partial(others, network))
             network.exact = exact if isinstance(exact, Exact) else Exact(decide=False) if exact else None
             unrounded = network.exact or contextlib.nullcontext()
+            network.has_tensors = network.exact is not None and bool(self.made_constants())
             choices.folder = self._folder
             if calls is not None:
                 calls.folder = self._folder
@@ -234,7 +235,8 @@ class NetworkSpec:
     def open_weights(self, weights: Source | None = None) -> Weights | None:
         """The given weights or the spec's own; None for a network without any."""
         source = self.weights if weights is None else weights
-        return None if source is None else Weights(source, tied=self.tied)
+        with located(self._place if weights is None and self.file else None):
+            return None if source is None else Weights(source, tied=self.tied)
 
     def reads(self, weights: Source | None = None) -> list[tuple[str, object]]:
         """The files that it is made and checked from, each with what it is: no command writes over one of these."""
@@ -262,6 +264,7 @@ class NetworkSpec:
                 state = state_of(module, keep_vars=True)
             firsts: dict[int, str] = {}
             self._state["first"] = {name: firsts.setdefault(id(tensor), name) for name, tensor in state.items()}
+            self._state["outside"] = {*outside_state(module)}
             self._state["expected"] = {
                 name: (tuple(tensor.shape), dtype_name(tensor.dtype)) for name, tensor in state.items()
             }
@@ -289,12 +292,13 @@ class NetworkSpec:
             return self.reference
         if "reference" not in self._state:
             path, attribute = self._reference_file(self.reference), self.reference.rpartition(":")[2]
-            check_is_file(path, f"{self.name}: the reference {self.reference!r} must be FILE.py:CLASS; no file {path}")
-            read = read_file(path)
-            module = load_module(path)
-            if not hasattr(module, attribute):
-                near = nearest(attribute, [name for name, value in vars(module).items() if isinstance(value, type)])
-                raise UsageError(f"{self.name}: {path} has no {attribute!r} to be the reference{near}")
+            with located(self._place if self.file else None):
+                check_is_file(path, f"the reference {self.reference!r} must be FILE.py:CLASS; no file {path}")
+                read = read_file(path)
+                module = load_module(path)
+                if not hasattr(module, attribute):
+                    near = nearest(attribute, [name for name, value in vars(module).items() if isinstance(value, type)])
+                    raise UsageError(f"{path} has no {attribute!r} to be the reference{near}")
             self._state["reference"] = getattr(module, attribute)
             self._state["reference_read"] = path, read
         return self._state["reference"]
@@ -335,6 +339,12 @@ class NetworkSpec:
             if weights is not None:
                 fill(module, weights, self.constants)
             return evaluating(module)
+
+    def made_constants(self) -> set[str]:
+        """Those of the ``constants`` that the reference's code makes as it runs: the weights have them rounded."""
+        if self.constants:
+            self._known_weights()
+        return {*self.constants} - self._state.get("outside", set())
 
     def reference_buffers(self) -> dict[str, torch.Tensor]:
         """The tensors that the reference makes for itself: buffers and attributes outside of its state_dict."""
@@ -421,9 +431,11 @@ class NetworkSpec:
         if self.weights is None and count > len(self.inputs) and self._takes(len(self.inputs)):
             raise UsageError(f"{self.name} takes no weights, and was given some", location=self._place)
         wanted = [*self.inputs, *(["w"] if self.weights is not None else [])]
+        forgotten = self.weights is None and self._takes(len(self.inputs) + 1)
         raise DefinitionError(
             f"{self.name}{inspect.signature(self.function)} must take its inputs"
-            f"{' and the weights' if self.weights is not None else ''}: ({', '.join(wanted)})",
+            f"{' and the weights' if self.weights is not None else ''}: ({', '.join(wanted)})"
+            f"{'; an argument for weights needs @td.network(weights=…)' * forgotten}",
             location=self._place,
         )
 
@@ -461,7 +473,7 @@ def _as_names(given: str | Sequence[str]) -> tuple[str, ...]:
 def _as_inputs(given: Any) -> dict[str, Input]:
     """The inputs by name; UsageError for anything else."""
     if not isinstance(given, Mapping):
-        raise UsageError(f"inputs is a dict of td.Input(…) by name, not {given!r}")
+        raise UsageError(f"inputs is a dict of td.Input(…) by name, not {given!r}: write @td.network(inputs={{…}})")
     for name, spec in given.items():
         if not isinstance(spec, Input):
             raise UsageError(f"input {name!r} is a td.Input(…), not {spec!r}")
@@ -469,8 +481,8 @@ def _as_inputs(given: Any) -> dict[str, Input]:
 
 
 def network(
-    *,
-    inputs: Mapping[str, Input],
+    *without_parentheses: Any,
+    inputs: Mapping[str, Input] | None = None,
     weights: Source | None = None,
     reference: str | Callable[[], torch.nn.Module] | None = None,
     profiles: Sequence[Profile] = (),
@@ -515,15 +527,18 @@ def network(
     """
 
     check_reference(reference)
+    tensors = _as_inputs(inputs)
 
     def make(function: Callable[..., Any]) -> NetworkSpec:
+        if not hasattr(function, "__code__"):
+            raise UsageError(f"@td.network makes a network of a function, not of {function!r:.60}")
         file = Path(function.__code__.co_filename)
         located = file if file.is_file() else None
         path = (located.parent if located else Path()) / weights if isinstance(weights, (str, PathLike)) else weights
         return NetworkSpec(
             name or function.__name__,
             function,
-            _as_inputs(inputs),
+            tensors,
             path,
             reference,
             located,

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,7 +21,7 @@ from ...core.errors import TrtdslError, TuningWarning, UsageError
 from ...core.files.names import brief, check_is_file, file_name, is_file
 from ...core.files.reading import LARGEST, Count, Text, as_struct, check_schema, parse_json, read_file
 from ...core.files.writing import Kind as FileKind
-from ...core.files.writing import json_kind
+from ...core.files.writing import as_json, json_kind
 from ...core.version import __version__
 from ...sizes.dim import Dim
 from ...sizes.shape import shape_text
@@ -287,11 +286,11 @@ def dump(tuning: Tuning) -> bytes:
     """The file's text: JSON with a line for each call."""
 
     def lines(facts: Mapping[str, Any], indent: str) -> list[str]:
-        return [f'{indent}"{name}": {json.dumps(value, ensure_ascii=False)}' for name, value in facts.items()]
+        return [f'{indent}"{name}": {as_json(value, ensure_ascii=False)}' for name, value in facts.items()]
 
     variants = []
     for variant in to_builtins(tuning.variants):
-        calls = ",\n".join(f"        {json.dumps(call, ensure_ascii=False)}" for call in variant.pop("calls"))
+        calls = ",\n".join(f"        {as_json(call, ensure_ascii=False)}" for call in variant.pop("calls"))
         parts = [*lines(variant, "      "), f'      "calls": [\n{calls}\n      ]']
         variants.append("    {\n" + ",\n".join(parts) + "\n    }")
     head = {name: getattr(tuning, name) for name in ("schema", "kind", "network", "backend", "trtdsl")}

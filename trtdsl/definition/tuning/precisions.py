@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from msgspec import to_builtins
 
 from ...core.errors import UsageError
 from ...core.files.names import check_is_file
+from ...core.files.writing import as_json
 from ...core.lazy import torch
 from .choices import Choices, SiteKey
 from .file import Variant, file_bytes, loads
@@ -64,7 +64,7 @@ class Precisions(Choices):
 
     def __str__(self) -> str:
         calls = [[*key, dtype, self.scales.get(key)] for key, dtype in self.tuned.items()]
-        text = json.dumps(calls if self.low is None else [str(self.low), calls])
+        text = as_json(calls if self.low is None else [str(self.low), calls])
         return f"each call its own ({hashlib.sha256(text.encode()).hexdigest()[:16]})"
 
     def check(self, network: str) -> None:

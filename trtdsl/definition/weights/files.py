@@ -10,28 +10,18 @@ from typing import Annotated, NamedTuple
 
 from msgspec import Meta, Struct
 
-from ...core.errors import UNPRINTED, UsageError, WeightsDamagedError, WeightsError, nearest, printed
-from ...core.files.names import file_name, is_file, is_folder
+from ...core.errors import UNPRINTED, NoWeightsError, UsageError, WeightsDamagedError, WeightsError, nearest, printed
+from ...core.files.names import file_name, is_file, is_folder, names_beside
 from ...core.files.reading import LARGEST, Count, Text, as_struct, parse_json, read_file, written
 from ...core.files.snapshot import Snapshot
 from ...core.lazy import torch
 
 # safetensors' names of dtypes that torch calls otherwise
 SAFETENSORS_DTYPES = {
-    "F64": "float64",
-    "F32": "float32",
-    "F16": "float16",
-    "BF16": "bfloat16",
-    "C64": "complex64",
-    "F8_E4M3": "float8_e4m3fn",
-    "F8_E5M2": "float8_e5m2",
-    "I64": "int64",
-    "I32": "int32",
-    "I16": "int16",
-    "I8": "int8",
-    "U8": "uint8",
-    "BOOL": "bool",
-}
+    "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "C64": "complex64",
+    "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "I64": "int64", "I32": "int32", "I16": "int16",
+    "I8": "int8", "U8": "uint8", "BOOL": "bool",
+}  # fmt: skip
 
 SHOWN = 8
 """Names that a message lists."""
@@ -134,7 +124,10 @@ def weights_files(path: str | os.PathLike[str]) -> list[Path]:
 
 def _in_folder(folder: Path) -> Path:
     """The file or the index of a checkpoint's folder."""
-    found = sorted(each.name for each in folder.glob("*.safetensors"))
+    try:
+        found = sorted(name for name in os.listdir(folder) if name.endswith(".safetensors"))
+    except OSError as error:
+        raise NoWeightsError(f"the folder {folder} cannot be read: {error.strerror}") from None
     name = next((each for each in (SINGLE, INDEX) if is_file(folder / each)), found[0] if len(found) == 1 else None)
     if name is not None:
         return folder / name
@@ -144,7 +137,7 @@ def _in_folder(folder: Path) -> Path:
             f"{folder} has {', '.join(map(printed, found[:SHOWN]))} and no {INDEX}: name one of them, or an index"
         )
     how = f": make one with `trtdsl weights convert {folder / others[0]} {folder / SINGLE}`" if others else ""
-    raise WeightsError(f"the folder {folder} has no weights: no {SINGLE} and no {INDEX}{how}")
+    raise NoWeightsError(f"the folder {folder} has no weights: no {SINGLE} and no {INDEX}{how}")
 
 
 def _by_file(path: Path) -> dict[str, list[str]]:
@@ -153,10 +146,9 @@ def _by_file(path: Path) -> dict[str, list[str]]:
         facts = parse_json(read_file(path, LARGEST), str(path), "weights index", WeightsDamagedError)
         there = {os.path.normcase(name) for name in os.listdir(path.parent)}
     except FileNotFoundError:
-        beside = [each.name for each in path.parent.glob("*.json")] if path.parent.is_dir() else []
-        raise WeightsError(f"no weights file {path}{nearest(path.name, beside)}") from None
+        raise NoWeightsError(f"no weights file {path}{nearest(path.name, names_beside(path, '.json'))}") from None
     except OSError as error:
-        raise WeightsError(f"the index {path} cannot be read: {error.strerror}") from None
+        raise NoWeightsError(f"the index {path} cannot be read: {error.strerror}") from None
     found = as_struct(facts, _Index, str(path), WeightsDamagedError).weight_map
     try:
         for name in set(found.values()):
@@ -171,7 +163,7 @@ def _by_file(path: Path) -> dict[str, list[str]]:
     absent = sorted(f for f in tensors if os.path.normcase(f) not in there or not os.path.exists(path.parent / f))
     if absent:
         lacking = ", ".join(absent[:SHOWN])
-        raise WeightsError(
+        raise NoWeightsError(
             f"{path} names {len(tensors)} files, and {len(absent)} of them are not there: {lacking}. Is the "
             "download complete?"
         )
@@ -219,12 +211,12 @@ def _opened(path: Path) -> Snapshot:
             raise WeightsError(f"the weights file {path} changed while it was opened: {change}. Start again")
         return snapshot
     except FileNotFoundError:
-        beside = [each.name for each in path.parent.glob("*.safetensors")] if path.parent.is_dir() else []
-        hint = nearest(path.name, beside) or f": make it with `trtdsl weights convert CHECKPOINT {path}`"
-        raise WeightsError(f"no weights file {path}{hint}") from None
+        beside = nearest(path.name, names_beside(path, ".safetensors"))
+        hint = beside or f": make it with `trtdsl weights convert CHECKPOINT {path}`"
+        raise NoWeightsError(f"no weights file {path}{hint}") from None
     except (OSError, ValueError, MemoryError) as error:  # ValueError: a name that no file can have
         reason = getattr(error, "strerror", None) or error
-        raise WeightsError(f"the weights file {path} cannot be read: {reason}") from None
+        raise NoWeightsError(f"the weights file {path} cannot be read: {reason}") from None
     except SafetensorError as error:
         if head.startswith((b"PK", b"\x80")):
             command = f"trtdsl weights convert {path} {path.with_suffix('.safetensors')}"

@@ -77,6 +77,10 @@ class Scope:
         more = f", … ({len(here)} in all)" if len(here) > SHOWN else ""
         return f": {self._prefix[:-1] or 'it'} has {', '.join(here[:SHOWN])}{more}"
 
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        text = "holds weights and computes nothing: write F.linear(x, w.fc.weight, w.fc.bias) for a module w.fc(x)"
+        raise WeightsError(f"{f'w.{self._prefix}'[:-1]} {text}", location=author_location())
+
     def __contains__(self, key: object) -> bool:
         name = f"{self._prefix}{key}"
         return name in self._weights.shapes or name in self._weights.children
@@ -98,6 +102,11 @@ class Scope:
 
     def __bool__(self) -> bool:
         return True
+
+
+def weights_of(scope: Scope) -> Weights:
+    """All that a scope is of: the network's own weights, or those that were given instead."""
+    return scope._weights
 
 
 def _counted(numbers: Sequence[int]) -> str:

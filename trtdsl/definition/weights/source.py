@@ -13,6 +13,7 @@ from ...core.dtypes import dtype_name
 from ...core.errors import Location, UsageError, WeightsError, nearest
 from ...core.files.names import check_characters
 from ...core.lazy import torch
+from ...core.tensors.dense import why_unreadable
 from ...sizes.shape import shape_text
 from .files import SHOWN, WeightsFile, natural, open_files
 
@@ -54,7 +55,9 @@ class Weights:
                 self.path, self._files = source.path, [file.again() for file in source._files]
             elif not isinstance(source, (str, os.PathLike)):
                 kind = type(source).__name__
-                raise UsageError(f"weights are a safetensors file, tensors by name or td.Weights, not {kind}")
+                raise UsageError(
+                    f"weights are a safetensors file, tensors by name (a state_dict()) or td.Weights, not {kind}"
+                )
             else:
                 if not os.fspath(source):
                     raise WeightsError("the weights file '' cannot be read: it has no name")
@@ -200,7 +203,7 @@ class Weights:
             if name.endswith(IGNORED) or not _may_be_nonfinite(tensor):
                 continue
             total = int((~torch.isfinite(tensor)).sum())
-            if total:
+            if total and not ((tensor == 0) | (tensor == -torch.inf)).all():  # zeros and -Inf are a mask that is added
                 nans = int(torch.isnan(tensor).sum())
                 how = option("allow_nonfinite")
                 found[name] = f"has {nans} NaN and {total - nans} Inf ({how} builds it all the same)"
@@ -248,6 +251,8 @@ def _plain(name: Any, tensor: Any) -> torch.Tensor:
     if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
         raise UsageError(f"weights are tensors by name, not {type(tensor).__name__} by {type(name).__name__}")
     check_characters(name, "a weight's name")
+    if reason := why_unreadable(tensor):
+        raise UsageError(f"weights are dense tensors, and {name} cannot be read: {reason}")
     if not tensor.is_cpu:
         raise UsageError(f"weights are CPU tensors: {name} is on {tensor.device}")
     return tensor.detach()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import functools
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 from ...core.caller import option
 from ...core.errors import UnsupportedError
+from ...core.files.writing import as_json
 from ...core.version import __version__
 from .style import static_style, without_variables
 
@@ -39,7 +39,7 @@ def as_svg(model: Model) -> str:
     engine.eval("globalThis.structuredClone ??= (value) => JSON.parse(JSON.stringify(value)); 0")
     engine.eval(f"{(folder / 'page.js').read_text(encoding='utf-8')}; 0")
     css = (folder / "page.css").read_text(encoding="utf-8")
-    return without_variables(str(engine.call("trtdslView.svg", json.dumps(model), static_style(css), 0)), css)
+    return without_variables(str(engine.call("trtdslView.svg", as_json(model), static_style(css), 0)), css)
 
 
 def as_dot(model: Model) -> str:
@@ -138,18 +138,9 @@ def as_onnx_json(model: Model) -> str:
             ends[item["kind"]].append(_value_info(tensors[item["tensor"]]))
     made = [_value_info(tensors[each]) for layer in model["layers"] for each in layer["outputs"]]
     graph = {"name": model["name"], "node": nodes, **ends, "valueInfo": made}
-    return json.dumps(
-        {
-            "irVersion": "10",
-            "producerName": "trtdsl",
-            "producerVersion": __version__,
-            "domain": DOMAIN,
-            "docString": model["backend"],
-            "graph": graph,
-            "opsetImport": [{"domain": DOMAIN, "version": "1"}],
-        },
-        indent=1,
-    )
+    made_by = {"irVersion": "10", "producerName": "trtdsl", "producerVersion": __version__}
+    facts = {**made_by, "domain": DOMAIN, "docString": model["backend"], "graph": graph}
+    return as_json({**facts, "opsetImport": [{"domain": DOMAIN, "version": "1"}]}, indent=1)
 
 
 def _value_info(tensor: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from base64 import b64encode
 from collections.abc import Mapping
 from functools import cache
@@ -10,6 +9,8 @@ from hashlib import sha256
 from html import escape
 from pathlib import Path
 from typing import Any
+
+from ...core.files.writing import as_json
 
 POLICY = (
     "default-src 'none'; script-src {script}; style-src-elem {style}; style-src-attr 'unsafe-inline'; "
@@ -41,7 +42,7 @@ def as_data(model: Mapping[str, Any]) -> str:
     >>> as_data({"name": "</script>"})
     '{"name":"\\\\u003c/script>"}'
     """
-    return json.dumps(model, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    return as_json(model, separators=(",", ":")).replace("<", "\\u003c")
 
 
 @cache

@@ -380,8 +380,8 @@ def _divide(box: Item) -> None:
             group = rest[start : start + PART]
             first, last = start + 1, start + len(group)
             if group[0].kind == "part":
-                first, last = group[0].label.partition(" to ")[0], group[-1].label.rpartition(" to ")[2]
-            part = Item("part", f"{first} to {last}", box.scope)
+                first, last = group[0].label.split()[1], group[-1].label.split()[-1]
+            part = Item("part", f"boxes {first} to {last}", box.scope)
             for child in group:
                 part.add(child)
             part.parent = box

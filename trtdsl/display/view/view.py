@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
@@ -15,6 +14,7 @@ from msgspec import to_builtins
 from ...building.up_to_date import differences, is_up_to_date
 from ...checking.check import check as run_check
 from ...checking.locate import first_case, located
+from ...checking.proof import subject_of
 from ...checking.report import CheckReport
 from ...core.backend import Backend
 from ...core.caller import option, to_write
@@ -22,13 +22,13 @@ from ...core.cancel import Progress, untold
 from ...core.errors import CorruptFileError, EngineError, TrtdslError, UnsupportedError, UsageError
 from ...core.files.names import check_is_file, is_file
 from ...core.files.reading import read_json
-from ...core.files.writing import Reads, write_atomically
+from ...core.files.writing import Reads, as_json, write_atomically
 from ...definition.network import Network
 from ...definition.spec.opened import NetworkLike, WrittenSpec, as_spec
 from ...definition.spec.spec import NetworkSpec
 from ...definition.weights.source import Source
 from ...engine.loading.manifest import manifest_path, read_manifest
-from ...engine.program import Shapes, program
+from ...engine.program import At, Shapes, program, program_of_engine
 from ...programs.devices import DEFAULT, find_device
 from ...programs.program import Program
 from ...sizes.profile import Range
@@ -66,7 +66,7 @@ class View:
         if format == "html":
             return self.html
         if format == "json":
-            return json.dumps(self.to_json(), indent=1) + "\n"
+            return as_json(self.to_json(), indent=1) + "\n"
         if self.model["network"] is None:
             raise UsageError(f"{format} draws a network, and this is an engine: give the network's file")
         return {"svg": as_svg, "dot": as_dot, "onnx-json": as_onnx_json}[format](self.model["network"])
@@ -150,7 +150,7 @@ def view(
     if not build:
         found, note = (Path(engine), "") if engine is not None else _beside(spec, network)
         if found is not None:
-            made = program(found, shapes=shapes, profile=profile)
+            made = program_of_engine(found, At({}, shapes or {}, {}, profile))
             note = _fit(made, spec, network, found, weights) if engine is not None else ""
             made = replace(made, notes=(*made.notes, note)) if note else made
     model = make_model(network)
@@ -268,6 +268,12 @@ def _report(
     report, label = (given, "the report") if isinstance(given, CheckReport) else (_read_report(Path(given)), str(given))
     if report.network != network.name:
         raise UsageError(f"{label} is of the network {report.network[:60]!r}, and this one is {network.name!r}")
+    here = subject_of(spec, network, weights)
+    if report.of[0] != here[0] or (spec.reference is not None and report.of != here):
+        raise UsageError(
+            f"{label} is of another state of {network.name} or of its reference (lines, weights, sizes, precision, "
+            "versions): check again, with the same options"
+        )
     if spec.reference is not None:
         first_case(network, report, label)
     return report

@@ -161,7 +161,9 @@ def read_signature(engine: Any, backend: Backend) -> Signature:
         is_input = engine.get_tensor_mode(name) == trt.TensorIOMode.INPUT
         aliases = not is_input and hasattr(engine, "get_aliased_input_tensor")  # TensorRT has it since KV_CACHE_UPDATE
         alias = engine.get_aliased_input_tensor(name) if aliases else None
-        info = TensorInfo(name, dtype, tuple(engine.get_tensor_shape(name)), on_host, alias)
+        info = TensorInfo(
+            name, dtype, tuple(engine.get_tensor_shape(name)), on_host, alias, backend.is_channels_last(engine, name)
+        )
         (inputs if is_input else outputs)[name] = info
     profiles = []
     for index in range(engine.num_optimization_profiles):

@@ -41,9 +41,9 @@ from ...core.errors import (
     WrongProductError,
 )
 from ...core.files.names import as_path
-from ...core.files.reading import read_file
+from ...core.files.reading import others_beside, read_file
 from ...core.files.writing import Kind
-from .manifest import ENGINES, Manifest, read_manifest
+from .manifest import ENGINES, Manifest, manifest_bytes, manifest_path, parse_manifest, read_manifest
 
 # The first four bytes of a serialized engine. TensorRT's is the one that trtexec's source checks (with the version at
 # bytes 24 to 27, which its --getPlanVersionOnly prints); TensorRT-RTX's was read from engines that it built.
@@ -80,7 +80,7 @@ def read_engine_file(path: str | os.PathLike[str]) -> bytes:
     try:
         return read_file(path)
     except FileNotFoundError:
-        raise EngineMissingError(f"there is no engine {path}") from None
+        raise EngineMissingError(f"there is no engine {path}{others_beside(path)}") from None
     except OSError as error:
         raise EngineMissingError(f"the engine {path} cannot be read: {error.strerror}") from None
 
@@ -294,17 +294,18 @@ def judge(data: bytes, manifest: Manifest | None, header: Header, label: str) ->
         )
 
 
-def read_described(engine: str | os.PathLike[str]) -> tuple[bytes, Manifest]:
-    """An engine and its manifest, judged against each other and not against the TensorRT that is here.
+def read_described(engine: str | os.PathLike[str]) -> tuple[bytes, bytes, Manifest]:
+    """An engine, its manifest's file and what that says, judged against each other and not against TensorRT here.
 
     Raises the errors of :func:`read_header` and :func:`judge`, ManifestMissingError and ManifestDamagedError.
     """
     path = Path(engine)
     data = read_engine_file(path)
     header = read_header(data, str(path))
-    manifest = read_manifest(path)
+    described = manifest_bytes(path)
+    manifest = parse_manifest(described, str(manifest_path(path)))
     judge(data, manifest, header, str(path))
-    return data, manifest
+    return data, described, manifest
 
 
 def check_plugins(manifest: Manifest | None, backend: Backend) -> None:

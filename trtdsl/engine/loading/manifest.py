@@ -6,7 +6,7 @@ import os
 import re
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -49,10 +49,13 @@ class Entry(Struct, frozen=True):
 
     dtype: str
     shape: Annotated[tuple[Count | SizeText, ...], Meta(max_length=8)]
+    format: Literal["channels_last"] | None = None
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
             raise ValueError(f"the dtype must be one of {', '.join(DTYPES)}")
+        if self.format is not None and len(self.shape) not in (4, 5):
+            raise ValueError("channels last are 4 or 5 dimensions")
 
 
 class InputRange(Struct, frozen=True):
@@ -205,8 +208,8 @@ class Manifest(Struct, frozen=True, kw_only=True, dict=True):
     config: Config = Config()
     states: dict[str, str] = {}
     """Of each input that is a state, the output that the next run takes for it."""
-    in_place: tuple[str, ...] | None = None
-    """The states that TensorRT writes where they lie: input and output have one address. Earlier manifests say none."""
+    in_place: dict[str, str] | tuple[str, ...] | None = None
+    """Of inputs that TensorRT writes where they lie, the outputs at their addresses. Earlier manifests name states."""
     settings: dict[str, Any] = {}
     """What the network was made for; ``rank`` and ``ranks`` of one of several GPUs."""
     plugins: tuple[Plugin, ...] = ()
@@ -239,7 +242,12 @@ class Manifest(Struct, frozen=True, kw_only=True, dict=True):
         """Names, dtypes, shapes and ranges, by which feeds are judged."""
         inputs, outputs = (
             {
-                name: TensorInfo(name, each.dtype, tuple(size if isinstance(size, int) else -1 for size in each.shape))
+                name: TensorInfo(
+                    name,
+                    each.dtype,
+                    tuple(size if isinstance(size, int) else -1 for size in each.shape),
+                    channels_last=each.format is not None,
+                )
                 for name, each in part.items()
             }
             for part in (self.inputs, self.outputs)
@@ -288,11 +296,11 @@ def manifest_path(engine: Path) -> Path:
     return Path(f"{os.path.realpath(engine)}.json") if os.path.islink(engine) and not is_file(path) else path
 
 
-def read_manifest(engine: Path) -> Manifest:
-    """The manifest beside ``engine``. Raises ManifestMissingError, ManifestDamagedError."""
+def manifest_bytes(engine: Path) -> bytes:
+    """The file beside ``engine``. Raises ManifestMissingError."""
     path = manifest_path(engine)
     try:
-        data = read_file(path, LARGEST)
+        return read_file(path, LARGEST)
     except OSError as error:
         raise ManifestMissingError(
             f"there is no manifest {path} to judge the engine by ({error.strerror}); "
@@ -301,7 +309,11 @@ def read_manifest(engine: Path) -> Manifest:
                 "`trtdsl run --no-manifest` and `trtdsl inspect --program` take an engine alone",
             )
         ) from None
-    return parse_manifest(data, str(path))
+
+
+def read_manifest(engine: Path) -> Manifest:
+    """The manifest beside ``engine``. Raises ManifestMissingError, ManifestDamagedError."""
+    return parse_manifest(manifest_bytes(engine), str(manifest_path(engine)))
 
 
 def parse_manifest(data: bytes, label: str = "the manifest") -> Manifest:

@@ -7,7 +7,6 @@ warning before TensorRT sees it.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import warnings
 from typing import Any, Literal
@@ -16,7 +15,7 @@ from msgspec import Struct
 
 from ...core.errors import RuntimeCacheWarning
 from ...core.files.reading import Count, as_struct, parse_json, read_file
-from ...core.files.writing import Kind, check_writable, write_atomically
+from ...core.files.writing import Kind, as_json, check_writable, write_atomically
 
 RUNTIME_CACHE = Kind("a runtime cache", r'\{"bytes": \d+, "for": .*"kind": "trtdsl-runtime-cache"|\0{4096}|\0+\Z')
 """Or what begins with zeros, as it does where power failed while it was written."""
@@ -41,7 +40,7 @@ def write_runtime_cache(path: str | os.PathLike[str], data: bytes, made_for: dic
         "bytes": len(data),
     }
     output = check_writable(path, RUNTIME_CACHE, ())
-    write_atomically(output, json.dumps(head, sort_keys=True).encode() + b"\n" + data)
+    write_atomically(output, as_json(head, sort_keys=True).encode() + b"\n" + data)
 
 
 def read_runtime_cache(path: str | os.PathLike[str], made_for: dict[str, Any]) -> bytes | None:

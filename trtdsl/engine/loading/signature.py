@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ...core.caller import as_argument
 from ...core.errors import (
@@ -14,7 +15,7 @@ from ...core.errors import (
     FeedRankError,
     FeedShapeError,
 )
-from ..arrays import View
+from ..arrays import View, view
 from .requirements import Requirement
 
 Shapes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]  # at min, opt and max
@@ -32,9 +33,12 @@ class TensorInfo:
     alias: str | None = None
     """Of an output: the input in whose memory TensorRT writes it."""
 
+    channels_last: bool = False
+    """Whether (N, C, H, W) lies in memory as (N, H, W, C), and (N, C, D, H, W) as (N, D, H, W, C)."""
+
     def __str__(self) -> str:
         sizes = ", ".join("?" if size < 0 else str(size) for size in self.shape)
-        return f"{self.name}: {self.dtype} ({sizes})"
+        return f"{self.name}: {self.dtype} ({sizes}){', channels last' if self.channels_last else ''}"
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,17 @@ class Signature:
     def __str__(self) -> str:
         return f"{', '.join(map(str, self.inputs.values()))} -> {', '.join(map(str, self.outputs.values()))}"
 
+    def views(self, feeds: Mapping[str, Any], stream: int | None = None) -> dict[str, View]:
+        """The memory of feeds, as the inputs lie. Raises FeedError, as :func:`view` does."""
+        return {
+            name: view(feed, stream=stream, channels_last=self.lies_channels_last(name)) for name, feed in feeds.items()
+        }
+
+    def lies_channels_last(self, name: str) -> bool:
+        """Whether there is such an input or output, and it lies so."""
+        info = self.inputs.get(name) or self.outputs.get(name)
+        return info is not None and info.channels_last
+
     def check(self, feeds: Mapping[str, View], profile: int | None = None, device: int | None = None) -> int:
         """The profile that serves these feeds: the given one, or the first whose ranges hold all shapes.
 
@@ -58,10 +73,10 @@ class Signature:
         shape outside every profile, or one that does not fulfil what is required; each says what was expected.
         """
         self._check_names(feeds)
-        for name, view in feeds.items():
-            self._check_feed(self.inputs[name], view)
-            self._check_place(self.inputs[name], view, device)
-        shapes = {name: view.shape for name, view in feeds.items()}
+        for name, given in feeds.items():
+            self._check_feed(self.inputs[name], given)
+            self._check_place(self.inputs[name], given, device)
+        shapes = {name: given.shape for name, given in feeds.items()}
         candidates: Sequence[int] = range(len(self.profiles)) if profile is None else (profile,)
         if profile is not None and not 0 <= as_argument("profile", profile, int) < len(self.profiles):
             raise FeedProfileError(f"there is no profile {profile}: the engine has {len(self.profiles)}")
@@ -77,9 +92,11 @@ class Signature:
     @staticmethod
     def check_shapes(feeds: Mapping[str, View], shapes: Mapping[str, tuple[int, ...]]) -> None:
         """FeedShapeError when a feed has not exactly the shape it had when the engine was captured."""
-        for name, view in feeds.items():
-            if view.shape != shapes[name]:
-                raise FeedShapeError(f"input {name!r} was captured with shape {shapes[name]}, and {view.shape} was fed")
+        for name, given in feeds.items():
+            if given.shape != shapes[name]:
+                raise FeedShapeError(
+                    f"input {name!r} was captured with shape {shapes[name]}, and {given.shape} was fed"
+                )
 
     def _check_requirements(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         for requirement in self.requirements:

@@ -10,7 +10,7 @@ from typing import Any
 from ...core.errors import FeedShapeError, TrtdslError, UnsupportedError, UsageError
 from ...core.lazy import np, torch
 from .. import cuda
-from ..arrays import Kind, View, view
+from ..arrays import Kind, View
 from ..loading.loaded import Loaded
 from .context import Context
 
@@ -29,7 +29,7 @@ class Captured:
         self._lock = threading.Lock()
         self._context = Context(loaded, graphs=graph, eager=True)
         handle = self._context.stream
-        views = {name: view(feed, stream=handle) for name, feed in feeds.items()}
+        views = loaded.signature.views(feeds, handle)
         index = loaded.signature.check(views, profile, device=loaded.device)
         self._shapes = {name: given.shape for name, given in views.items()}
         self._generation = loaded.generation
@@ -96,7 +96,7 @@ class Captured:
         with cuda.on_device(loaded.device), self._lock, loaded.gate.run():
             if loaded.generation != self._generation:
                 raise UsageError("the engine got new weights since this was captured: capture it again")
-            views = {name: view(feed, stream=handle) for name, feed in feeds.items()}
+            views = loaded.signature.views(feeds, handle)
             loaded.signature.check(views, device=loaded.device)
             loaded.signature.check_shapes(views, self._shapes)
             self._check_values(views)

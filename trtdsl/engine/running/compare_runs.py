@@ -13,6 +13,7 @@ import torch
 from ...core.dtypes import as_dtype
 from ...core.errors import FeedError, UsageError, noted
 from ...core.files.names import is_file
+from ...core.files.writing import finite
 from ...definition.input import Input
 from ...definition.network import Network
 from ...definition.spec.load import load_spec
@@ -63,7 +64,7 @@ class RunComparison:
 
     def to_json(self) -> dict[str, Any]:
         """As one JSON object."""
-        return {"schema": SCHEMA, "kind": "run comparison", "equal": self.equal, **asdict(self)}
+        return finite({"schema": SCHEMA, "kind": "run comparison", "equal": self.equal, **asdict(self)})
 
 
 def compare_runs(

@@ -12,13 +12,7 @@ from typing import Any
 import torch
 
 from ...core.dtypes import as_dtype
-from ...core.errors import (
-    EngineDamagedError,
-    ProgramDamagedError,
-    UnevaluatedProgramError,
-    UsageError,
-    noted,
-)
+from ...core.errors import ProgramDamagedError, UnevaluatedProgramError, UsageError, noted
 from ...core.files.names import as_path, is_file
 from ...definition.call import Operand
 from ...definition.input import check_written
@@ -35,7 +29,7 @@ from ...programs.reader import Given, sizes_at
 from ...sizes.profile import Profile
 from ..compiling.compiler import compile_engine
 from ..compiling.config import BuildConfig
-from ..loading.loader import read_engine_file, read_header
+from ..loading.loader import judge, read_engine_file, read_header
 from ..loading.manifest import manifest_path, read_manifest
 from ..program import given_of_manifest, replaced_inputs
 
@@ -130,8 +124,7 @@ def _of_file(
     label = "the engine" if path is None else str(path)
     header, sha256 = read_header(data, label), hashlib.sha256(data).hexdigest()
     manifest = read_manifest(path) if path is not None and is_file(manifest_path(path)) else None
-    if manifest is not None and sha256 != manifest.engine.sha256:
-        raise EngineDamagedError(f"{label} is not the engine that its manifest describes: build it again")
+    judge(data, manifest, header, label)
     if not trust and not is_known(sha256):
         raise UsageError(
             f"{label} was not built by trtdsl on this machine, and evaluating it compiles and runs the kernels in it: "
@@ -141,7 +134,8 @@ def _of_file(
         texts = read_plan(data, header.product, header.version, label)
         given, expected, served, replaced = Given({}), None, [], {}
         if manifest is not None:
-            replaced = {name: manifest.states[name] for name in manifest.in_place or () if name in manifest.states}
+            held, states = manifest.in_place or {}, manifest.states
+            replaced = held if isinstance(held, dict) else {name: states[name] for name in held if name in states}
             given = given_of_manifest(manifest, {}, profile)
             expected = {
                 name: Operand(tuple(shape), as_dtype(manifest.inputs[name].dtype))

@@ -78,9 +78,12 @@ class Generator:
 
     def __call__(self, prompts: Sequence[Any], **how: Any) -> list[Any]:
         """What follows each prompt, without the prompt; the arguments are those of :meth:`stream`."""
+        prompts = self.texts_of(prompts)
         texts = zip(*self.stream(prompts, **how), strict=True)
         results = [[token for token in text if token is not None] for text in texts]
-        return results if self.tokenizer is None else [self.tokenizer.decode(result) for result in results]
+        if self.tokenizer is None:
+            return results
+        return [self._text_after(prompt)(result) for prompt, result in zip(prompts, results, strict=True)]
 
     def stream_text(self, prompt: str, **how: Any) -> Iterator[str]:
         """What follows one prompt, in pieces as they are made; the arguments are those of :meth:`stream`.
@@ -89,15 +92,26 @@ class Generator:
         """
         if self.tokenizer is None:
             raise UsageError("a text needs a tokenizer: Generator(…, tokenizer=FOLDER)")
-        tokens, shown = [], ""
-        for (token,) in self.stream([prompt], **how):
+        (asked,), tokens, shown = self.texts_of([prompt]), [], ""
+        text_of = self._text_after(asked)
+        for (token,) in self.stream([asked], **how):
             tokens.append(token)
-            text = self.tokenizer.decode(tokens)
+            text = text_of(tokens)
             if not text.endswith("\ufffd"):  # the first bytes of a character
                 yield text[len(shown) :]
                 shown = text
-        if tokens and (rest := self.tokenizer.decode(tokens)[len(shown) :]):
+        if rest := text_of(tokens)[len(shown) :]:
             yield rest
+
+    def _text_after(self, prompt: Sequence[int]) -> Callable[[Sequence[int]], str]:
+        """What tokens add to a prompt's text: by themselves they may lose the space before their first word."""
+        before = self.tokenizer.decode(prompt)
+
+        def text_of(tokens: Sequence[int]) -> str:
+            whole = self.tokenizer.decode([*prompt, *tokens])
+            return whole[len(before) :] if whole.startswith(before) else self.tokenizer.decode(tokens)
+
+        return text_of
 
     def stream(
         self,

@@ -9,7 +9,7 @@ from typing import Any, cast
 from ...core.errors import ExecutionError, FeedDtypeError, FeedError, FeedNameError, FeedPlaceError, FeedShapeError
 from ...core.lazy import torch
 from .. import cuda
-from ..arrays import ITEMSIZES, NOT_NUMPY, ON_HOST, DeviceArray, Kind, View, host_array, view
+from ..arrays import ITEMSIZES, NOT_NUMPY, ON_HOST, DeviceArray, Kind, View, host_array, strides_of, view
 from ..loading.signature import Signature, TensorInfo
 
 ALIGNMENT = 256  # bytes, of the addresses that TensorRT takes
@@ -74,7 +74,7 @@ class Sink:
         """The output, whose values are complete when the stream is done; ``complete`` says that the caller waits."""
         if self.shape is None:
             raise ExecutionError(f"TensorRT did not say the shape of output {self.info.name!r}")
-        dtype, given = self.info.dtype, self.given
+        dtype, given, last = self.info.dtype, self.given, self.info.channels_last
         if given is not None:
             if self._memory is not None:
                 cuda.copy(given.pointer, self._memory.pointer, self.size, self.stream)
@@ -83,12 +83,14 @@ class Sink:
             tensor = self._tensor.reshape(-1)[: math.prod(self.shape)].reshape(self.shape)
             return tensor.numpy() if self.kind == "numpy" else tensor
         if self.kind == "cuda":
-            return self._tensor[: self.size].view(getattr(torch, dtype)).reshape(self.shape)
+            found = self._tensor[: self.size].view(getattr(torch, dtype))
+            return found.as_strided(self.shape, strides_of(self.shape, channels_last=last))
         assert self._memory is not None
         if self.kind == "device":
-            return DeviceArray(self._memory, self.shape, dtype, self.device, None if complete else self.seen)
-        array = host_array(self.shape, dtype, self.kind)
-        cuda.copy(view(array).pointer, self._memory.pointer, self.size, self.stream)
+            ready = None if complete else self.seen
+            return DeviceArray(self._memory, self.shape, dtype, self.device, ready, channels_last=last)
+        array = host_array(self.shape, dtype, self.kind, channels_last=last)
+        cuda.copy(view(array, channels_last=last).pointer, self._memory.pointer, self.size, self.stream)
         return array
 
 

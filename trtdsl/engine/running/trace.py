@@ -65,6 +65,7 @@ def first_unlike(steps: Sequence[tuple[Step, Mapping[str, torch.Tensor]]], known
 def sorted_values(value: torch.Tensor) -> torch.Tensor:
     """The values of a tensor from the least to the greatest; those of bool as they stand."""
     flat = value.detach().reshape(-1)
+    flat = flat.float() if value.dtype.is_floating_point and value.itemsize == 1 else flat  # torch sorts no fp8
     return flat.clone() if value.dtype == torch.bool else flat.sort().values
 
 

@@ -26,6 +26,12 @@ way(
 way("einsum", "matmul", "a plan of matrix products in the order in which the operands lie in memory")(
     _late("as_they_lie")
 )
+way(
+    "einsum",
+    "dense",
+    "one IConvolutionLayer from all channels and places to all, as which what follows has them, too",
+    unless=_late("why_not_dense"),
+)(_late("dense"))
 
 
 @operation

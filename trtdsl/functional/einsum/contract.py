@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...definition.operation import Operation, require_network
 from ...layers.reduce import FEW
 from ..common import Call, DefinitionError, L, Tensor, torch
-from ..lowerings import Choice
+from ..lowerings import Choice, reasons
 from ..operands import as_tensor, result_type
+from ..products.places import followers
+from .dense import Dense, dense_of
 from .emit import emit
 from .equation import Equation, expand, label_sizes, parse, sublists
-from .factors import merge_of, once
+from .factors import Merge, merge_of, once
 from .search import Problem
-
-Merge = Callable[[], Tensor] | None
 
 
 def contract(equation: str, operands: Sequence[Any], lowering: str, *, names: bool | None = None) -> Tensor:
@@ -57,32 +57,67 @@ class Contraction(Call):
     """An einsum of operands of one dtype."""
 
     rule = "weights into einsum"
-    __slots__ = ("choice", "equation", "tensors")
+    __slots__ = ("_how", "choice", "equation", "tensors")
 
     def __init__(self, operation: Operation, equation: Equation, tensors: list[Tensor], choice: Choice):
         super().__init__(operation, tensors)
         self.equation, self.tensors, self.choice = equation, tensors, choice
+        self._how: dict[str, Any] | None = None
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """What its ways are given besides the operands."""
+        if self._how is None:
+            merge = merge_of(_problem(self.equation, self.tensors), self.tensors)
+            self._how = {"equation": self.equation, "merge": merge, "dense": dense_of(merge)}
+        return self._how
+
+    def place(self, places: Mapping[int, int]) -> int | None:
+        """That of one convolution of all channels and places, where it takes less time."""
+        if self.made is not None or all(tensor.node is None for tensor in self.tensors):
+            return None
+        with self.operation:
+            dense: Dense | None = self.how["dense"]
+            if dense is None:
+                return None
+            (result,), lies = self.results, places.get(id(dense.merge.input)) == dense.place
+            otherwise, alone = dense.price(result, lies)
+            follows = any(followers(result, dense.target))
+            default = "dense" if follows and alone < otherwise else None
+            chosen = self.choice.way(reasons("einsum", *self.tensors, **self.how), default)
+            times = f"it takes as long as to move {alone:.3g} elements, and {otherwise:.3g} otherwise"
+            which = "one convolution" if chosen == "dense" else "not one convolution"
+            self.remark(f"{which} of all channels and places: {times}", chosen == "dense")
+        return dense.target if chosen == "dense" else None
 
     def lower(self) -> Tensor:
         """The layers of a plan, perhaps with the weights of a product that nothing else needs as an operand."""
-        problem = _problem(self.equation, self.tensors)
-        merge = merge_of(problem, self.tensors)
-        result = self.choice.lowered(*self.tensors, equation=self.equation, merge=merge)
+        result = self.choice.lowered(*self.tensors, **self.how)
         if self.choice.used == "merged":
             self.remark("with the weights of the product before it as an operand")
         return result
 
 
-def why_not_merged(*tensors: Tensor, equation: Equation, merge: Merge) -> str | None:
-    return None if merge else "no pointwise convolution that it could take in for less gives an operand"
+def why_not_merged(*tensors: Tensor, merge: Merge | None, **_: Any) -> str | None:
+    fits = merge is not None and merge.plan is not None
+    return None if fits else "no pointwise convolution that it could take in for less gives an operand"
 
 
-def merged(*tensors: Tensor, equation: Equation, merge: Merge) -> Tensor:
-    assert merge is not None
-    return merge()
+def merged(*tensors: Tensor, merge: Merge, **_: Any) -> Tensor:
+    return merge.by_plan()
 
 
-def as_they_lie(*tensors: Tensor, equation: Equation, merge: Merge) -> Tensor:
+def why_not_dense(*tensors: Tensor, dense: Dense | None, **_: Any) -> str | None:
+    if dense is not None:
+        return None
+    return "no pointwise convolution gives its image, of which it mixes one dimension with the channels by constants"
+
+
+def dense(*tensors: Tensor, dense: Dense, **_: Any) -> Tensor:
+    return dense.emitted()
+
+
+def as_they_lie(*tensors: Tensor, equation: Equation, **_: Any) -> Tensor:
     return emit(once(tensors[0].network, _problem(equation, tensors), Problem.plan), tensors)
 
 

@@ -17,7 +17,7 @@ from ...layers.shuffle_steps import ShuffleSteps, regrouped
 from ..common import L, Network, SizeLike, is_static, np, product, torch
 from ..products.folding import Found, deferred, free_product_of
 from .emit import emit
-from .equation import Equation, Labels
+from .equation import Equation, Labels, label_sizes
 from .paths import Path
 from .plan import EinsumPlan
 from .search import Order, Problem
@@ -53,12 +53,59 @@ def once(network: Network, problem: Problem, function: Callable[..., T], *furthe
     return made[key]
 
 
-def merge_of(given: Problem, tensors: Sequence[Tensor]) -> Callable[[], Tensor] | None:
-    """Makes the einsum with the weights of a product as an operand, where that costs no more than product and einsum.
+class Merge(NamedTuple):
+    """An einsum with the weights of a product as an operand behind the others."""
 
-    The bias becomes a constant that is added, which costs nothing where a norm or an activation follows. None where no
-    operand is such a product, or where another layer needs it anyway.
-    """
+    operand: Operand
+    whole: Problem
+    plan: EinsumPlan | None
+    """None where it costs more than product and einsum."""
+    apart: float
+    """What these cost."""
+    tensors: Sequence[Tensor]
+    """The operands of the einsum, with the product's input in the place of the product."""
+    found: Found
+    weights: Tensor
+    added: Tensor | None
+    """What the bias adds to the result, which costs nothing where a norm or an activation follows."""
+
+    @property
+    def input(self) -> Tensor:
+        """The product's."""
+        return self.found.product.input
+
+    def emitted(self, add: Callable[[Tensor, Tensor | None], Tensor], *, by_value: bool = False) -> Tensor:
+        """What ``add`` makes of weights and what the bias adds, as a product of its own, into which a norm may go."""
+        (*terms, mine), output = self.whole.equation.terms, self.whole.equation.output
+        label = output[1] if len(output) > 1 else ""
+        if label not in mine or any(label in term for term in terms):
+            return add(self.weights, self.added)  # no dimension of the weights is the result's channels
+        sizes = label_sizes(self.whole.equation, self.whole.shapes)
+        shape, axis = tuple(sizes[name] for name in output), mine.index(label)
+        how = {"axis": axis, "channel": 1, "by_value": by_value}
+        return deferred(add, self.tensors[self.operand.number], self.weights, self.added, shape, None, **how)
+
+    def by_plan(self) -> Tensor:
+        """The layers of the plan."""
+        plan = self.plan
+        assert plan is not None
+
+        def add(kernel: Tensor, bias: Tensor | None) -> Tensor:
+            result = emit(plan, [*self.tensors, kernel])
+            return result if bias is None else L.elementwise(result, wide_bias(bias, result.ndim), "SUM")
+
+        return self.emitted(add)
+
+
+def wide_bias(bias: Tensor, ndim: int) -> Tensor:
+    """One value a channel, or what has that many dimensions already, to be broadcast."""
+    return bias if bias.ndim > 1 else L.shuffle(bias, reshape=(1, *bias.shape, *(1,) * (ndim - 2)))
+
+
+def merge_of(given: Problem, tensors: Sequence[Tensor]) -> Merge | None:
+    """The einsum with the weights of a product as an operand, the first that has a plan; None where no operand is such
+    a product, or where another layer needs it anyway."""
+    without_plan: Merge | None = None
     for index, tensor in enumerate(tensors):
         found, steps = _product(tensor)
         if found is None or not _joins(given, tensors, index, found):
@@ -68,11 +115,16 @@ def merge_of(given: Problem, tensors: Sequence[Tensor]) -> Callable[[], Tensor] 
         if labels is None or not isinstance(inputs, int):
             continue
         operand = Operand(index, labels, source.channel, inputs, source.input.order)
-        plan = once(tensor.network, given, _chosen, operand, tensor.network.fold_limit)
-        weights = None if plan is None else _weights(given, operand, plan, tensors, found)
-        if plan is not None and weights is not None:
-            return functools.partial(_emitted, operand, plan, tensors, found, *weights)
-    return None
+        whole, plan, apart = once(tensor.network, given, _chosen, operand, tensor.network.fold_limit)
+        weights = _weights(given, operand, whole, tensors, found)
+        if weights is not None:
+            operands = list(tensors)
+            operands[index] = L.shuffle(source.input, reshape=whole.shapes[index])
+            merge = Merge(operand, whole, plan, apart, operands, found, *weights)
+            if plan is not None:
+                return merge
+            without_plan = without_plan or merge
+    return without_plan
 
 
 def _product(x: Tensor) -> tuple[Found | None, ShuffleSteps | None]:
@@ -111,7 +163,8 @@ def _labels(x: Tensor, found: Found, steps: ShuffleSteps | None, term: Labels) -
     return tuple(labels) if mine and is_static([x.shape[term.index(label)] for label in mine]) else None
 
 
-def _chosen(given: Problem, operand: Operand, fold_limit: int) -> EinsumPlan | None:
+def _chosen(given: Problem, operand: Operand, fold_limit: int) -> tuple[Problem, EinsumPlan | None, float]:
+    """The einsum with the weights, its plan where that costs no more than both apart, and what these cost."""
     equation, index = given.equation, operand.number
     term = equation.terms[index]
     taken = {label for each in (*equation.terms, equation.output) for label in each}
@@ -130,7 +183,8 @@ def _chosen(given: Problem, operand: Operand, fold_limit: int) -> EinsumPlan | N
     )
     alone = Equation((flat, weights), tuple(label for names in operand.labels for label in names))
     apart = given.plan().cost + Problem(alone, (shape, kernel), (False, True), (order, None)).plan().cost
-    return whole.plan_within(apart, _paths(whole, index, fold_limit) if len(whole.shapes) == 3 else None)
+    paths = _paths(whole, index, fold_limit) if len(whole.shapes) == 3 else None
+    return whole, whole.plan_within(apart, paths), apart
 
 
 def _paths(whole: Problem, index: int, fold_limit: int) -> tuple[Path, ...]:
@@ -150,7 +204,7 @@ def _paths(whole: Problem, index: int, fold_limit: int) -> tuple[Path, ...]:
 
 
 def _weights(
-    given: Problem, operand: Operand, plan: EinsumPlan, tensors: Sequence[Tensor], found: Found
+    given: Problem, operand: Operand, whole: Problem, tensors: Sequence[Tensor], found: Found
 ) -> tuple[Tensor, Tensor | None] | None:
     """The weights as an operand, with what is folded into them, and what the bias adds; None where there are none."""
     source = found.product
@@ -160,7 +214,7 @@ def _weights(
         if made is None:
             return None
         kernel, bias = made
-    kernel = kernel.reshape([int(size) for size in plan.shapes[-1]])
+    kernel = kernel.reshape([int(size) for size in whole.shapes[-1]])
     weights = _constant(source.kernel, kernel, source.kernel, *found.given)
     if bias is None:
         return weights, None
@@ -173,34 +227,6 @@ def _weights(
 def _constant(like: Tensor, value: torch.Tensor, *made_of: Tensor | None) -> Tensor:
     names = weight_names_of([each for each in made_of if each is not None])
     return like.network.plain_constant(value, names)
-
-
-def _emitted(
-    operand: Operand,
-    plan: EinsumPlan,
-    tensors: Sequence[Tensor],
-    found: Found,
-    weights: Tensor,
-    added: Tensor | None,
-) -> Tensor:
-    """The einsum as a product of its own, into whose weights a norm may go."""
-    equation = plan.equation
-    operands = list(tensors)
-    operands[operand.number] = L.shuffle(found.product.input, reshape=plan.shapes[operand.number])
-
-    def add(kernel: Tensor, bias: Tensor | None) -> Tensor:
-        result = emit(plan, [*operands, kernel])
-        if bias is None:
-            return result
-        wide = bias.shape if bias.ndim > 1 else (1, *bias.shape, *(1,) * (result.ndim - 2))
-        return L.elementwise(result, L.shuffle(bias, reshape=wide), "SUM")
-
-    label = equation.output[1] if len(equation.output) > 1 else ""
-    if label not in equation.terms[-1] or any(label in term for term in equation.terms[:-1]):
-        return add(weights, added)  # no dimension of the weights is the result's channels
-    shape = tuple(plan.sizes[name] for name in equation.output)
-    axis = equation.terms[-1].index(label)
-    return deferred(add, operands[operand.number], weights, added, shape, None, axis=axis, channel=1)
 
 
 def _added(

@@ -14,6 +14,7 @@ from ...definition.graph import Graph
 from .casts_before_loops import casts_before_loops
 from .handwritten_activations import handwritten_activations
 from .handwritten_rounding import handwritten_rounding
+from .places_in_channels import places_in_channels
 from .signs_in_int8 import signs_in_int8
 
 PASSES: tuple[Callable[[Graph], None], ...] = (
@@ -21,4 +22,5 @@ PASSES: tuple[Callable[[Graph], None], ...] = (
     handwritten_activations,
     signs_in_int8,
     casts_before_loops,
+    places_in_channels,
 )

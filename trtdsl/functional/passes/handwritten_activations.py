@@ -26,7 +26,10 @@ class Row(NamedTuple):
 
 
 def _leaky(x: Tensor, slope: Tensor) -> Tensor:
-    return L.activation(x, "LEAKY_RELU", alpha=float(slope.data))
+    alpha, exact = float(slope.data), x.network.exact
+    if exact is not None:  # what the author wrote, where half precision has rounded it
+        exact.numbers[alpha] = float(exact.of(slope.data))
+    return L.activation(x, "LEAKY_RELU", alpha=alpha)
 
 
 ABOVE, BELOW = (made(f"elementwise {op}", "x", 0.0) for op in ("GREATER", "LESS"))

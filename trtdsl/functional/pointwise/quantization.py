@@ -242,14 +242,15 @@ def narrow_weight(input: Tensor, kernel: Tensor, axis: int) -> tuple[Tensor, Ten
     convolution's launch, and a linear product without a bias writes int8 itself.
     """
     network = kernel.network
-    asked = "" if network.current_operation is None else network.current_operation.narrow
+    call = network.current_operation
+    asked, peers = ("", []) if call is None else (call.narrow, call.peers)
     if not asked and not (kernel.is_constant and kernel.data.numel() and is_rounded(input)):
         return None
     others = [dim for dim in range(kernel.ndim) if dim != axis]
     shape = [-1 if dim == axis else 1 for dim in range(kernel.ndim)]
     values = kernel.data.float()
     dtype = as_dtype(narrow_dtype(asked or "int8"))
-    steps = (values.abs().amax(others) / NARROW[asked or "int8"]).clamp(min=torch.finfo(torch.float32).tiny)
+    steps = values.abs().amax(others) / NARROW[asked or "int8"]
     if asked in (PER_TENSOR, "float8_e4m3fn"):
         steps = steps.max().expand_as(steps)
     if not asked:
@@ -259,9 +260,14 @@ def narrow_weight(input: Tensor, kernel: Tensor, axis: int) -> tuple[Tensor, Ten
         if found is None:
             return None
         steps = found
+    one = torch.tensor(torch.finfo(torch.float32).tiny)
+    for peer in peers:
+        one = torch.maximum(one, peer.data.to(kernel.dtype).float().abs().max() / NARROW[asked])
+    steps = torch.maximum(steps, one)
+    steps = beside(steps, steps.double)  # chosen, not rounded: two weights of equal steps share the constant
     broad = steps.reshape(shape)
     codes = beside(L.quantize_values(values, steps, dtype, axis), torch.div, kernel.data, broad)
-    most = steps.max()
+    most = beside(one, one.double) if peers else steps.max()
     narrow = Tensor(network, kernel.shape, dtype, data=codes, weight_names=kernel.weight_names)
     factors = steps / most
     wide = L.dequantize(narrow, network.plain_constant(most, ()), kernel.dtype)

@@ -13,11 +13,12 @@ from typing import NamedTuple
 
 from ...definition.operation import Operation
 from ...definition.tensor import Tensor, weight_names_of
+from ...layers.convolution import Geometry
 from ...layers.shuffle import Shuffle, behind_shuffles
 from ...layers.shuffle_steps import ShuffleSteps, regrouped
 from ..common import Call, L, Shape, torch
 from ..lowerings import Choice
-from ..operands import align
+from ..operands import align, binary
 from ..pointwise.quantization import narrow_weight, product_in_int4
 from .fusion import scaled_weight, values_of
 
@@ -27,11 +28,11 @@ class Product(Call):
 
     ``axis`` is the kernel's dimension of output channels, ``channel`` the result's. The bias has one value a channel,
     or is of the result's rank, to be broadcast. ``pointwise``: the result is ``kernel @ input`` along the channels, and
-    every other dimension is the input's. ``memory`` is the order in which the result's dimensions lie in memory; None
-    where only its layers tell.
+    every other dimension is the input's. ``geometry`` says where a convolution's windows lie. ``memory`` is the order
+    in which the result's dimensions lie in memory; None where only its layers tell.
     """
 
-    __slots__ = ("add", "axis", "bias", "channel", "input", "kernel", "memory", "pointwise")
+    __slots__ = ("add", "axis", "bias", "channel", "geometry", "input", "kernel", "memory", "pointwise")
     is_product = True
 
     def __init__(
@@ -46,10 +47,11 @@ class Product(Call):
         axis: int,
         channel: int,
         pointwise: bool,
+        geometry: Geometry | None,
     ):
         super().__init__(operation, [input])
         self.add, self.input, self.kernel, self.bias, self.memory = add, input, kernel, bias, memory
-        self.axis, self.channel, self.pointwise = axis, channel, pointwise
+        self.axis, self.channel, self.pointwise, self.geometry = axis, channel, pointwise, geometry
 
     def lower(self) -> Tensor:
         """The layers with the product's own weights."""
@@ -182,6 +184,7 @@ def deferred(
     axis: int,
     channel: int,
     pointwise: bool = False,
+    geometry: Geometry | None = None,
     by_value: bool = False,
 ) -> Tensor:
     """The result of ``add(kernel, bias)`` as a :class:`Product`; its layers at once where a weight is computed.
@@ -194,7 +197,8 @@ def deferred(
     constant = kernel.data is not None and (bias is None or bias.data is not None)
     if input.data is not None or not constant or input.dtype != kernel.dtype or operation is None:
         return add(kernel, bias)
-    product = Product(operation, add, input, kernel, bias, order, axis=axis, channel=channel, pointwise=pointwise)
+    facts = {"axis": axis, "channel": channel, "pointwise": pointwise, "geometry": geometry}
+    product = Product(operation, add, input, kernel, bias, order, **facts)
     return product.tensor(shape, input.dtype, "a product")
 
 
@@ -216,11 +220,15 @@ def weighted(
     if narrow is None:
         return add(kernel, bias)
     wide, factors = narrow
-    if factors is None:
+    beside = operation is not None and len(operation.peers) > 1
+    if factors is None and (bias is not None or not beside):
         return add(wide, bias)
     result = add(wide, None)
-    shape = tuple(factors.shape[0] if dim == channel % result.ndim else 1 for dim in range(result.ndim))
-    result = L.elementwise(result, L.shuffle(L.cast(factors, result.dtype), reshape=shape), "PROD")
+    if beside:  # a launch behind it, by which it does not write fp8 itself: docs/traps/builder-fp8.md
+        result = binary(result, -math.inf, "MAX", result.dtype)
+    shape = tuple(kernel.shape[axis] if dim == channel % result.ndim else 1 for dim in range(result.ndim))
+    if factors is not None:
+        result = L.elementwise(result, L.shuffle(L.cast(factors, result.dtype), reshape=shape), "PROD")
     if bias is None:
         return result
     return L.elementwise(result, L.shuffle(bias, reshape=shape) if bias.ndim == 1 else bias, "SUM")

@@ -34,7 +34,11 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     def add(b: Tensor, _: Tensor | None = None) -> Tensor:
         return L.matrix_multiply(a, L.unsqueeze(b, range(missing)) if missing > 0 else b, op_a, op_b)
 
-    return weighted(add, a, b, None, axis=1, channel=-1)
+    call = a.network.current_operation
+    if call is None or not call.narrow:
+        return weighted(add, a, b, None, axis=1, channel=-1)
+    shape, order = (*a.shape[:-1], b.shape[1]), tuple(range(a.ndim))
+    return deferred(add, a, b, None, shape, order, axis=1, channel=a.ndim - 1)
 
 
 def _by_sums(a: Tensor, b: Tensor) -> Tensor:

@@ -120,7 +120,8 @@ def diff(
     axis = axis_of(dim, input.ndim)
     parts = [given for given in (prepend, input, append) if given is not None]
     x = cat(parts, axis) if len(parts) > 1 and n else input
-    for _ in range(n):
+    whole = x.shape[axis]
+    for _ in range(min(n, whole) if isinstance(whole, int) else n):  # of nothing there are no differences
         length = size_max(x.shape[axis] - 1, 0)
         left, right = (part(x, axis, start, length) for start in (0, 1))
         x = L.elementwise(right, left, "XOR" if x.dtype == torch.bool else "SUB")

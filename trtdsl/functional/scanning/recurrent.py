@@ -177,9 +177,9 @@ gru, rnn_tanh, rnn_relu = family(
     """{}: all hidden states and the last ones, as :func:`lstm`.
 
     >>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
-    >>> rows = 6 if "{name}" == "gru" else 2
-    >>> weights = [net.constant(torch.ones(rows, 4)), net.constant(torch.ones(rows, 2))]
-    >>> [y.shape for y in F.{name}(x, h, weights, False, 1, 0.0, False, False, False)]
+    >>> module = torch.nn.RNNBase("{name}".upper(), 4, 2)
+    >>> weights = [net.constant(each.detach()) for each in module.parameters()]
+    >>> [y.shape for y in F.{name}(x, h, weights, True, 1, 0.0, False, False, False)]
     [(T, N, 2), (1, N, 2)]
     """,
     gru=(("gru", _gru_step), "Gated recurrent units (torch.nn.GRU)"),

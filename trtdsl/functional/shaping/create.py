@@ -153,7 +153,9 @@ def fill(input: Tensor, value: Any) -> Tensor:
 
 @operation
 @finished(_stored)
-def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None) -> Tensor:
+def arange(
+    start: SizeLike | float, end: SizeLike | float | None = None, step: SizeLike | float = 1, *, dtype: Any = None
+) -> Tensor:
     """``start``, ``start + step``, … before ``end``: a constant; IFillLayer where a size is dynamic.
 
     int64 for ints and Sizes, float32 when one is a float. Over a dynamic size the step must be static, and an exact
@@ -165,27 +167,24 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None) -> 
     (T,)
     """
     network = require_network(start, end, step)
-    if end is None:
-        start, end = 0, start
-    bounds = (start, end, step)
-    if step == 0:
+    bounds: tuple[Any, Any, Any] = (0, start, step) if end is None else (start, end, step)
+    low, high, by = bounds
+    if by == 0:
         raise DefinitionError("arange: step must not be 0")
     default = torch.float32 if any(isinstance(value, float) for value in bounds) else torch.int64
     wanted = default if dtype is None else as_dtype(dtype)
     if not any(isinstance(value, Size) for value in bounds):
-        if (end - start) * step < 0:
-            raise DefinitionError(f"arange: a step of {step} does not lead from {start} to {end}")
-        return network.constant(torch.arange(start, end, step, dtype=wanted))
-    if not isinstance(step, (int, float)):
-        raise UnsupportedError(f"arange: the step must be static, not {step}")
-    start, end, step = (
-        int(value) if isinstance(value, float) and value.is_integer() else value for value in (start, end, step)
-    )
-    number = _steps(network, start, end, step) if step > 0 else _steps(network, end, start, -step)
-    kind = torch.float32 if any(isinstance(value, float) for value in (start, step)) else torch.int64
+        if (high - low) * by < 0:
+            raise DefinitionError(f"arange: a step of {by} does not lead from {low} to {high}")
+        return network.constant(torch.arange(low, high, by, dtype=wanted))
+    if not isinstance(by, (int, float)):
+        raise UnsupportedError(f"arange: the step must be static, not {by}")
+    low, high, by = (int(value) if isinstance(value, float) and value.is_integer() else value for value in bounds)
+    number = _steps(network, low, high, by) if by > 0 else _steps(network, high, low, -by)
+    kind = torch.float32 if any(isinstance(value, float) for value in (low, by)) else torch.int64
     if kind != torch.int64 and not wanted.is_floating_point:
-        raise UnsupportedError(f"arange: ints from {start} by {step} over a dynamic size: cast the result of floats")
-    return L.cast(L.linspace(network, (number,), _tensor_of(start, network, kind), [step], kind), wanted)
+        raise UnsupportedError(f"arange: ints from {low} by {by} over a dynamic size: cast the result of floats")
+    return L.cast(L.linspace(network, (number,), _tensor_of(low, network, kind), [by], kind), wanted)
 
 
 def _steps(network: Network, low: Any, high: Any, step: int | float) -> SizeLike:

@@ -46,7 +46,7 @@ def _infer(network: Network, before: Shape, wanted: Sequence[SizeLike]) -> Shape
 
 
 @operation
-def view(input: Tensor, *shape: Any) -> Any:
+def view(input: Tensor, *shape: SizeLike | Sequence[SizeLike] | torch.dtype) -> Any:
     """As :func:`reshape`: tensors of a network have no strides. A single dtype is refused: it reinterprets bits.
 
     >>> x = net.input("x", ("N", 6, 4))
@@ -221,7 +221,7 @@ atleast_1d, atleast_2d, atleast_3d = family(
 
 
 @operation
-def expand(input: Tensor, *size: Any) -> Tensor:
+def expand(input: Tensor, *size: SizeLike | Sequence[SizeLike]) -> Tensor:
     """Dimensions of size 1 repeated to ``size`` (-1 keeps one), new ones in front: ISliceLayer with a stride of 0.
 
     >>> x = net.input("x", (1, "N"))
@@ -281,7 +281,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 @operation
-def repeat(input: Tensor, *repeats: Any) -> Tensor:
+def repeat(input: Tensor, *repeats: SizeLike | Sequence[SizeLike]) -> Tensor:
     """The whole repeated along each dimension, new ones in front: ISliceLayer (WRAP).
 
     >>> F.repeat(net.input("x", (2, 3)), 4, 1, 2).shape

@@ -55,7 +55,8 @@ def _convolution(
 
     pointwise = groups == 1 and shape[2:] == x.shape[2:] and set(weight.shape[2:]) == {1} and not any(how.padding)
     order = channels_last(x.ndim)
-    result = _biased(deferred(add, x, weight, bias, shape, order, axis=0, channel=1, pointwise=pointwise), late)
+    facts = {"axis": 0, "channel": 1, "pointwise": pointwise, "geometry": how}
+    result = _biased(deferred(add, x, weight, bias, shape, order, **facts), late)
     return L.squeeze(result, [2]) if ndim == 1 else result
 
 

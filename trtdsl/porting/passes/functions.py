@@ -16,19 +16,7 @@ from typing import Any
 from ...core.lazy import torch
 from ..calls import Call, Helper, Part, SizeOf, SizeOp, Value, ValueList, Weight, apart, leaves
 from ..render import kind
-from ..statements import (
-    Argument,
-    Copy,
-    Literal,
-    Loop,
-    Scope,
-    Statement,
-    flat,
-    parts,
-    pattern,
-    same,
-    size_key,
-)
+from ..statements import Argument, Copy, Literal, Loop, Scope, Statement, flat, parts, pattern, same, size_key
 from ..tracing.trace import Trace
 from .instances import Builder, Instance, under, weights_in
 from .loops import rolled

@@ -64,8 +64,8 @@ def go_over(loop: Loop, over: Mapping[Any, Sequence[Any]]) -> None:
         if all(value is first for value in given):  # it would differ in later rounds only
             continue
         if isinstance(first, Literal):
-            users = (value for statement in flat(loop.body) if _has(statement, first) for value in statement.results)
-            hint = next((value.hint for value in users), None)
+            users = [each for each in flat(loop.body) if any(part is first for part in parts(each.expression))]
+            hint = next((value.hint for each in users for value in each.results), None)
             element = Value((), torch.float32, name=first.name or "number", hint=hint)
         else:
             names = {value.name for value in given}
@@ -75,10 +75,6 @@ def go_over(loop: Loop, over: Mapping[Any, Sequence[Any]]) -> None:
         named[first] = element
         loop.over.append((element, given))
     substitute(loop.body, named)
-
-
-def _has(statement: Statement, leaf: Any) -> bool:
-    return any(each is leaf for each in parts(statement.expression))
 
 
 def joined(items: list[Any], results: list[Value]) -> list[Any]:

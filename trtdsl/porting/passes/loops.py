@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..calls import Value
-from ..statements import Copy, Loop, Statement, substitute, uses_of
+from ..statements import Copy, Loop, Statement, places_of, substitute, uses_of
 from .lists import collect, go_over, joined
 from .rounds import ListRounds, Rounds, carrying
 
@@ -49,16 +49,19 @@ def _repeated(
 ) -> tuple[Loop, int, Rounds] | None:
     """The longest run of repeated statements that begins here, the number of statements in it, and its rounds."""
     best: tuple[Loop, int, Rounds] | None = None
+    places = places_of(body, results)
     for kind in (Rounds, ListRounds):
         for period in range(1, min(LONGEST, len(body) // 2) + 1):
-            if kind is ListRounds and not (carrying(body, period) or any(v.hint for v in body[period - 1].results)):
+            if kind is ListRounds and not (
+                carrying(body, period, places) or any(v.hint for v in body[period - 1].results)
+            ):
                 continue  # its rounds end with what goes into a list, or into the next
-            rounds = kind(body, period)
+            rounds = kind(body, period, places)
             count = 1
             while (count + 1) * period <= len(body) and rounds.round(count):
                 count += 1
             while count > 1:
-                loop = rounds.loop(count, results)
+                loop = rounds.loop(count)
                 if loop is not None:
                     loop.whole = loop.start == 0 and all(counts.get(path) == count for path in loop.containers)
                     loop.whole = loop.whole and bool(loop.containers)

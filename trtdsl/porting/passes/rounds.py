@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Mapping
 from typing import Any
 
 from ..calls import Value, Weight, alike
-from ..statements import Literal, Loop, Scope, Statement, pattern, uses_of
+from ..statements import Literal, Loop, Scope, Statement, pattern
 
 COUNTED = 4  # rounds that differ in a number are a loop from so many on
+Places = Mapping[Value, list[int]]
+"""The numbers of the statements that use each value."""
 
 
-def carrying(body: list[Statement], period: int) -> bool:
+def used(places: Places, value: Value, begin: int, end: int | None = None) -> bool:
+    """Whether a statement from ``begin`` on uses the value, before ``end`` where that is given."""
+    at = places.get(value, [])
+    found = bisect_left(at, begin)
+    return found < len(at) and (end is None or at[found] < end)
+
+
+def carrying(body: list[Statement], period: int, places: Places) -> bool:
     """Whether what ends the first round goes into the second, whose last statement is of the same kind."""
     first, second = body[period - 1], body[2 * period - 1]
     one = (first.expression.form, first.expression.name) == (second.expression.form, second.expression.name)
-    return one and any(uses_of(body[period : 2 * period], [])[value] for value in first.results)
+    return one and any(used(places, value, period, 2 * period) for value in first.results)
 
 
 class Rounds:
     """The first ``period`` statements beside later rounds of them."""
 
-    def __init__(self, body: list[Statement], period: int):
-        self.body, self.period = body, period
+    def __init__(self, body: list[Statement], period: int, places: Places):
+        self.body, self.period, self.places = body, period, places
         self.first = body[:period]
         self.defined = {value for statement in self.first for value in statement.results}
         self.maps: list[dict[Value, Value]] = [{value: value for value in self.defined}]
@@ -109,18 +120,17 @@ class Rounds:
     def _follows(self, mine: int, other: int, index: int) -> bool:
         return other == mine + index
 
-    def loop(self, count: int, results: list[Value]) -> Loop | None:
+    def loop(self, count: int) -> Loop | None:
         """The loop of the first ``count`` rounds, where no value of an earlier round is needed outside of it."""
         if any(path.startswith(f"{container}.") for path in self.constant for container in self.containers):
             return None
         if not self._goes_through():
             return None
         length = count * self.period
-        after = set(uses_of(self.body[length:], results))
-        for index, round_ in enumerate(self.maps[: count - 1]):
-            if any(self._kept(value, index, length) for value in round_.values()):
+        for index, round_ in enumerate(self.maps[: count - 1]):  # what is needed after the next round
+            if any(used(self.places, value, (index + 2) * self.period, length) for value in round_.values()):
                 return None
-        if not self._collects(count, after):
+        if not self._collects(count):
             return None
         last = dict(self.maps[count - 1])
         starts = set(self.containers.values())
@@ -134,14 +144,12 @@ class Rounds:
     def _goes_through(self) -> bool:
         return bool(self.containers or self.carried)
 
-    def _collects(self, count: int, after: set[Value]) -> bool:
-        """Whether nothing but the last round's values is needed ``after`` the loop."""
-        return not any(value in after for round_ in self.maps[: count - 1] for value in round_.values())
+    def _collects(self, count: int) -> bool:
+        """Whether nothing but the last round's values is needed after the loop."""
+        return not any(self._after(value, count) for round_ in self.maps[: count - 1] for value in round_.values())
 
-    def _kept(self, value: Value, index: int, length: int) -> bool:
-        """Whether a value of one round is needed after the next round."""
-        begin = (index + 2) * self.period
-        return uses_of(self.body[begin:length], [])[value] > 0
+    def _after(self, value: Value, count: int) -> bool:
+        return used(self.places, value, count * self.period)
 
 
 class ListRounds(Rounds):
@@ -188,12 +196,12 @@ class ListRounds(Rounds):
             self.step = -1 if other < mine else 1
         return other == mine + self.step * index
 
-    def _collects(self, count: int, after: set[Value]) -> bool:
+    def _collects(self, count: int) -> bool:
         """Whether what is needed afterwards stands in lists of the author's, and the loop has fewer lines."""
         self.collected = {}
         for first in self.maps[0]:
             values = [round_[first] for round_ in self.maps[:count]]
-            if any(value in after for value in values[:-1]):
+            if any(self._after(value, count) for value in values[:-1]):
                 hints = {first.hint, *(value.hint for value in values[:-1]), values[-1].hint or first.hint}
                 if hints != {first.hint} or first.hint is None:  # nobody looks for the last one's after the last call
                     return False

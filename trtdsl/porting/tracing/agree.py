@@ -42,7 +42,7 @@ def traced_at_all_sizes(
     for scans in (Scans(on=False), Scans(on=True), Scans(on=False, refused=True)):
         token = SCANS.set(scans)
         try:
-            found = _attempted(module, given, tell)
+            found = _attempted(module, given, scans, tell)
             break
         except LoopOver:
             continue
@@ -83,7 +83,7 @@ def _say_why(refusal: UnsupportedError, unlike: Mapping[Any, str]) -> None:
         refusal.context.append(f"the loop here becomes no td.scan: {unlike[refusal.location]}")
 
 
-def _attempted(module: torch.nn.Module, given: Given, tell: Progress) -> Trace:
+def _attempted(module: torch.nn.Module, given: Given, scans: Scans, tell: Progress) -> Trace:
     points = given.points()
 
     def attempt(points: list[Env]) -> Trace:
@@ -95,6 +95,7 @@ def _attempted(module: torch.nn.Module, given: Given, tell: Progress) -> Trace:
         refusal = error
         if isinstance(refusal.__cause__, NoLoop):
             raise
+        scans.again = True
         with suppress(UnsupportedError):
             return attempt(points)
     cause = refusal.__cause__

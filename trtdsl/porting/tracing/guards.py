@@ -40,6 +40,8 @@ class Scans:
     forms: dict[Any, Any] = field(default_factory=dict)
     unlike: dict[Location | None, str] = field(default_factory=dict)
     """Why loops are no scans, by their lines."""
+    again: bool = False
+    """Whether the first traces did not agree: what masks choose is at other places at other sizes, maybe."""
 
 
 @dataclass

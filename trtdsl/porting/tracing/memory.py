@@ -119,12 +119,10 @@ def written_back(view: View, tensor: torch.Tensor, base: Value, value: Any) -> t
     return None
 
 
-def _second(_: Value, rest: tuple[Any, ...]) -> int:
-    return rest[1] if len(rest) > 1 else 0
-
-
 PARTS: dict[str, Callable[[Value, tuple[Any, ...]], int]] = {
-    **dict.fromkeys(("chunk", "split", "tensor_split", "split_with_sizes"), _second),
+    **dict.fromkeys(
+        ("chunk", "split", "tensor_split", "split_with_sizes"), lambda _, rest: rest[1] if len(rest) > 1 else 0
+    ),
     "vsplit": lambda *_: 0,
     "hsplit": lambda base, _: min(1, len(base.shape) - 1),
     "dsplit": lambda *_: 2,

@@ -17,48 +17,18 @@ FOURIER = (
 
 # The names under which torch hands over its operators and what it calls otherwise elsewhere.
 ALIASES = {
-    "radd": "add",
-    "rmul": "mul",
-    "multiply": "mul",
-    "subtract": "sub",
-    "divide": "div",
-    "truediv": "div",
-    "rtruediv": "rdiv",
-    "floordiv": "floor_divide",
-    "mod": "remainder",
-    "and": "bitwise_and",
-    "or": "bitwise_or",
-    "xor": "bitwise_xor",
-    "invert": "bitwise_not",
-    "negative": "neg",
-    "absolute": "abs",
-    "greater": "gt",
-    "greater_equal": "ge",
-    "less": "lt",
-    "less_equal": "le",
-    "not_equal": "ne",
-    "swapaxes": "transpose",
-    "swapdims": "transpose",
-    "moveaxis": "movedim",
-    "concatenate": "cat",
-    "row_stack": "vstack",
-    "unsafe_chunk": "chunk",
-    "unsafe_split": "split",
-    "unsafe_split_with_sizes": "split",
-    "native_channel_shuffle": "channel_shuffle",
-    "fix": "trunc",
-    "special_expit": "sigmoid",
-    "log_sigmoid": "logsigmoid",
-    "linalg_inv": "inverse",
-    "_grouped_mm": "grouped_mm",
-    "conj_physical": "conj",
+    "radd": "add", "rmul": "mul", "multiply": "mul", "subtract": "sub", "divide": "div", "truediv": "div",
+    "rtruediv": "rdiv", "floordiv": "floor_divide", "mod": "remainder", "and": "bitwise_and", "or": "bitwise_or",
+    "xor": "bitwise_xor", "invert": "bitwise_not", "negative": "neg", "absolute": "abs", "greater": "gt",
+    "greater_equal": "ge", "less": "lt", "less_equal": "le", "not_equal": "ne", "swapaxes": "transpose",
+    "swapdims": "transpose", "moveaxis": "movedim", "concatenate": "cat", "row_stack": "vstack",
+    "unsafe_chunk": "chunk", "unsafe_split": "split", "unsafe_split_with_sizes": "split",
+    "native_channel_shuffle": "channel_shuffle", "fix": "trunc", "special_expit": "sigmoid",
+    "log_sigmoid": "logsigmoid", "linalg_inv": "inverse", "_grouped_mm": "grouped_mm", "conj_physical": "conj",
     # Functions that give uninitialized memory; zeros replace its values.
-    "empty": "zeros",
-    "empty_like": "zeros_like",
-    "new_empty": "new_zeros",
-    "empty_strided": "zeros",
+    "empty": "zeros", "empty_like": "zeros_like", "new_empty": "new_zeros", "empty_strided": "zeros",
     "empty_permuted": "zeros",
-}
+}  # fmt: skip
 IN_PLACE = ("add", "sub", "mul", "div", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and", "or")
 ALIASES |= {f"i{name}": ALIASES.get(name, name) for name in IN_PLACE}
 ALIASES |= {f"arc{name}": f"a{name}" for name in ("cos", "sin", "tan", "tan2")}
@@ -74,25 +44,10 @@ ALIASES |= {
 
 # Functions that do not change values: dropout outside of training, copies, and moves in memory.
 UNCHANGED = {
-    "contiguous",
-    "detach",
-    "clone",
-    "data",
-    "requires_grad",
-    "cpu",
-    "cuda",
-    "alias",
-    "conj",
-    "resolve_conj",
-    "resolve_neg",
-    "dropout",
-    "dropout1d",
-    "dropout2d",
-    "dropout3d",
-    "alpha_dropout",
-    "feature_dropout",
+    "contiguous", "detach", "clone", "data", "requires_grad", "cpu", "cuda", "alias", "conj", "resolve_conj",
+    "resolve_neg", "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_dropout",
     "feature_alpha_dropout",
-}
+}  # fmt: skip
 # Operations with a number that leaves a tensor as it is.
 NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "div": 1, "true_divide": 1, "pow": 1}
 NEUTRAL |= {"bitwise_and": True, "bitwise_or": 0, "bitwise_xor": 0}
@@ -100,18 +55,9 @@ NEUTRAL |= {"bitwise_and": True, "bitwise_or": 0, "bitwise_xor": 0}
 NARROWED = {"float64": "float32", "complex128": "complex64", "uint8": "int32", "int8": "int32", "int16": "int32"}
 # Functions that ask for a tensor's values.
 PEEKS = {
-    "array",
-    "item",
-    "tolist",
-    "bool",
-    *("int", "float"),
-    "index",
-    "equal",
-    "allclose",
-    "is_nonzero",
-    "numpy",
+    "array", "item", "tolist", "bool", "int", "float", "index", "equal", "allclose", "is_nonzero", "numpy",
     "contains",
-}
+}  # fmt: skip
 MEASURES = {"stride", "nbytes", "storage_offset", "len", "untyped_storage", "storage"}  # which follow from the shape
 FOLDED = {"float64", "complex64", "complex128"}  # which TensorRT does not have
 RANDOM = {"rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "bernoulli"}

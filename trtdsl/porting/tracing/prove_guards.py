@@ -129,15 +129,22 @@ def proven(
 
 
 def requirements_of(ways: Sequence[Way], given: Given) -> list[Requirement]:
-    """What a file of these ways, of which it has the first, requires of its dimensions."""
-    found: dict[str, Requirement] = {}
+    """What a file of these ways, of which it has the first, requires of its dimensions.
+
+    Of dimensions that must stay within their ranges it requires nothing else, since all else holds there.
+    """
+    found: dict[str, tuple[Requirement, set[str]]] = {}
+    ranged: set[str] = set()
     for way in ways:
         for guard, condition in way.asked.items():
-            own = way is ways[0] and condition.everywhere
-            asks = way is ways[0] or bool(condition.texts)
-            for text in condition.texts if own else _range_texts(given, condition.names) if asks else ():
-                found.setdefault(text, Requirement(text, _short(guard.location)))
-    return list(found.values())
+            own, texts = way is ways[0] and condition.everywhere, condition.texts
+            if not own or condition.condition is None:
+                texts = _range_texts(given, condition.names) if way is ways[0] or texts else []
+                ranged.update(condition.names if texts else ())
+            for text in texts:
+                found.setdefault(text, (Requirement(text, _short(guard.location)), {*condition.names}))
+    kept = _range_texts(given, ranged)
+    return [each for text, (each, names) in found.items() if text in kept or not names <= ranged]
 
 
 def _explored(
@@ -194,9 +201,7 @@ def refused(
     env = {name: int(column[first]) for name, column in columns.items()}
     point = {name: column[first : first + 1] for name, column in columns.items()}
     failed = [[each for each in path if not each.outcomes(point)[0]] for path in paths]
-    nearest = min(
-        filter(None, failed), key=len
-    )  # of the paths to the program, the one that was left at the fewest places
+    nearest = min(filter(None, failed), key=len)  # of the paths to the program, that left at the fewest places
     whole = len(covered) == math.prod(high - low + 1 for low, high in (given.dims[name].bounds() for name in columns))
     instead = served_range(given, columns, covered) if whole else ""
     error = nearest[0].refusal(env, _bounds(given), instead, tried=tried)
@@ -368,7 +373,6 @@ class Asked:
         self.open: list[Location] = []
         for each in (trace, *trace.besides):
             self._ask(each, given, always=each is trace)
-        self.conditions = list(self.by_guard.values())
 
     def _ask(self, trace: Trace, given: Given, always: bool) -> None:
         """Adds what the trace asks; without ``always`` what is not so at all sizes."""
@@ -388,7 +392,7 @@ class Asked:
 
     def broken(self) -> list[Asking]:
         """Those that do not hold at all sizes."""
-        return [condition for condition in self.conditions if not condition.everywhere]
+        return [condition for condition in self.by_guard.values() if not condition.everywhere]
 
     def where(self, columns: Mapping[str, Any]) -> Any:
         """At which sizes all hold; at none where these columns do not say so."""

@@ -21,9 +21,9 @@ from ..translating.aten import is_overload, public_call, written_out
 from ..translating.counterpart import counterpart
 from ..translating.lowering import COMPLEX_ZEROS
 from ..translating.spellings import python_type, respelled
-from ..translating.unknown import sized, unlike_itself
+from ..translating.unknown import is_mask, sized, unlike_itself
 from .frames import TRANSFORMS, authors_frame, bound, helper_frames, here, place_of, transforms, unless_it_raises
-from .guards import GUARDS, MOST, Shortcut, asked_of
+from .guards import GUARDS, MOST, SCANS, Shortcut, asked_of
 from .memory import Memory, check_writes, layout, refuse_set, target_of, writes_itself
 from .modes import free, storage_of, tensors_of
 from .names import FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value, narrowed
@@ -95,6 +95,8 @@ class Recorder:
             ):
                 example = to_write(f"inputs={{{real[-1]!r}: 'SHAPE:int64'}}", f"--input {real[-1]}=SHAPE:int64")
                 more = f"; the dtype of an input stands behind its shape: {example}"
+            elif self.tried and self.place is not None:
+                more = f", after {self.place.short}, where {_needs_values(self.needed, True)}"
             raise DefinitionError(f"forward fails: {text}{more}", location=place_of(error)) from error
 
     # -- modules -----------------------------------------------------------------------------------------------------
@@ -211,6 +213,10 @@ class Recorder:
                 found = sliced(name, *args, **kwargs)
             if found is not None:
                 return found
+        if name in ("getitem", "masked_select") and (found := self._chosen(name, *args, **kwargs)) is not None:
+            return found
+        if name in ARRANGING:
+            args = args[:1] + self._whole(args[1:])
         self.names()
         if name == "set" and self._given_data(function, *args):
             return None
@@ -266,6 +272,38 @@ class Recorder:
             return parted(result, op, here())
         return result
 
+    def _chosen(self, name: str, input: Any, index: Any = None, **named: Any) -> Any:
+        """What masks choose that no input has a part in: by constant places, at first; None for other masks."""
+        index, scans = named.get("mask", index), SCANS.get()
+        parts: tuple[Any, ...] = index if isinstance(index, tuple) else (index,)
+        masks = [part for part in parts if is_mask(part)]
+        if not masks or named.get("out") is not None or (scans is not None and scans.again):
+            return None
+        if not isinstance(input, torch.Tensor) or self._is_constant(input):
+            return None
+        if not {*map(type, masks)} <= {torch.Tensor, torch.nn.Parameter}:
+            return None
+        for mask in masks:
+            value = self.values.get(id(mask))
+            for op in made_by(value) if value is not None else ():
+                if op.name in RANDOM:
+                    raise drawn(op)
+            if id(mask) in self.known_names or (value is not None and not value.known):
+                self.asked.setdefault(here(), name)
+        shape = None
+        if name == "masked_select":
+            shape = torch.broadcast_shapes(input.shape, masks[0].shape)
+            parts = (masks[0].expand(shape),)
+        places = [place for part in parts for place in (part.nonzero(as_tuple=True) if is_mask(part) else [part])]
+        with each_call(self.called):
+            return (input if shape is None else input.expand(shape))[tuple(places)]
+
+    def _whole(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Whole numbers, also those of tensors that have one now."""
+        kinds = torch.int64, torch.int32
+        with each_call(self.called):
+            return rebuilt(given, lambda x: x.item() if type(x) is torch.Tensor and x.dtype in kinds else x)
+
     def _stays(self, tensor: torch.Tensor) -> bool:
         """Whether a number of the tensor's can be the tensor itself: a fraction, of which no shape can be made."""
         if type(tensor) in (torch.Tensor, torch.nn.Parameter) or id(tensor) in self.numbers:
@@ -298,7 +336,7 @@ class Recorder:
             if result is None:
                 self.failure, self.place, self.needed = error, here(), canonical(function)[1]
                 raise
-            self.tried = True
+            self.tried, self.place, self.needed = True, here(), canonical(function)[1]
             return result
         except DataDependentOutputException as error:
             if name in ("getitem", "setitem"):
@@ -557,10 +595,8 @@ class Recorder:
 
 
 MOST_NUMBERS = 16  # that are written out in a file
-ONE_TENSOR = (
-    "an input is one tensor: where forward takes a tuple, a list or a dict, write a module that takes the tensors one "
-    "by one and gives it that"
-)
+ARRANGING = {"permute", "transpose", "movedim", "flip", "roll", "view", "reshape", "expand", "repeat", "tile"}
+"""Functions of a tensor and whole numbers."""
 OF_WHOLE = r"scalar types: Long|used as indices must be|must be (an )?(int|long)|expected index|dtype int64"
 """How torch refuses floating-point numbers where it takes indices."""
 OF_SEVERAL = r"values to unpack|invalid data type 'str'|is not a mapping|only integers, slices"

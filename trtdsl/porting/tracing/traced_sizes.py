@@ -57,7 +57,7 @@ def expression_of(number: Any) -> Any:
     return number.expression if isinstance(number, (TracedInt, TracedFloat)) else number
 
 
-NEUTRAL = {("+", 0), ("-", 0), ("*", 1), ("//", 1)}  # on the right of a size
+NEUTRAL = {("+", 0), ("-", 0), ("*", 1), ("//", 1)}  # on the right of a size, and of + and * on its left
 
 
 def plain_number(number: Any) -> Any:
@@ -90,7 +90,8 @@ def _operator(symbol: str, compute: Callable[..., Any], *, swapped: bool = False
         if len(others) == 2:  # pow(self, other, modulus)
             return (self ** others[0]) % others[1]
         operands = (*others, self) if swapped else (self, *others)
-        if type(operands[-1]) is int and (symbol, operands[-1]) in NEUTRAL and len(operands) == 2:
+        other = others[0] if others and type(others[0]) is int else None
+        if (symbol, other) in NEUTRAL and (not swapped or symbol in "+*"):
             return self
         number = compute(*map(plain_number, operands))
         return traced(number, SizeOp(symbol, tuple(map(expression_of, operands)), number))

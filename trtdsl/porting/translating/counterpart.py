@@ -23,23 +23,10 @@ ATTRIBUTES = {"T", "mT"}
 
 # Arguments about memory, training and Python, which mean nothing to a network.
 NOISE = {
-    "inplace",
-    "out",
-    "device",
-    "layout",
-    "pin_memory",
-    "requires_grad",
-    "memory_format",
-    "non_blocking",
-    "copy",
-    "generator",
-    "_stacklevel",
-    "momentum",
-    "use_deterministic_algorithms",
-    "sparse",
-    "scale_grad_by_freq",
+    "inplace", "out", "device", "layout", "pin_memory", "requires_grad", "memory_format", "non_blocking", "copy",
+    "generator", "_stacklevel", "momentum", "use_deterministic_algorithms", "sparse", "scale_grad_by_freq",
     "padding_idx",
-}
+}  # fmt: skip
 # Optional tensors that are given by position.
 STATE = {"weight", "bias", "running_mean", "running_var", "b_ih", "b_hh"}
 # Numbers that are usually given by position.

@@ -20,7 +20,8 @@ def sized(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], count: int) 
     if name == "where" and len(args) == 1:
         return tuple(given.new_empty((count, given.dim()), dtype=torch.int64).unbind(1))
     if name == "masked_select":
-        return given.new_empty((count,))
+        mask = torch.broadcast_tensors(kwargs.get("mask", args[-1]), given)[0]
+        return given.new_empty((_chosen_by(mask, count),))
     if name == "getitem":
         index = args[1] if isinstance(args[1], tuple) else (args[1],)
         return given[tuple(place for item in index for place in _places(item, count))]
@@ -29,9 +30,19 @@ def sized(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], count: int) 
 
 def _places(item: Any, count: int) -> list[Any]:
     """A mask as the places that it chooses, a tensor for each of its dimensions."""
-    if isinstance(item, torch.Tensor) and item.dtype == torch.bool:
-        return [item.new_empty((count,), dtype=torch.int64) for _ in range(item.dim())]
+    if is_mask(item):
+        return [item.new_empty((_chosen_by(item, count),), dtype=torch.int64) for _ in range(item.dim())]
     return [item]
+
+
+def is_mask(item: Any) -> bool:
+    """Whether an index chooses by its values."""
+    return isinstance(item, torch.Tensor) and item.dtype == torch.bool and item.dim() > 0
+
+
+def _chosen_by(mask: torch.Tensor, count: int) -> int:
+    """How many elements, where the mask has values; else ``count``."""
+    return int(mask.sum()) if type(mask) is torch.Tensor else count
 
 
 def unlike_itself(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

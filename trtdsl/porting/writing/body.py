@@ -335,7 +335,8 @@ class Body:
         result: list[str] = []
         for item in self.items:
             if isinstance(item, Loop):
-                head, numbered = loop_head(item, self.renderer(), self.counts, self.taken | self._used())
+                taken = self.taken | {span.name for span in self.spans.values()}
+                head, numbered = loop_head(item, self.renderer(), self.counts, taken)
                 result += head
                 renderer = self.renderer(numbered)
                 for inner in item.body:
@@ -363,9 +364,6 @@ class Body:
         if self.carried is not None:
             names = [grouped(names[: self.carried], "()"), grouped(names[self.carried :], "None")]
         return [*lines, *returned(names)]
-
-    def _used(self) -> set[str]:
-        return {span.name for span in self.spans.values()}
 
     def _item(self, item: Any, renderer: Renderer, indent: int) -> list[str]:
         space = " " * indent

@@ -8,18 +8,7 @@ from typing import Any
 
 from ..calls import SizeOf, SizeOp, Value, rebuilt, sizes_of, values_in
 from ..render import Renderer
-from ..statements import (
-    Argument,
-    Copy,
-    Expression,
-    Loop,
-    Statement,
-    expressions,
-    flat,
-    parts,
-    size_key,
-    uses_of,
-)
+from ..statements import Argument, Copy, Expression, Loop, Statement, expressions, flat, parts, size_key, uses_of
 
 WIDEST = 100  # of an expression with calls inside
 WIDTH = 120

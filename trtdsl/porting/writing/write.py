@@ -81,7 +81,11 @@ class File:
             for (location, _, _), count in counts.items():
                 found[location] = max(found[location], count)
         most = [f"{location} ({count} times)" for location, count in found.most_common(3) if count >= MANY]
-        return [f"loops are written out where their rounds differ: {', '.join(most)}"] if most else []
+        return (
+            [f"loops are written out where their rounds differ (it only makes the file longer): {', '.join(most)}"]
+            if most
+            else []
+        )
 
     @cached_property
     def blocks(self) -> list[str]:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def folder() -> Path:
-    """What evaluations keep, in the user's cache."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trtdsl"
+    """What evaluations keep, in the user's cache; OSError without one. It is never below the working directory, where
+    another's files may be: a path that is not absolute counts for nothing, as XDG's specification says.
+    """
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    cache = given if os.path.isabs(given) else os.path.expanduser("~/.cache")
+    if not os.path.isabs(cache):
+        raise OSError(errno.ENOENT, "there is no home folder")
+    return Path(cache) / "trtdsl"
 
 
 def remember(sha256: str) -> None:
@@ -26,4 +34,6 @@ def remember(sha256: str) -> None:
 
 def is_known(sha256: str) -> bool:
     """Whether an engine was built here."""
-    return SHA256.fullmatch(sha256) is not None and (folder() / "built" / sha256).is_file()
+    with suppress(OSError):
+        return SHA256.fullmatch(sha256) is not None and (folder() / "built" / sha256).is_file()
+    return False

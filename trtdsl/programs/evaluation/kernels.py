@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 
 from ...core.errors import ProgramFaultError, UnevaluatedProgramError
+from ...core.files.names import is_file
 from .built_here import folder
 from .sources import Kernel
 
@@ -57,7 +58,7 @@ def _version() -> str:
 
 def _cpu() -> str:
     try:
-        return Path("/proc/cpuinfo").read_text()
+        return Path("/proc/cpuinfo").read_text("utf-8", "replace")
     except OSError:
         return ""
 
@@ -86,24 +87,30 @@ def compile_kernels(kernels: Iterable[Kernel]) -> dict[str, tuple[Path, int]]:
         raise UnevaluatedProgramError(
             "the engine has kernels in C++, and there is no C++ compiler here: install the package g++ (or set CXX)"
         )
-    cached = folder() / "kernels"
-    found = {name: place for name, kernel in wanted.items() if (place := _kept(cached, kernel)) is not None}
-    missing = [kernel for name, kernel in wanted.items() if name not in found]
-    workers = max(min(os.cpu_count() or 1, 4, len(missing) // FEWEST), 1)
-    groups = [group for start in range(workers) if (group := missing[start::workers])]
-    with ThreadPoolExecutor(workers) as pool:
-        for result in pool.map(lambda group: _compile(cached, group), groups):
-            found |= result
+    try:
+        cached = folder() / "kernels"
+        found = {name: place for name, kernel in wanted.items() if (place := _kept(cached, kernel)) is not None}
+        missing = [kernel for name, kernel in wanted.items() if name not in found]
+        workers = max(min(os.cpu_count() or 1, 4, len(missing) // FEWEST), 1)
+        groups = [group for start in range(workers) if (group := missing[start::workers])]
+        with ThreadPoolExecutor(workers) as pool:
+            for result in pool.map(lambda group: _compile(cached, group), groups):
+                found |= result
+    except OSError as error:
+        raise UnevaluatedProgramError(
+            f"the engine's kernels are compiled in the user's cache, which cannot be written ({error.strerror}): "
+            "set XDG_CACHE_HOME to a folder of your own"
+        ) from None
     return found
 
 
 def _kept(cached: Path, kernel: Kernel) -> tuple[Path, int] | None:
     try:
-        name, number = (cached / _key(kernel)).read_text().split()
+        name, number = (cached / _key(kernel)).read_text("utf-8").split()
     except (OSError, ValueError):
         return None
     path = cached / Path(name).name
-    return (path, int(number)) if path.is_file() else None
+    return (path, int(number)) if is_file(path) else None
 
 
 def _compile(cached: Path, group: Sequence[Kernel]) -> dict[str, tuple[Path, int]]:
@@ -114,7 +121,7 @@ def _compile(cached: Path, group: Sequence[Kernel]) -> dict[str, tuple[Path, int
     target = cached / (hashlib.sha256((_version() + str(marks) + text).encode()).hexdigest() + ".kernels")
     with tempfile.TemporaryDirectory(dir=cached) as scratch:
         source, object_file, made = (Path(scratch) / name for name in ("kernels.cpp", "kernels.o", "kernels"))
-        source.write_text(text)
+        source.write_text(text, "utf-8")
         to_object = [*_options(marks), f"-I{OWN}", "-c", str(source), "-o", str(object_file)]
         for options in (to_object, [*_options(), str(object_file), "-o", str(made)]):
             command = [str(compiler()), *options]
@@ -124,7 +131,7 @@ def _compile(cached: Path, group: Sequence[Kernel]) -> dict[str, tuple[Path, int
         os.replace(made, target)
         for number, kernel in enumerate(group):
             note = Path(scratch) / "note"
-            note.write_text(f"{target.name} {number}")
+            note.write_text(f"{target.name} {number}", "utf-8")
             os.replace(note, cached / _key(kernel))
     return {kernel.name: (target, number) for number, kernel in enumerate(group)}
 

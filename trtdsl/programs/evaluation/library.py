@@ -127,10 +127,15 @@ def _wide(x: torch.Tensor) -> torch.Tensor:
 
 
 def _epilogue(
-    settings: Settings, result: torch.Tensor, rest: list[torch.Tensor], alpha: float | torch.Tensor, beta: float
+    settings: Settings,
+    result: torch.Tensor,
+    rest: list[torch.Tensor],
+    alpha: float | torch.Tensor,
+    beta: float,
+    dtype: torch.dtype,
 ) -> torch.Tensor:
-    """What follows a product: alpha, an operand to add, a bias, an activation, the rounding to int8, whose scale alpha
-    has. ``rest`` are the operands left."""
+    """What follows a product: alpha, an operand to add, a bias, an activation, the rounding to int8 or fp8, whose scale
+    alpha has. ``rest`` are the operands left."""
     if isinstance(alpha, torch.Tensor):
         result = (result * alpha).float()
     elif alpha != 1.0:
@@ -155,7 +160,9 @@ def _epilogue(
         result = torch.tanh(result)
     if settings.flag("swish"):
         result = nn.silu(result)
-    return result.round().clamp(-128, 127) if settings.flag("quantize") else result
+    if not settings.flag("quantize"):
+        return result
+    return result.clamp(-448, 448) if dtype == torch.float8_e4m3fn else result.round().clamp(-128, 127)
 
 
 def _scales(settings: Settings, inputs: Tensors) -> tuple[float | torch.Tensor, float, list[torch.Tensor]]:
@@ -187,7 +194,7 @@ def _convolution(settings: Settings, inputs: Tensors, outputs: Tensors) -> list[
     after = [max(last, (n - 1) * step + extent - size - first) for n, step, extent, size, first, last in whole]
     x = nn.pad(x, list(itertools.chain(*reversed(list(zip(before, after, strict=True))))))
     result = CONVOLUTIONS[spatial](x, weight, None, stride, 0, dilation, groups)
-    return [_epilogue(settings, result, rest, alpha, beta)]
+    return [_epilogue(settings, result, rest, alpha, beta, outputs[0].dtype)]
 
 
 CONVOLUTIONS = {1: torch.conv1d, 2: torch.conv2d, 3: torch.conv3d}
@@ -209,7 +216,7 @@ def _deconvolution(settings: Settings, inputs: Tensors, outputs: Tensors) -> lis
         if missing > 0:  # output padding: rows that no input reaches
             whole = nn.pad(whole, [0, 0] * (whole.dim() - 1 - axis) + [0, missing])
         whole = whole.narrow(axis, first, size)
-    return [_epilogue(settings, whole, rest, alpha, beta)]
+    return [_epilogue(settings, whole, rest, alpha, beta, outputs[0].dtype)]
 
 
 def _padding(
@@ -237,7 +244,7 @@ def _product(settings: Settings, inputs: Tensors, outputs: Tensors) -> list[torc
     b = b.mT if settings.flag("trB") else b
     if not a.is_floating_point():
         a, b = a.double(), b.double()
-    return [_epilogue(settings, torch.matmul(a, b), rest, alpha, beta)]
+    return [_epilogue(settings, torch.matmul(a, b), rest, alpha, beta, outputs[0].dtype)]
 
 
 # -- pooling -----------------------------------------------------------------------------------------------------------

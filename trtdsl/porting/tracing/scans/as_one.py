@@ -8,16 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from ....core.lazy import torch
-from ...calls import (
-    Call,
-    Op,
-    Part,
-    Scan,
-    SizeOf,
-    Value,
-    calls,
-    operations,
-)
+from ...calls import Call, Op, Part, Scan, SizeOf, Value, calls, operations
 from ...statements import size_key
 from ..guards import Guard, Record
 from . import taking

@@ -6,17 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ...calls import (
-    Call,
-    Op,
-    SizeOf,
-    SizeOp,
-    Value,
-    keyed,
-    leaves,
-    operations,
-    with_values,
-)
+from ...calls import Call, Op, SizeOf, SizeOp, Value, keyed, leaves, operations, with_values
 from ...statements import size_key
 
 

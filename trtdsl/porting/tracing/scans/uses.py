@@ -5,16 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ...calls import (
-    Op,
-    Value,
-    apart,
-    calls,
-    change_trees,
-    joined,
-    operations,
-    values_in,
-)
+from ...calls import Op, Value, apart, calls, change_trees, joined, operations, values_in
 from ..guards import Guard
 from . import taking
 from .marks import Mark, between
