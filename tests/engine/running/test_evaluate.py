@@ -257,6 +257,23 @@ def test_quantized_networks_equal_torch(dtype):
     torch.testing.assert_close(td.evaluate_engine(net, {"x": x})["y"], expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize(("inner", "outer"), [(0.05, 0.05), (0.05, 0.03), (0.01, 0.03), (0.05, 0.2)])
+@pytest.mark.parametrize("kind", ["avg_pool2d", "max_pool2d"])
+def test_a_pooling_in_int8_has_a_factor_and_is_rounded(kind, inner, outer):
+    """What is pooled between two roundings is int8, by the ratio of their scales; torch pools what they mean."""
+    x, net = 2 * random(1, 16, 9, 9), td.Network()
+
+    def faked(x, scale, functions=F):
+        return functions.fake_quantize_per_tensor_affine(x, scale, 0, -128, 127)
+
+    net.output(faked(getattr(F, kind)(faked(net.input("x", x.shape), inner), 3, 2, 1), outer), "y")
+    (pooling,) = (launch for launch in td.program(net).launches if launch.kind == "pooling")
+    assert pooling.dtype == "int8"
+    wanted = faked(getattr(torch.nn.functional, kind)(faked(x, inner, torch), 3, 2, 1), outer, torch)
+    away = (td.evaluate_engine(net, {"x": x})["y"] - wanted).abs()
+    assert float(away.max()) < 1.01 * outer and float((away > 0.01 * outer).float().mean()) < 0.02  # ties
+
+
 ATTENTIONS = {
     "masked": lambda F, q, k, m: F.scaled_dot_product_attention(q, k, k, attn_mask=m),
     "causal": lambda F, q, k, m: F.scaled_dot_product_attention(q, k, k * 2, is_causal=True) + m[0, 0, 0, 0],

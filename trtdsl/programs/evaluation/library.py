@@ -250,40 +250,34 @@ def _product(settings: Settings, inputs: Tensors, outputs: Tensors) -> list[torc
 # -- pooling -----------------------------------------------------------------------------------------------------------
 
 
-def _windows(settings: Settings, x: torch.Tensor, result: torch.Tensor, fill: float) -> tuple[torch.Tensor, int]:
-    """The windows of a pooling along dimensions of their own behind, and how many those are."""
+def _windows(settings: Settings, x: torch.Tensor, y: torch.Tensor, fill: float) -> torch.Tensor:
+    """The windows of a pooling along an axis of their own behind."""
     sizes, stride = settings.numbers("sizes"), settings.numbers("strides")
     dilation = settings.numbers("dilation") or [1] * len(sizes)
     if any(step != 1 for step in dilation):
         raise UnevaluatedProgramError(f"{settings.kind} with a dilation is not known")
     before, _ = _padding(settings, x.shape[2:], sizes, stride)
-    steps = zip(result.shape[2:], sizes, stride, before, x.shape[2:], strict=True)
+    steps = zip(y.shape[2:], sizes, stride, before, x.shape[2:], strict=True)
     after = [(count - 1) * step + size - first - length for count, size, step, first, length in steps]
     x = nn.pad(x, list(itertools.chain(*reversed(list(zip(before, after, strict=True))))), value=fill)
     for axis, (size, step) in enumerate(zip(sizes, stride, strict=True), 2):
         x = x.unfold(axis, size, step)
-    return x, len(sizes)
+    return x.flatten(-len(sizes))
 
 
 def _max_pool(settings: Settings, inputs: Tensors, outputs: Tensors) -> list[torch.Tensor]:
-    _no_scales(settings)
-    x = inputs[0] if not inputs[0].is_floating_point() else _wide(inputs[0])
+    x = _wide(inputs[0])
     fill = -torch.inf if x.is_floating_point() else torch.iinfo(x.dtype).min
-    windows, count = _windows(settings, x, outputs[0], fill)
-    return [windows.amax(tuple(range(-count, 0)))]
+    return [_scaled(settings, _windows(settings, x, outputs[0], fill).amax(-1), inputs, outputs[0].dtype)]
 
 
 def _average_pool(settings: Settings, inputs: Tensors, outputs: Tensors) -> list[torch.Tensor]:
-    _no_scales(settings)
-    x = _wide(inputs[0])
-    windows, count = _windows(settings, x, outputs[0], 0.0)
-    axes = tuple(range(-count, 0))
-    total = windows.sum(axes)
-    if settings.flag("inclusive"):
+    x, inclusive = _wide(inputs[0]), settings.flag("inclusive")
+    if inclusive:
         _check_divisor(settings, x.shape[2:], outputs[0].shape[2:])
-        return [total / float(torch.tensor(windows.shape[-count:]).prod())]
-    inside, _ = _windows(settings, torch.ones_like(x[:1, :1]), outputs[0], 0.0)
-    return [total / inside.sum(axes)]
+    total = _windows(settings, x, outputs[0], 0.0).sum(-1)
+    counted = _windows(settings, torch.ones_like(x[:1, :1]), outputs[0], float(inclusive)).sum(-1)
+    return [_scaled(settings, total / counted, inputs, outputs[0].dtype)]
 
 
 def _check_divisor(settings: Settings, lengths: Sequence[int], counts: Sequence[int]) -> None:
@@ -294,9 +288,14 @@ def _check_divisor(settings: Settings, lengths: Sequence[int], counts: Sequence[
         raise UnevaluatedProgramError("avgpool divides windows that reach behind the padding by what is not known")
 
 
-def _no_scales(settings: Settings) -> None:
-    if settings.real("alpha", 1.0) != 1.0 or settings.real("beta") != 0.0:
-        raise UnevaluatedProgramError(f"{settings.kind} with alpha or beta is not known")
+def _scaled(settings: Settings, pooled: torch.Tensor, inputs: Tensors, dtype: torch.dtype) -> torch.Tensor:
+    """What was pooled; rounded by alpha for each channel where int8 is quantized again, which a beta of 1 tells."""
+    plain = all(x.numel() == 1 and float(x) == own for x, own in zip(inputs[1:], (1.0, 0.0), strict=False))
+    given = settings.real("alpha", 1.0), settings.real("beta"), len(inputs)
+    known = plain or (dtype == torch.int8 and bool((inputs[-1] == 1).all()))
+    if given not in ((1.0, 0.0, 1), (1.0, 0.0, 3)) or not known:
+        raise UnevaluatedProgramError(f"{settings.kind} with this alpha or beta is not known")
+    return pooled if plain else (pooled * inputs[1].reshape(-1, *[1] * (pooled.dim() - 2))).round().clamp(-128, 127)
 
 
 # -- element by element, and what only moves ---------------------------------------------------------------------------
