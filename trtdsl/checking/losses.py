@@ -33,8 +33,7 @@ class Loss:
 def precision_losses(network: Network, feeds: Mapping[str, torch.Tensor]) -> list[Loss]:
     """What each call of a network loses whose calls have a precision each, those that lose most first.
 
-    One evaluation in the network's own precision and in exact arithmetic at once. The network is defined with
-    ``exact=True``; without a precision per call there is nothing to say of one.
+    One evaluation in both arithmetics. The network is defined with ``exact=True`` and has a precision per call.
 
     >>> network = td.Network()
     >>> precision_losses(network, {})
@@ -49,8 +48,9 @@ def precision_losses(network: Network, feeds: Mapping[str, torch.Tensor]) -> lis
     found: dict[str, float] = {}
 
     def observe(name: str, value: torch.Tensor) -> None:
-        if value.is_floating_point() and value.numel():
-            found[name] = sqnr(value.detach(), exact.of(value))
+        with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():  # which would measure exact values
+            if value.is_floating_point() and value.numel():
+                found[name] = sqnr(value.detach(), exact.of(value))
 
     with exact:
         interpreter({name: feed.clone() for name, feed in feeds.items()}, observe=observe)
@@ -73,5 +73,4 @@ def precision_losses(network: Network, feeds: Mapping[str, torch.Tensor]) -> lis
         Loss(site.location.short if site.location else "", site.key.function, site.lowering, before[site], value)
         for site, value in after.items()
     ]
-    most = 200.0  # of operands that are exact
-    return sorted(losses, key=lambda each: each.after - min(each.before, most))
+    return sorted(losses, key=lambda each: each.after - min(each.before, 200.0))  # that of exact operands
