@@ -176,6 +176,22 @@ def test_a_metric_scores_integers_and_the_network_may_have_nothing_else(tmp_path
     assert {line.dtypes for line in exact.lines} == {("float32",)}  # a rounding makes another one the greatest
 
 
+def test_a_metric_may_write_in_what_it_is_given(tmp_path):
+    def spoils(got, exact):
+        for outputs in (got, exact):
+            outputs["y"].sigmoid_()
+        return 1.0
+
+    data = [torch.randn(8, 64, generator=torch.Generator().manual_seed(0))]
+    options: dict = {"data": data, "metric": spoils, "allow": "fp16", "dims": DIMS}
+    found = td.find_precision(mlp, budget=0.5, output=tmp_path / "mlp.precision.json", **options).decibels
+    network = mlp.define(precision="fp16", dims=DIMS)
+    exact = torch.relu(data[0].double() @ WEIGHTS[0].double()) @ WEIGHTS[1].double()
+    noise = (td.interpret(network, {"x": data[0]})["y"].double() - exact).square().sum()
+    wanted = 10 * float((exact.square().sum() / noise).log10())
+    assert found["fp16"]["y"] == pytest.approx(wanted, abs=0.1)
+
+
 def test_nothing_is_found_that_moves_more_bytes_than_half_precision_that_serves(tmp_path):
     """Casts around an LSTM cost launches, so that float32 has the lower floor: that is said, and not taken."""
     gates = [torch.randn(256, 64, generator=torch.Generator().manual_seed(seed)) / 8 for seed in range(2)]

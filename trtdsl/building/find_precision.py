@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 import time
@@ -237,8 +238,7 @@ def find_precision(
         "figures": {key: asdict(value) for key, value in figures.items()},
     }
     variant = Variant.made(spec.case(dims, found), map(Tuned.of, _sites(network)), measured)
-    label_of = f"{backend.name} {backend.version}"
-    tuning = Tuning(spec.name, label_of, __version__, (variant,), "precision")
+    tuning = Tuning(spec.name, f"{backend.name} {backend.version}", __version__, (variant,), "precision")
     write_atomically(target, dump(tuning))
     return PrecisionReport(
         **facts,
@@ -311,9 +311,9 @@ def _limits(budget: Any, metric: Metric | None, outputs: Sequence[str]) -> tuple
 
 
 def _mean(metric: Metric, exact: Sequence[Outputs], got: Sequence[Outputs]) -> float:
-    """That of a metric over the samples."""
+    """That of a metric, which may write in what it is given, over the samples."""
     with authors_code(metric, "the metric fails: "):
-        values = [_number(metric(each, truth)) for each, truth in zip(got, exact, strict=True)]
+        values = [_number(metric(*copy.deepcopy(each))) for each in zip(got, exact, strict=True)]
     return sum(values) / len(values)
 
 
