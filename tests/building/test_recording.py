@@ -137,6 +137,21 @@ def test_a_block_goes_before_a_name_and_what_float16_does_not_hold_is_float32():
     assert not td.interpret(network, {"x": X[:1, :, :8, :8]})["y"].isnan().any()
 
 
+def test_a_call_that_has_no_int8_is_float32_too_where_float16_does_not_hold_its_values():
+    small = KERNEL * 1e-4
+
+    @td.network(inputs={"x": td.Input((1, 16, 8, 8))})
+    def scaled(x):
+        return {"y": F.conv2d(x, small) * 1e5}
+
+    with pytest.warns(PrecisionWarning):
+        network = scaled.define(precision="int8")
+    x = X[:1, :, :8, :8]
+    exact = torch.nn.functional.conv2d(x.double(), small.double()) * 1e5
+    away = td.interpret(network, {"x": x})["y"] - exact
+    assert float(away.square().mean() / exact.square().mean()) < 0.01
+
+
 def test_a_network_of_which_no_call_may_be_so_is_refused_by_name():
     with pytest.raises(td.UsageError, match=r"no call of lone can compute in int8: those can whose weight is constant"):
         td.network(inputs={"x": td.Input((2, 3))}, name="lone")(lambda x: {"y": F.relu(x)}).define(precision="int8")

@@ -319,5 +319,5 @@ def named_precisions(spec: NetworkSpec, way: str, **how: Any) -> Precisions:
         PrecisionWarning,
         stacklevel=2,
     )
-    dtypes |= dict.fromkeys(wide, "float32")
+    dtypes |= {key: "float32" for key, call in ranges.calls.items() if not (call.site.given or call.fits("float16"))}
     return Precisions(dtypes, found.scales, low=torch.float16, measured={"data": DRAWN, "samples": 2})
