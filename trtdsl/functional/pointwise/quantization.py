@@ -156,7 +156,9 @@ def _faked(input: Tensor, scale: Any, zero_point: Any, axis: int | None, low: in
     network, wide = input.network, input.dtype
     scale, zero = as_tensor(scale, network), as_tensor(zero_point, network)
     if not (scale.is_constant and zero.is_constant):
-        raise UnsupportedError("the scale and the zero point of a fake quantization are constants, not computed")
+        raise UnsupportedError(
+            "its scale and zero point are constants, not computed: module.apply(torch.ao.quantization.disable_observer)"
+        )
     scale = network.plain_constant(scale.data, weight_names_of((scale, zero, *read)))
     shape = tuple(-1 if dim == axis else 1 for dim in range(input.ndim))
     least, most = ((bound - zero.data.double()).reshape(shape) for bound in (low, high))
