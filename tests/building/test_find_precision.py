@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -212,6 +213,64 @@ def test_nothing_is_found_that_moves_more_bytes_than_half_precision_that_serves(
     strict = td.find_precision(recurrent, budget=100, **options)
     assert strict.figures["found"] == single
     assert "fp16 moves fewer bytes, and does not meet the budget" in strict.notes[0]
+
+
+@td.network(inputs={"x": td.Input((512, 64))})
+def close(x):
+    return {"y": F.relu(F.linear(F.linear(x * 1e4, WEIGHTS[0]), WEIGHTS[1])) / 1e4}
+
+
+def test_half_precision_that_values_come_close_to_is_not_taken(tmp_path):
+    """docs/cookbook/mixed-precision.md: a call stays a factor of two below its dtype's greatest value."""
+    x = torch.randn(512, 64, generator=torch.Generator().manual_seed(0)).clamp(-3, 3)
+    path = tmp_path / "close.precision.json"
+    report = td.find_precision(close, data=[x], allow="fp16", output=path)
+    assert 65504 / 2 < max(line.greatest for line in report.lines) < 65504
+    assert report.decibels["fp16"]["y"] > 60  # on this data
+    assert any(
+        re.search(r"fp16 .*, and is close to its greatest number: .*: linear has \d", note) for note in report.notes
+    )
+    assert td.interpret(close.define(precision=path), {"x": 2 * x})["y"].isfinite().all()
+
+
+MASK = torch.zeros(32, 32).masked_fill(torch.ones(32, 32).triu(1).bool(), -torch.inf)
+
+
+@td.network(inputs={"x": td.Input((2, 4, 32, 16))})
+def masked(x):
+    return {"y": F.softmax(x @ x.transpose(-1, -2) / 4 + MASK, -1) @ x}
+
+
+def test_the_figures_of_half_precision_are_those_of_its_name(tmp_path):
+    """torch.autocast adds a mask of float32 in float32, and a file says a dtype for the whole call."""
+    x = torch.randn(2, 4, 32, 16, generator=torch.Generator().manual_seed(0))
+    report = td.find_precision(masked, data=[x], allow="fp16", output=tmp_path / "masked.precision.json")
+    program = td.program(masked.define(precision="fp16"))
+    assert (report.figures["fp16"].launches, report.figures["fp16"].bytes) == (program.launch_count, program.bytes)
+    assert report.figures["found"].bytes <= program.bytes
+
+
+@td.network(inputs={"x": td.Input((512, 256))})
+def cancelling(x):
+    mean = x.mean(-1, keepdim=True)
+    return {"y": F.relu(x[:, :64] @ WEIGHTS[0]), "variance": (x * x).mean(-1, keepdim=True) - mean * mean}
+
+
+def test_an_output_without_a_budget_may_be_noise_and_is_said_to_be(tmp_path):
+    x = 3 + torch.randn(512, 256, generator=torch.Generator().manual_seed(0)) / 100
+    path = tmp_path / "cancelling.precision.json"
+    report = td.find_precision(cancelling, data=[x], allow="fp16", budget={"y": 30}, output=path)
+    found = report.decibels["found"]["variance"]
+    got = td.interpret(cancelling.define(precision=path), {"x": x})["variance"].double()
+    exact = x.double().var(-1, correction=0, keepdim=True)
+    assert (
+        found == pytest.approx(-10 * math.log10((got - exact).square().sum() / exact.square().sum()), abs=0.1)
+        and found < 0
+    )
+    assert any(
+        f"without a budget, and whatever it comes to: {found:.1f} dB of 'variance'" in note for note in report.notes
+    )
+    assert json.loads(path.read_text())["variants"][0]["measured"]["sqnr"]["variance"] == found
 
 
 def test_samples_for_which_there_is_no_time_are_left_out(tmp_path):

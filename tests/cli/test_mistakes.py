@@ -161,6 +161,12 @@ def test_of_a_budget(mistake, budget):
     mistake(undefined, 2, "an SQNR is a number of decibels between 0 and 300", "precision", f"--budget={budget}")
 
 
+def test_of_budgets_by_output(mistake):
+    body = "return {'y': x * 1.5, 'z': x + 1}"
+    mistake(network(body=body), 2, "there is no output 'zz' with floating", "precision", "--budget=y=20dB,zz=3")
+    mistake(network(body=body), 2, "--budget : expected decibels such as 45dB", "precision", "--budget=y=20dB,")
+
+
 def test_of_weights_for_a_network_without_any():
     spec = td.network(inputs={"x": td.Input((2,))}, name="bare")(lambda x: x)
     with pytest.raises(td.UsageError, match=r"test_mistakes.py:\d+: bare takes no weights, and was given some"):

@@ -41,6 +41,17 @@ CASES = {
 }
 
 
+SPREAD = (torch.randn(4, 64, generator=G) * torch.logspace(-6, 4.5, 64)).half()
+
+
+@pytest.mark.parametrize("number", [1e5, 3e7, 100_000, 1e-6, -1e-9])
+@pytest.mark.parametrize("op", ["mul", "div"])
+def test_a_number_that_float16_has_no_digits_of_is_multiplied_as_torch_does(op, number):
+    want = getattr(torch, op)(SPREAD, number)
+    assert bool((want.isfinite() & (want != 0)).any())
+    torch.testing.assert_close(evaluate(lambda x: getattr(F, op)(x, number), SPREAD), want, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_gelu_where_one_and_the_error_function_cancel(dtype):
     x = torch.linspace(-4, -2, 50).to(dtype)

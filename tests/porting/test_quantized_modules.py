@@ -148,3 +148,32 @@ def test_an_observer_that_is_on_is_refused():
         net = trained(quantization.get_default_qat_qconfig("x86"), True).apply(quantization.enable_observer)
         with pytest.raises(td.UnsupportedError, match="its observer is on: .*disable_observer"):
             td.from_module(net, inputs={"x": td.Input((2, 16, 8, 8))}).define()
+
+
+class Aside(Net):
+    """A layer that is there and not called: its observers see nothing."""
+
+    def __init__(self, called=False):
+        super().__init__()
+        self.aside, self.called = torch.nn.Linear(32, 32), called
+
+    def forward(self, x):
+        y = super().forward(x)
+        return self.aside(y) if self.called else y
+
+
+@pytest.mark.filterwarnings("ignore")  # torch calls this part of it deprecated
+@pytest.mark.parametrize("version", [0, 1])
+def test_an_observer_that_saw_nothing_is_refused_where_it_is_used_alone(version):
+    torch.manual_seed(0)
+    net = Aside().train()
+    net.qconfig = quantization.get_default_qat_qconfig("qnnpack", version=version)
+    net = quantization.prepare_qat(net)
+    net(torch.randn(2, 16, 8, 8))
+    net.eval().apply(quantization.disable_observer)
+    spec = td.from_module(net, inputs={"x": td.Input((2, 16, 8, 8))})
+    assert td.check(spec).passed
+    net.called = True
+    if version:  # whose scale is that of what was observed
+        with pytest.raises(td.UnsupportedError, match="its observer has seen no values"):
+            td.from_module(net, inputs={"x": td.Input((2, 16, 8, 8))}).define()

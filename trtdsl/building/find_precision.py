@@ -194,15 +194,21 @@ def find_precision(
         )
         name = "fp16" if "float16" in low else "bf16"
         tell("building engines", 0, 1)
-        autocast = define(Precisions({}, low=as_precision(name)))
+        half = spec.define(precision=name, allow_nonfinite=True, **how)
+        autocast = define(Precisions({}, low=as_precision(name)))  # as a file can say it: constants are rounded, too
+        is_one = fingerprint(half.definition, backend) == fingerprint(autocast.definition, backend)
         start = time.perf_counter()
         fp32, other = (_program(each, device) for each in (plain, autocast))
         search.reserve = (time.perf_counter() - start) / 2
         search.measure()
         search.calibrate(search.start())
         rough, got = search.quality(autocast)
-        alike = {site.key: site.lowering for site in _sites(autocast)}, autocast, rough
-        serves = search.is_enough(rough, got)
+        same = {site.key: site.lowering for site in _sites(autocast)}
+        close = [call for key, call in recording.calls.items() if not (call.site.given or call.fits(same[key]))]
+        alike = same | {call.site.key: "float32" for call in close}, autocast, rough
+        enough_of_it = search.is_enough(rough, got)
+        serves = enough_of_it and not close
+        its_quality, its_cost = (rough, other[1]) if is_one else (search.quality(half)[0], _program(half, device)[1])
         plain_choice = search.chosen(dict.fromkeys(search.of, "float32")), plain, recording.own
         best = _best(search, (*plain_choice, *fp32), (*alike, *other), device, serves)
         chosen, network, quality, program, cost = best
@@ -210,7 +216,12 @@ def find_precision(
     notes = []
     if _costs_more(cost, other[1]):
         lower = "costs less" if other[1].beats(cost, CLOSE) else "moves fewer bytes"
-        notes.append(f"{name} {lower}, and does not meet the budget: {_decibels(rough.decibels())}")
+        why = f"does not meet the budget{'' if is_one else ' by calls'}: {_decibels(rough.decibels())}"
+        if enough_of_it:
+            call = max(close, key=lambda call: call.greatest)
+            has = f"{call.site.key.function} has {call.greatest:.3g}"
+            why = f"is close to its greatest number: {call.site.location}: {has}"
+        notes.append(f"{name} {lower}, and {why}")
     if fp32[1].beats(cost, CLOSE):
         floors = " for ".join(f"{each.floor_seconds * 1e6:.0f}" for each in (fp32[1], cost))
         notes.append(
@@ -220,21 +231,23 @@ def find_precision(
         late = time.perf_counter() - began > seconds
         more = "; more seconds or fewer samples may find it" if late else ""
         notes.append(f"nothing below float32 was found that costs less within the budget{more}")
-    figures = {"fp32": fp32[1], name: other[1], "found": cost}
+    if unasked := {key: value for key, value in quality.decibels().items() if key not in limits}:
+        notes.append(f"without a budget, and whatever it comes to: {_decibels(unasked)}")
+    figures = {"fp32": fp32[1], name: its_cost, "found": cost}
     if data is None:
         notes.append(f"measured on {DRAWN}: give data of your own")
     if len(feeds) < len(given):
         notes.append(f"time for {len(feeds)} of {len(given)} samples: give more seconds")
     if search.unmeasured:
         notes.append(f"no time to measure {search.unmeasured} of {len(search.groups)} groups of calls alone")
-    all_decibels = {"fp32": recording.own, name: rough, "found": quality}
+    all_decibels = {"fp32": recording.own, name: its_quality, "found": quality}
     facts = {"data": label, "samples": len(feeds), "device": device}
     asked = {key: each.decibels for key, each in limits.items()}
     measured = {
         **facts,
         "network": fingerprint(network.definition, network.backend),
         "budget": asked if metric is None else least,
-        "sqnr": {key: value if math.isfinite(value) else None for key, value in quality.decibels().items()},
+        "sqnr": {key: None if value == math.inf else max(value, -1e3) for key, value in quality.decibels().items()},
         "figures": {key: asdict(value) for key, value in figures.items()},
     }
     variant = Variant.made(spec.case(dims, found), map(Tuned.of, _sites(network)), measured)

@@ -304,15 +304,20 @@ def named_precisions(spec: NetworkSpec, way: str, **how: Any) -> Precisions:
     assigned = {key: way if key in able and key not in wide else "" for key in ranges.calls}
     found = ranges.precisions(assigned)
     dtypes = {key: dtype for key, dtype in found.tuned.items() if dtype == way}
-    if not dtypes:
-        raise UsageError(
-            f"no call of {spec.name} can compute in {way}: those can whose weight is constant (convolutions that are "
-            "not grouped, linear) and whose values float16 holds"
-        )
     kept = "".join(
         f"; {call.site.location}: {key.function} stays in float32, since it has values of {call.greatest:.3g}"
         for key, call in wide.items()
     )
+    if not dtypes:
+        small = "".join(
+            f"; {call.site.location}: {key.function} takes values of at most {ranges.seen[name].greatest:.1g}"
+            for key, call in able.items()
+            for name in (() if key in wide else call.operands)
+        )
+        raise UsageError(
+            f"no call of {spec.name} can compute in {way}: those can whose weight is constant (convolutions that are "
+            f"not grouped, linear) and whose values, and the reciprocal of their scale, float16 holds{small}{kept}"
+        )
     warnings.warn(
         f"{len(dtypes)} of {len(ranges.calls)} calls of {spec.name} compute in {way} by the greatest {DRAWN}; "
         f"`trtdsl precision` chooses for each call and calibrates on data{kept}",

@@ -434,7 +434,7 @@ class TuningWarning(UserWarning):
 
 
 class PrecisionWarning(UserWarning):
-    """Calls are quantized by scales of values that say little of real ones."""
+    """What is said of a precision, or its scales, is of other values, sizes or versions than those at hand."""
 
 
 class RuntimeCacheWarning(UserWarning):

@@ -95,8 +95,22 @@ def promote(
 
 
 def binary(a: Any, b: Any, op: str, dtype: torch.dtype | None = None) -> Tensor:
-    """One IElementWiseLayer on the two operands as :func:`promote` makes them, or as ``dtype`` says."""
-    return L.elementwise(*promote(a, b, dtype=dtype), op=op)
+    """One IElementWiseLayer on the two operands as :func:`promote` makes them, or as ``dtype`` says.
+
+    As in torch a number is multiplied in float32 where float16 has none of its digits.
+    """
+    x, y = promote(a, b, dtype=dtype)
+    if x.dtype == torch.float16 and op in ("PROD", "DIV") and (_is_beyond(a) or _is_beyond(b)):
+        return L.cast(L.elementwise(*promote(a, b, dtype=torch.float32), op=op), x.dtype)
+    return L.elementwise(x, y, op=op)
+
+
+def _is_beyond(operand: Any) -> bool:
+    """Whether it is a number that is infinite in float16, or below its normal numbers."""
+    if not isinstance(operand, (int, float, np.generic)) or operand == 0 or not np.isfinite(operand):
+        return False
+    half = torch.finfo(torch.float16)
+    return not half.tiny <= float(np.abs(operand)) <= half.max
 
 
 def combined(parts: Iterable[Tensor], op: str = "SUM") -> Tensor:

@@ -14,10 +14,12 @@ from support import damage, layer_types
 
 import trtdsl as td
 import trtdsl.functional as F
+from trtdsl.core.errors import PrecisionWarning
 from trtdsl.core.version import __version__
 from trtdsl.definition.tuning.file import Tuned, Tuning, Variant, dump
 from trtdsl.definition.tuning.precisions import Precisions, open_precision
 
+DIMS = {"N": (1, 2, 8)}
 WEIGHT = torch.randn(3, 3, generator=torch.Generator().manual_seed(0))
 
 
@@ -38,10 +40,10 @@ def files(tmp_path):
     """Writes a file in which the calls of a network have these dtypes, in their order."""
 
     def write(spec, *dtypes, **changed):
-        network = spec.define(precision=Precisions({}), dims={"N": (1, 2, 8)})
+        network = spec.define(precision=Precisions({}), dims=DIMS)
         sites = network.policy.calls.sites
         calls = tuple(Tuned.of(site._replace(lowering=dtype)) for site, dtype in zip(sites, dtypes, strict=True))
-        variant = Variant.made(spec.case(precision=Precisions({})), calls, {"data": "none"})
+        variant = Variant.made(spec.case(DIMS, Precisions({})), calls, {"data": "none"})
         path = tmp_path / "net.precision.json"
         facts = json.loads(dump(Tuning(spec.name, "any 1", __version__, (variant,), "precision")))
         path.write_text(json.dumps({**facts, **changed}))
@@ -101,20 +103,24 @@ def test_a_block_outside_of_a_network_is_refused():
 
 def test_each_call_computes_as_the_file_says(files):
     path = files(net, "float16", "float16", "float32", "bfloat16")
-    network = net.define(precision=path, dims={"N": (1, 2, 8)})
+    network = net.define(precision=path, dims=DIMS)
     assert of_calls(network) == {"matmul": "float16", "relu": "float16", "add": "float32", "softmax": "bfloat16"}
     assert network.precision == torch.float16 and network.outputs["y"].dtype == torch.float32
     assert layer_types(network).count("CAST") >= 3
-    assert td.check(net, precision=str(path), dims={"N": (1, 2, 8)}).passed
-    assert str(net.define(precision=path, dims={"N": 4}).outputs["y"].shape) == "(4, 3)"
+    assert td.check(net, precision=str(path), dims=DIMS).passed
+    said = r"found with other sizes or settings: x was \(N, 3\) float32, and is \(4, 3\) float32; `trtdsl precision`"
+    with pytest.warns(PrecisionWarning, match=said):
+        assert str(net.define(precision=path, dims={"N": 4}).outputs["y"].shape) == "(4, 3)"
+    with pytest.warns(PrecisionWarning, match=r"N was \[1, 2, 8\], and is \[1, 2, 9\]"):
+        net.define(precision=path, dims={"N": (1, 2, 9)})
     assert net.case(precision=path) != net.case(precision="fp16")
 
 
 def test_a_file_with_float32_alone_changes_nothing(files):
     path = files(net, *["float32"] * 4)
-    plain = net.define(dims={"N": 2})
-    assert layer_types(net.define(precision=path, dims={"N": 2})) == layer_types(plain)
-    assert net.define(precision=path, dims={"N": 2}).precision is None
+    plain = net.define(dims=DIMS)
+    assert layer_types(net.define(precision=path, dims=DIMS)) == layer_types(plain)
+    assert net.define(precision=path, dims=DIMS).precision is None
 
 
 def test_a_block_wins_over_the_file(files):
@@ -128,7 +134,7 @@ def test_a_block_wins_over_the_file(files):
 
     function = net_.function
     function.__code__ = function.__code__.replace(co_name="net")
-    found = of_calls(net_.define(precision=path, dims={"N": 2}))
+    found = of_calls(net_.define(precision=path, dims=DIMS))
     assert found == {"matmul": "float16", "relu": "float16", "add": "float32", "softmax": "float32"}
 
 
@@ -143,11 +149,22 @@ def test_a_file_that_does_not_fit_is_refused_with_the_first_call_that_differs(fi
     code = edited.function.__code__
     edited.function.__code__ = code.replace(co_name="net")
     with pytest.raises(td.UsageError) as caught:
-        edited.define(precision=path, dims={"N": 2})
+        edited.define(precision=path, dims=DIMS)
     text = caught.value.message
     line = code.co_firstlineno + 2
     assert f"test_precisions.py:{line}: gelu of 2-D" in text and "where the network had relu of 2-D" in text
     assert "net.precision.json does not fit net" in text and "\n" not in text
+
+
+def test_a_file_of_an_output_that_is_gone_is_refused(files):
+    path = files(net, *["float16"] * 4)
+    facts = json.loads(path.read_text())
+    facts["variants"][0]["measured"] = {"sqnr": {"yes": 40.0}, "budget": {"yes": 30.0}}
+    path.write_text(json.dumps(facts))
+    with pytest.raises(
+        td.UsageError, match="was found for an output 'yes', and there is none; `trtdsl precision` finds"
+    ):
+        net.define(precision=path, dims=DIMS)
 
 
 def test_a_file_of_another_network_a_damaged_one_and_none_are_refused(files, tmp_path):
@@ -203,7 +220,7 @@ def test_what_was_measured_is_read_strictly(files, measured, words):
     facts["variants"][0]["measured"] = measured
     path.write_text(json.dumps(facts))
     with pytest.raises(td.UsageError, match=rf"net\.precision\.json is no precision: variants\[0\]\.{words}"):
-        net.define(precision=path, dims={"N": 2})
+        net.define(precision=path, dims=DIMS)
 
 
 def test_a_file_with_any_entry_of_any_value_is_taken_or_refused_in_one_line(files):
@@ -237,18 +254,18 @@ def test_names_in_messages_are_cut(files):
     facts["variants"][0]["calls"][0]["operands"] = ["x" * 10_000] * 100
     path.write_text(json.dumps(facts))
     with pytest.raises(td.UsageError) as caught:
-        net.define(precision=path, dims={"N": 2})
+        net.define(precision=path, dims=DIMS)
     assert len(caught.value.message) < 1500
     facts["variants"][0]["inputs"] = {"x" * 10_000: 3}
     path.write_text(json.dumps(facts))
     with pytest.raises(td.UsageError, match=r"variants\[0\]\.inputs\.x{57}\.\.\.: expected"):
-        net.define(precision=path, dims={"N": 2})
+        net.define(precision=path, dims=DIMS)
 
 
 def test_the_manifest_has_the_hash_of_what_was_read(files):
     """And not of what the file has become since."""
     path = files(net, *["float16"] * 4)
     before = hashlib.sha256(path.read_bytes()).hexdigest()
-    network = net.define(precision=path, dims={"N": 2})
+    network = net.define(precision=path, dims=DIMS)
     path.unlink()
     assert network.policy.calls.to_json()["sha256"] == before

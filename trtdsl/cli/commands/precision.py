@@ -33,7 +33,9 @@ def precision(
     ] = "fp16,bf16",
     budget: Annotated[
         list[str] | None,
-        typer.Option("--budget", metavar="[OUTPUT=]45dB", help="The least SQNR; 40dB by default. Repeatable."),
+        typer.Option(
+            "--budget", metavar="[OUTPUT=]45dB", help="The least SQNR; 40dB by default. By output: y=45dB,z=30dB."
+        ),
     ] = None,
     device: Gpu = DEFAULT,
     seconds: Annotated[float, typer.Option("--seconds", metavar="N", help="How long the search may take.")] = 120.0,
@@ -69,7 +71,7 @@ def precision(
 def _budget(given: list[str] | None) -> Any:
     """Parses ``--budget``: decibels for all outputs, or by output."""
     found: dict[str, td.SQNR] = {}
-    for text in given or ["40dB"]:
+    for text in ",".join(given or ["40dB"]).split(","):
         name, _, value = text.rpartition("=")
         try:
             if text.startswith("="):

@@ -160,8 +160,10 @@ class NetworkSpec:
                         network.output(tensor, name)
                     network.check_states()
                 if calls is not None:
-                    calls.check(self.name)
+                    calls.check(self.name, network.outputs)
                 network.emit()
+            if calls is not None:
+                calls.check_case(self.case(dims, calls))
             if opened is not None:
                 opened.check_all_used(self.unused)
             return network

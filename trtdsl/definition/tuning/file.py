@@ -113,8 +113,8 @@ class Measured(Struct, forbid_unknown_fields=True, omit_defaults=True):
     samples: Count = 0
     budget: Annotated[float, Meta(ge=-1e300, le=1e300)] | dict[Text, Decibels] = {}
     """That of a metric, or by output."""
-    sqnr: dict[Text, Decibels | None] = {}
-    """By output; None for an exact one."""
+    sqnr: dict[Text, Annotated[float, Meta(ge=-1000, le=1000)] | None] = {}
+    """By output, also of those without a budget; None for an exact one, -1000 for one without finite values."""
     figures: dict[Text, dict[Text, Figure]] = {}
 
 
@@ -142,6 +142,14 @@ class Variant(Case, frozen=True, forbid_unknown_fields=True):
     def case(self) -> Case:
         """What it is for."""
         return Case(self.precision, self.inputs, self.dims, self.settings)
+
+    def elsewhere(self, case: Case) -> str | None:
+        """The first input, dimension or setting that another case has otherwise; None where all are alike."""
+        for now, before in ((case.inputs, self.inputs), (case.dims, self.dims), (case.settings, self.settings)):
+            for name in now:
+                if now[name] != before.get(name):
+                    return f"{brief(name)} was {before.get(name)}, and is {now[name]}"
+        return None
 
     def choices(self) -> dict[SiteKey, str]:
         """The lowerings by the calls' keys."""

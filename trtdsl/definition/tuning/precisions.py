@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from msgspec import to_builtins
 
-from ...core.errors import UsageError
+from ...core.errors import PrecisionWarning, UsageError, nearest
 from ...core.files.names import check_is_file
 from ...core.files.writing import as_json
 from ...core.lazy import torch
 from .choices import Choices, SiteKey
-from .file import Variant, file_bytes, loads
+from .file import Case, Variant, file_bytes, loads
 
 SUFFIX = ".precision.json"
 DECIBELS = 20.0
@@ -67,11 +68,23 @@ class Precisions(Choices):
         text = as_json(calls if self.low is None else [str(self.low), calls])
         return f"each call its own ({hashlib.sha256(text.encode()).hexdigest()[:16]})"
 
-    def check(self, network: str) -> None:
-        """UsageError where the calls that a network made are not those of the file."""
-        reason = None if self.variant is None else self.variant.difference(self.sites, "network", "dtypes")
+    def check(self, network: str, outputs: Collection[str]) -> None:
+        """UsageError where a network's calls or outputs are not those of the file."""
+        if self.variant is None:
+            return
+        reason = self.variant.difference(self.sites, "network", "dtypes")
+        gone = [name for name in self.variant.measured.sqnr if name not in outputs]
+        if reason is None and gone:
+            reason = f"it was found for an output {gone[0]!r}, and there is none{nearest(gone[0], outputs)}"
         if reason is not None:
             raise UsageError(f"{self.file or 'the precision'} does not fit {network}: {reason}; {FIND}")
+
+    def check_case(self, case: Case) -> None:
+        """A PrecisionWarning where the file was found for other sizes or settings."""
+        other = None if self.variant is None else self.variant.elsewhere(case)
+        if other is not None:
+            text = f"{self.file or 'the precision'} was found with other sizes or settings: {other}; {FIND}"
+            warnings.warn(text, PrecisionWarning, stacklevel=2)
 
     def decibels(self, outputs: Iterable[str]) -> dict[str, float]:
         """The least SQNR by which outputs below float16 are judged: the budget; nothing for another network.
@@ -82,7 +95,7 @@ class Precisions(Choices):
             return {}
         measured = self.measured
         budget, sqnr = (facts if isinstance(facts := measured.get(key), dict) else {} for key in ("budget", "sqnr"))
-        return {name: float(budget.get(name) or (sqnr.get(name) or DECIBELS + 1) - 1) for name in outputs}
+        return {name: float(budget.get(name) or max((sqnr.get(name) or DECIBELS + 1) - 1, 0)) for name in outputs}
 
     def to_json(self) -> dict[str, Any]:
         """As the manifest has it: the file, how many calls have which dtype, and what was measured on which data."""

@@ -22,6 +22,7 @@ Source = Union[str, "os.PathLike[str]", Mapping[str, "torch.Tensor"], "Weights"]
 whatever became of the files."""
 
 IGNORED = "num_batches_tracked"  # batch norm's counter of training steps
+OBSERVED = (".min_val", ".max_val")  # the bounds of torch.ao's observers, which begin with infinities
 
 
 class Weights:
@@ -202,6 +203,8 @@ class Weights:
             tensor = self._value(name)
             if name.endswith(IGNORED) or not _may_be_nonfinite(tensor):
                 continue
+            if name.endswith(OBSERVED) and bool((tensor.abs() == torch.inf).all()):
+                continue  # of an observer that saw nothing: what uses them says so
             total = int((~torch.isfinite(tensor)).sum())
             if total and not ((tensor == 0) | (tensor == -torch.inf)).all():  # zeros and -Inf are a mask that is added
                 nans = int(torch.isnan(tensor).sum())

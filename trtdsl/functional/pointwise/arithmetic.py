@@ -67,8 +67,7 @@ def mul(input: Any, other: Any) -> Tensor:
     >>> F.mul(net.input("x", (2, 3)), 2.0).shape
     (2, 3)
     """
-    a, b = promote(input, other)
-    return L.elementwise(a, b, "AND" if a.dtype == torch.bool else "PROD")
+    return binary(input, other, "AND" if result_type(input, other) == torch.bool else "PROD")
 
 
 @operation
@@ -85,10 +84,12 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
         raise UnsupportedError(f"div: rounding_mode is None, 'floor' or 'trunc', not {rounding_mode!r}")
     if rounding_mode == "floor":
         return floor_divide(input, other)
-    a, b = promote(input, other, integers_to_float=rounding_mode is None)
-    if a.dtype == torch.bool:
+    dtype = result_type(input, other)
+    if rounding_mode is None and not dtype.is_floating_point:
+        dtype = torch.float32
+    if dtype == torch.bool:
         raise UnsupportedError("torch does not divide bool tensors with a rounding_mode: cast them first")
-    quotient = L.elementwise(a, b, "DIV")
+    quotient = binary(input, other, "DIV", dtype)
     return truncated(quotient) if rounding_mode == "trunc" and quotient.dtype.is_floating_point else quotient
 
 

@@ -147,6 +147,10 @@ def fused_moving_avg_obs_fake_quant(
     axis = ch_axis % input.ndim
     if not (low.is_constant and high.is_constant):
         raise UnsupportedError("the bounds of a fake quantization are constants, not computed")
+    if bool((low.data > high.data).any()):
+        raise UnsupportedError(
+            "its observer has seen no values: run the module on data before observers are turned off"
+        )
     steps, zeros = scales_between(low.data, high.data, quant_min, quant_max, axis, per_row_fake_quant, symmetric_quant)
     given += [as_tensor(each, input.network) for each in (scale, zero_point)]
     return _faked(input, steps, zeros, axis if per_row_fake_quant else None, quant_min, quant_max, *given)
