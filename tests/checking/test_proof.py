@@ -3,6 +3,7 @@
 import json
 import py_compile
 import sys
+import tempfile
 import zipfile
 from pathlib import Path
 
@@ -317,14 +318,30 @@ READING = {
     "    return 2 if os.path.samefile('FOLDER/current', 'FOLDER/v2') else 3\n",
     "by the system's own module": "import posix\ndef scale():\n    return posix.stat('FOLDER/state.txt').st_size\n",
     "by a link": "import numpy\ndef scale():\n    return int(numpy.load('FOLDER/current/two.npy'))\n",
+    "a file that is opened to append before": "def scale():\n    open('FOLDER/two.txt', 'a').close()\n"
+    "    return int(open('FOLDER/two.txt').read())\n",
+    "a module of a computed name that is not there": "import importlib\ndef scale():\n    try:\n"
+    "        return importlib.import_module('ke' + 'pt').TWO\n    except ImportError:\n        return 2\n",
+    "whether a module is there": "from importlib.util import find_spec\ndef scale():\n"
+    "    return 3 if find_spec('ke' + 'pt') else 2\n",
+    "a file in memory": "import os\ndef scale():\n    return int(open('MEMORY').read())\n",
     "in a thread": "import numpy\nfrom concurrent.futures import ThreadPoolExecutor\ndef scale():\n"
     "    with ThreadPoolExecutor() as pool:\n        return int(*pool.map(numpy.load, ['FOLDER/two.npy']))\n",
 }
 """What a reference reads while it runs."""
 
 
+@pytest.fixture
+def in_memory(tmp_path):
+    """A file that has no disk, where there are such."""
+    memory = Path("/dev/shm")
+    with tempfile.NamedTemporaryFile(dir=memory if memory.is_dir() else tmp_path) as file:
+        yield Path(file.name)
+
+
 @pytest.mark.parametrize("what", READING)
-def test_a_verdict_holds_while_all_that_was_read_is_as_it_was(project, what):
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_verdict_holds_while_all_that_was_read_is_as_it_was(project, what, in_memory):
     (project / "numbers").mkdir()
     (project / "numbers/one.txt").write_text("1")
     np.save(project / "two.npy", np.array(2))
@@ -334,10 +351,16 @@ def test_a_verdict_holds_while_all_that_was_read_is_as_it_was(project, what):
         np.save(project / f"v{number}/two.npy", np.array(number))
     (project / "link").symlink_to("2")
     (project / "current").symlink_to("v2")
-    (project / "parts/scale.py").write_text(READING[what].replace("FOLDER", str(project)))
+    (project / "two.txt").write_text("2")
+    in_memory.write_text("2")
+    reading = READING[what].replace("FOLDER", str(project)).replace("MEMORY", str(in_memory))
+    (project / "parts/scale.py").write_text(reading)
     build(project)
     forget()
     assert build(project).report is None
+    (project / "two.txt").write_text("3")
+    (project / "kept.py").write_text("TWO = 3\n")
+    in_memory.write_text("3")
     np.save(project / "two.npy", np.array(3))
     (project / "numbers/two.txt").write_text("3")
     (project / "late.txt").write_text("3")
@@ -358,6 +381,13 @@ UNREPEATABLE = {
     "a shell": "import os\ndef scale():\n    return 2 + os.system('true')\n",
     "a connection": "import socket\ntry:\n    socket.create_connection(('127.0.0.1', 9))\n"
     "except OSError:\n    pass\ndef scale():\n    return 2\n",
+    "a terminal": "import os\ndef scale():\n    child, one = os.forkpty()\n    if not child:\n"
+    "        os.execvp('echo', ['echo', '2'])\n    two = int(os.read(one, 9))\n    os.waitpid(child, 0)\n"
+    "    os.close(one)\n    return two\n",
+    "a datagram": "import socket\ndef scale():\n    with socket.socket(type=socket.SOCK_DGRAM) as one:\n"
+    "        one.sendto(b'2', ('127.0.0.1', 9))\n    return 2\n",
+    "a socket that waits": "import socket\nwith socket.socket(type=socket.SOCK_DGRAM) as one:\n"
+    "    one.bind(('127.0.0.1', 0))\ndef scale():\n    return 2\n",
     "a pipe": "import os\ndef scale():\n    one, other = os.pipe()\n    os.write(other, b'2')\n    os.close(other)\n"
     "    with open(f'/dev/fd/{one}') as file:\n        os.close(one)\n        return int(file.read())\n",
 }

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader, all_suffixes
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from .diagnosis import misfits
 from .errors import PACKAGE, DefinitionError, Location, TrtdslError, UsageError, shown_file, told
 from .files.reading import read_file
+from .imports import is_library
 from .lazy import not_installed, torch
 from .reads import Reads, asker_of, noted
 
@@ -123,6 +124,8 @@ class _Finder:
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         spec = PathFinder.find_spec(name, path, target)
+        if spec is None:
+            self._note_absent(name, path)
         if spec is None or type(spec.loader) is not SourceFileLoader or not is_authors(spec.loader.path):
             return None
         is_ours, asker = asker_of(sys._getframe(1))
@@ -130,6 +133,14 @@ class _Finder:
             self.reads.note(spec.loader.path, asker)
         spec.loader = _Source(spec.name, spec.loader.path)
         return spec
+
+    def _note_absent(self, name: str, path: Any) -> None:
+        """Notes where a module could be that is not there: it may be there later."""
+        is_ours, asker = asker_of(sys._getframe(2))
+        for folder in sys.path if path is None else path:
+            if not is_ours and not is_library(folder):
+                for suffix in ("", *all_suffixes()):
+                    self.reads.note(os.path.join(folder, name.rpartition(".")[2] + suffix), asker)
 
 
 @contextlib.contextmanager

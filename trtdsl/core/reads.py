@@ -38,7 +38,7 @@ class Reads:
         real, place = os.path.realpath(path), os.path.abspath(path)
         if identity_of(path) is None:
             self.unrepeatable.add(asker)
-        elif real not in self.written and not is_library(real) and not real.startswith(("/dev/", "/proc/", "/sys/")):
+        elif real not in self.written and not is_library(real) and not _of_the_system(real):
             for each in {real, place} if within else {place}:  # a link may lead elsewhere later
                 if each not in self.found:
                     self.found[each] = identity_of(each) or ()
@@ -164,10 +164,18 @@ def _heard(event: str, given: tuple[Any, ...]) -> None:
         reads.unrepeatable.add(asker)
     elif isinstance(path, (str, bytes, os.PathLike)):
         name = os.fsdecode(path)
-        if event == "open" and _writes(given[2]):
+        flags = given[2] if event == "open" else 0
+        if flags & (os.O_TRUNC | os.O_EXCL):
             reads.written.add(os.path.realpath(name))
+        elif flags & os.O_ACCMODE == os.O_WRONLY:  # to append: whoever reads it reads what was there, too
+            return
         elif event != "ctypes.dlopen" or os.path.isfile(name):
             reads.note(name, asker)
+
+
+def _of_the_system(path: str) -> bool:
+    """Whether it is no file of anybody's; of those in ``/dev``, that is all but regular ones, as in ``/dev/shm``."""
+    return path.startswith(("/proc/", "/sys/")) or (path.startswith("/dev/") and not os.path.isfile(path))
 
 
 _UNREPEATABLE = object()
@@ -184,7 +192,10 @@ _EVENTS: dict[str, Any] = {
             "os.posix_spawn",
             "os.exec",
             "os.fork",
+            "os.forkpty",
+            "socket.bind",
             "socket.connect",
+            "socket.sendto",
             "sqlite3.connect",
             "os.getxattr",
         ),
@@ -192,10 +203,6 @@ _EVENTS: dict[str, Any] = {
     ),
 }
 """What each of Python's events says was read."""
-
-
-def _writes(flags: int) -> bool:
-    return bool(flags & (os.O_TRUNC | os.O_EXCL)) or flags & os.O_ACCMODE == os.O_WRONLY
 
 
 def asker_of(frame: FrameType | None) -> tuple[bool, str | None]:
