@@ -107,7 +107,7 @@ SQUARES = [torch.randn(64, 64, generator=torch.Generator().manual_seed(k)) / 8 *
 
 
 def views(x):
-    pairs = {"view": (x, x.unsqueeze(1)), "twice": (F.relu(x), F.relu(x * 1.0))}
+    pairs = {"view": (x, x.unsqueeze(1)), "twice": (F.relu(x), F.relu(x * 1.0)), "scaled": (x, x * 4)}
     return {
         f"{name}{number}": F.linear(F.linear(each, SQUARES[number] * 20**number), SQUARES[2])
         for name, pair in pairs.items()

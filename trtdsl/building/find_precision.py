@@ -130,7 +130,7 @@ def find_precision(
     in the dtype that saves most, and widens those that make most noise for the bytes that they save until the whole
     network, evaluated as TensorRT documents its layers, is within the ``budget``. Programs are built for ``device``:
     nothing is taken that has a higher floor, or moves more bytes, than ``precision="fp16"`` where that is within the
-    budget, and else than float32; notes say where fp16 is cheaper but for the budget.
+    budget and keeps a factor of two to its range, and else than float32; notes say where fp16 is cheaper but for these.
 
     ``data`` is what :func:`check` takes as ``feeds``, or an iterable of such mappings, of Tensors or of tuples in the
     order of the inputs, of which the first 32 are taken, or as many as a third of the ``seconds`` suffices for; without

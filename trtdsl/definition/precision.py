@@ -227,7 +227,13 @@ class Policy:
 
 def _quantized(x: Tensor, scale: float, dtype: str) -> Tensor:
     """A value rounded to a narrow dtype, in float16: once for all calls that take it so."""
-    return x.network.shared((dtype, x, scale), lambda: quantization.rounded(x.to(torch.float16), scale, dtype))
+    makers = {key.function for key in _sources((x,), {}) if key is not None}
+    apart = dtype == "float8_e4m3fn" and not makers.isdisjoint(("mul", "div"))  # of a tensor with a scale of its own
+
+    def make() -> Tensor:
+        return quantization.rounded(x.to(torch.float16), scale, dtype, apart=apart)
+
+    return x.network.shared((dtype, x, scale), make)
 
 
 def is_low(x: Any) -> bool:

@@ -11,7 +11,7 @@ from ...definition.graph import Later, made_by
 from ...definition.tensor import weight_names_of
 from ...definition.tuning.precisions import GROUP, NARROW, PER_TENSOR, narrow_dtype
 from ..common import L, Tensor, as_dtype, dtype_name, operation, shape_text, torch
-from ..operands import as_tensor
+from ..operands import as_tensor, binary
 from .arithmetic import clamp
 
 
@@ -197,12 +197,15 @@ def fake_quantized(x: Tensor, scale: Tensor, low: float, high: float) -> Tensor:
     return L.dequantize(L.quantize(x, step), step, x.dtype)
 
 
-def rounded(x: Tensor, scale: float, dtype: str) -> Tensor:
+def rounded(x: Tensor, scale: float, dtype: str, *, apart: bool = False) -> Tensor:
     """``x`` as a narrow dtype has it, in its own dtype: IQuantizeLayer, IDequantizeLayer.
 
-    A network that computes so by its precision means ``x`` itself: what is rounded off belongs to its quality.
+    A network that computes so by its precision means ``x`` itself: what is rounded off belongs to its quality. With
+    ``apart`` builders do not see that another tensor has the same numbers of another scale: an IElementWiseLayer MAX.
     """
     step = x.network.constant(torch.tensor(scale), x.dtype)
+    if apart:  # docs/traps/builder-fp8.md
+        x = binary(x, -torch.inf, "MAX", x.dtype)
     return L.dequantize(L.quantize(x, step, dtype, meant=True), step, x.dtype)
 
 
