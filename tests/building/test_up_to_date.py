@@ -4,6 +4,7 @@ import copy
 import json
 
 import pytest
+import torch
 
 import trtdsl as td
 from trtdsl.building.manifest import read_earlier_manifest
@@ -112,3 +113,25 @@ def test_what_is_no_manifest_stays(built, text):
         td.build(spec, engine)
     assert file.read_text(errors="surrogateescape") == text
     file.write_bytes(whole)
+
+
+def test_another_budget_of_a_precision_is_checked_anew(tmp_path):
+    @td.network(inputs={"x": td.Input((4, 8))}, reference=Scaled)
+    def scaled(x):
+        return x * 3 + 1
+
+    file = tmp_path / "scaled.precision.json"
+    td.find_precision(scaled, allow="fp16", budget=td.SQNR(20), output=file)
+    options = {"output": tmp_path / "scaled.engine", "precision": str(file)}
+    td.build(scaled, **options)
+    assert td.build(scaled, **options).report is None
+    file.write_text(file.read_text().replace('"budget": {"output": 20.0}', '"budget": {"output": 40.0}'))
+    again = td.build(scaled, **options)
+    assert not again.built
+    assert again.report is not None
+    assert again.manifest["precisions"]["budget"] == {"output": 40.0}
+
+
+class Scaled(torch.nn.Module):
+    def forward(self, x):
+        return x * 3 + 1

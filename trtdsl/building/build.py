@@ -128,7 +128,8 @@ def build(
     unchanged = not force and is_unchanged(previous, content, engine)
     if not unchanged:
         refuse_obstacles(network)
-    known = previous.get("check", {}) if unchanged else {}
+    judged_alike = unchanged and previous.get("precisions") == precision_entry(network, defined)  # has what is allowed
+    known = previous.get("check", {}) if judged_alike else {}
     proof = None if network.plugins else before  # a plugin's evaluator may have changed unseen
     known = _known_check(proof, spec, known, check, on, sources)
     early = on == "program" and known is None and not dry_run
