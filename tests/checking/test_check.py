@@ -20,7 +20,7 @@ def test_a_missing_range_is_asked_for(small):
     net.input("x", ("N", 3))
     with pytest.raises(
         td.UsageError,
-        match=r"test_check.py:\d+: dimension N has no range: give one with td.Dim\('N'.* in each td.Profile",
+        match=r"test_check.py:\d+: dimension N has no range: give one with td.Dim\('N'.* or in each td.Profile",
     ):
         sizes_to_try(net)
 

@@ -78,6 +78,13 @@ def test_build_hands_its_options_on(trtdsl):
     assert plain["check"]["max_relative_to_scale"] < 1e-5 < half["check"]["max_relative_to_scale"]
 
 
+def test_below_float16_the_error_of_exact_arithmetic_is_not_said_to_be_the_engines(trtdsl):
+    built = trtdsl("build", "small.py", "--precision", "int8", "-o", "my small.engine").stdout
+    assert "checked against torch at 4 sizes, in exact arithmetic alone. The network was" in built
+    assert "next: `trtdsl inspect --program 'my small.engine'` lists its launches" in built
+    assert ", in exact arithmetic alone\n" in trtdsl("inspect", "my small.engine").stdout
+
+
 def test_no_check_is_printed_and_recorded(trtdsl, small):
     done = trtdsl("build", "small.py", "--no-check")
     assert "not checked against torch: --no-check" in done.stdout

@@ -65,10 +65,10 @@ def mistake(command_line, tmp_path):
     ("text", "code", "words"),
     [
         (with_reference("def __init__(self):\n        raise ValueError('no')  # here"), 3, "made: ValueError: no"),
-        (with_reference("def __init__(self, size):\n        pass", HERE), 3, "missing 1 required positional argument"),
+        (with_reference("def __init__(self, size):\n        pass", HERE), 2, "and needs size: give a module"),
         ("class Odd: pass\n" + network(reference="Odd", mark=HERE), 2, "makes a Odd, not a torch.nn.Module"),
         (network(reference="lambda: None", mark=HERE), 2, "makes a NoneType, not a torch.nn.Module"),
-        (network(reference="5", mark=HERE), 2, "reference is 'FILE.py:CLASS' or what makes a torch.nn.Module, not 5"),
+        (network(reference="5", mark=HERE), 2, "reference is 'FILE.py:CLASS', a class or a torch.nn.Module, not 5"),
         (
             with_reference("def forward(self, x):  # here\n        return None"),
             3,

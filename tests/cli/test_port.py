@@ -54,6 +54,19 @@ def test_port_writes_over_nothing_without_force(trtdsl, tmp_path):
     assert "ported from" in (tmp_path / "small.py").read_text()
 
 
+def test_port_names_files_as_a_shell_takes_them_and_weights_by_their_kind(trtdsl, tmp_path):
+    done = trtdsl("port", *SMALL, "-o", "my net.py", "--weights", "small.pt", code=2)
+    assert "weights are written as safetensors: name them small.safetensors" in done.stderr
+    assert not (tmp_path / "small.pt").exists()
+    done = trtdsl("port", *SMALL, "-o", "my net.py", "--weights", "small.safetensors")
+    assert "next: trtdsl build 'my net.py'" in done.stderr
+
+
+def test_port_refuses_an_input_of_float64_by_its_name(trtdsl):
+    done = trtdsl("port", SMALL[0], "--input", "image=N,3,16,16:float64", code=2)
+    assert "error: input 'image' is float64, which TensorRT does not have: give it as float32" in done.stderr
+
+
 UNET = """
 import torch
 from torch import nn

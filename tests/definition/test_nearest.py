@@ -170,6 +170,15 @@ def test_files_and_classes(small):
         td.load_spec(small / "class.py").define()
 
 
+def test_the_suffix_of_a_missing_file_does_not_count(tmp_path):
+    for name in ("stn", "stgcn", "vits"):
+        (tmp_path / f"{name}.safetensors").touch()
+    with pytest.raises(td.WeightsError, match=r"\(nearest: vits.safetensors\)"):
+        td.Network().weights(tmp_path / "vit.safetensors")
+    with pytest.raises(td.WeightsError, match=r"or in Python with .*save_file\(module.state_dict\(\), 'unet.safet"):
+        td.Network().weights(tmp_path / "unet.safetensors")
+
+
 def test_an_input_by_another_name_than_its_parameters():
     @td.network(inputs={"frames": td.Input((N, 3)), "lengths": td.Input((N,), "int64")})
     def asr(frames, length):

@@ -28,7 +28,7 @@ def test_a_state_keeps_its_dtype(dtype):
         ("float32", lambda x, sum: {"next_sum": sum[:2]}, r"has the shape \(3,\), and 'next_sum' \(2,\)"),
         ("int64", lambda x, sum: {"next_sum": sum + x}, r"is int64, and 'next_sum' float32: say .to\(torch.int64\)"),
         ("float32", lambda x, sum: {"next_sum": sum > x}, "is float32, and 'next_sum' bool"),
-        ("float32", lambda x, sum: {"next_sum": 5}, "output 'next_sum' must be a trtdsl.Tensor, not builtins.int"),
+        ("float32", lambda x, sum: {"next_sum": 5}, "output 'next_sum' must be a td.Tensor, not int"),
     ],
 )
 def test_what_no_run_can_take(dtype, after, message):

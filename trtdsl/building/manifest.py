@@ -145,6 +145,7 @@ def check_entry(report: CheckReport, proof: str | None, read: Hashes) -> dict[st
         "tolerances": {name: asdict(tolerance) for name, tolerance in report.tolerances.items()},
         "relaxed": report.relaxed,
         "unproven": report.unproven,
+        "quality": any(output.truth != "meaning alone" for output in outputs),
         "max_abs": max((output.max_abs for output in outputs), default=0.0),
         "max_relative_to_scale": max(
             (output.max_abs / output.scale for output in outputs if output.scale), default=0.0

@@ -111,8 +111,10 @@ COMPARED = 2_000
 """Names that are compared letter by letter, which takes 0.1 s."""
 
 
-def nearest(name: str, names: Iterable[str]) -> str:
+def nearest(name: str, names: Iterable[str], suffix: str = "") -> str:
     """The names most like an unknown one, for a message; empty where none is, or where there are too many.
+
+    ``suffix`` is what all of them are printed with.
 
     >>> nearest("conv1.wieght", ["conv1.weight", "conv1.bias"])
     ' (nearest: conv1.weight)'
@@ -127,7 +129,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
     close = [plain] if plain in known else difflib.get_close_matches(plain, known, n=2, cutoff=0.7)
     close = close or [each for each in known if len(plain) > 2 and each.startswith(plain)][:2]
     found = [each for match in close for each in known[match]][:3]
-    return f" (nearest: {', '.join(map(printed, found))})" if found else ""
+    return f" (nearest: {', '.join(printed(each + suffix) for each in found)})" if found else ""
 
 
 def _plain(name: str) -> str:

@@ -123,8 +123,8 @@ class Network(Draft):
             if name in self.outputs or name in self.inputs:
                 raise UsageError(_taken(self, name))
             if not isinstance(tensor, Tensor):
-                kind = "a size" if isinstance(tensor, Size) else f"{type(tensor).__module__}.{type(tensor).__name__}"
-                raise DefinitionError(f"output {name!r} must be a trtdsl.Tensor, not {kind}")
+                kind = "a size" if isinstance(tensor, Size) else type(tensor).__name__
+                raise DefinitionError(f"output {name!r} must be a td.Tensor, not {kind}")
             if tensor.network is not self:
                 raise UsageError(f"output {name!r} is a tensor of another network")
             before = next((before for before, after in self.states.items() if after == name), None)
@@ -302,7 +302,7 @@ class Network(Draft):
             given = to_write(f"dims={{{name!r}: (1, 4, 16)}}", f"--dim {name}=1:4:16")
             raise UsageError(
                 f"dimension {', '.join(dict.fromkeys(missing))} has no range: give one with "
-                f"td.Dim({name!r}, min=1, opt=4, max=16) in the input's shape, in each td.Profile"
+                f"td.Dim({name!r}, min=1, opt=4, max=16) in the input's shape, or in each td.Profile"
                 f"{f', or {given}' if self.is_from_spec else ''}",
                 location=self._dim_places[name].location,
             )

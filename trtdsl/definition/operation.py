@@ -26,7 +26,11 @@ PAIRS: dict[type, Callable[[str, Sequence[Any], Mapping[str, Any]], Any]] = {}
 """What a function gives of a value that is a pair of Tensors, by its type; NotImplemented where it takes it itself."""
 
 _TYPES = {"Tensor": Tensor, "SizeLike": (int, Size), "int": (int, Size), "float": Real, "str": str, "None": type(None)}
-_ALIASES = {"Window": "SizeLike | Sequence[SizeLike]", "Sizes": "int | Sequence[int]"}
+_ALIASES = {
+    "Window": "SizeLike | Sequence[SizeLike]",
+    "Sizes": "int | Sequence[int]",
+    "Dims": "int | Sequence[int] | None",
+}
 _UNCHANGED = (Tensor, int, str, float, type(None))  # types that never become constants
 
 
@@ -78,7 +82,8 @@ def _refuse_other_types(function: Callable[..., Any], args: Sequence[Any], kwarg
     """DefinitionError for an argument that is not of its parameter's type, as a number for a Tensor."""
     signature = inspect.signature(function)
     for name, given in signature.bind_partial(*args, **kwargs).arguments.items():
-        kind = re.sub("Window|Sizes", lambda alias: _ALIASES[alias[0]], str(signature.parameters[name].annotation))
+        annotation = str(signature.parameters[name].annotation)
+        kind = re.sub(r"\b(Window|Sizes|Dims)\b", lambda alias: _ALIASES[alias[0]], annotation)
         several = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
         for wrong in (each for each in (given if several else (given,)) if not _fits(kind, each)):
             found = "torch's outside of a network" if isinstance(wrong, torch.Tensor) else type(wrong).__name__

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -286,10 +287,8 @@ def print_build(result: Build, seconds: float, *, dry_run: bool, verbose: bool) 
         earlier = " (an earlier check passed, and nothing that it depends on has changed)" * ("earlier" in checked)
         print_line(f"not checked against torch: {checked['reason']}{earlier}")
     if result.built:
-        print_line(
-            f"next: `trtdsl inspect --program {result.engine}` lists its launches, "
-            f"`trtdsl view {result.engine}` draws them"
-        )
+        engine = shlex.quote(str(result.engine))
+        print_line(f"next: `trtdsl inspect --program {engine}` lists its launches, `trtdsl view {engine}` draws them")
 
 
 def print_outputs(paths: Mapping[str, Path], shapes: Mapping[str, Sequence[int | str]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -92,7 +93,7 @@ class Ported:
             lines += [self.verdict.text, *(f"it cannot be built here: {reason}" for reason in self.verdict.unbuilt)]
         ready = self.verdict is None or (self.verdict.passed and not self.verdict.unbuilt)
         if file is not None and weights is not None and ready:
-            lines.append(f"next: trtdsl {'check' if self.verdict is None else 'build'} {file}")
+            lines.append(f"next: trtdsl {'check' if self.verdict is None else 'build'} {shlex.quote(str(file))}")
         return lines
 
 
@@ -133,6 +134,8 @@ def outputs_of(
 
     own = getattr(sys.modules.get(target.__module__), "__file__", None) if isinstance(target, type) else None
     reads = [("module", target.rpartition(":")[0] if isinstance(target, str) else own)]
+    if weights is not None and weights.suffix in (".pt", ".pth", ".bin", ".ckpt"):
+        raise UsageError(f"weights are written as safetensors: name them {weights.with_suffix('.safetensors')}")
     made = [
         None if path is None else check_writable(path, Kind("a ported network", "(?!)"), reads, force=True)
         for path in (file, weights)

@@ -104,6 +104,9 @@ def checked_inputs(module: torch.nn.Module, inputs: Mapping[str, Input | str], d
     if lacking:
         raise UsageError(f"{kind}.forward needs {', '.join(lacking)}: it takes ({described})")
     specs = {name: parsed(name, given) if isinstance(given, str) else given for name, given in inputs.items()}
+    for name, spec in specs.items():
+        if as_dtype(spec.dtype) == torch.float64:
+            raise UsageError(f"input {name!r} is float64, which TensorRT does not have: give it as float32")
     return _ranged(specs, dims)
 
 

@@ -96,7 +96,7 @@ def test_invalid_networks_and_references_are_refused(model):
         td.UsageError, match=r"a network is a NetworkSpec, a td\.Network or the name of its file, not 3"
     ):
         td.build(3)
-    with pytest.raises(td.UsageError, match=r"reference is 'FILE.py:CLASS' or what makes a torch.nn.Module, not 3"):
+    with pytest.raises(td.UsageError, match=r"reference is 'FILE.py:CLASS', a class or a torch.nn.Module, not 3"):
         td.check(written(model), reference=3)
     with pytest.raises(td.UsageError, match=r"notebook has no reference"):
         td.check(written(model))

@@ -1,5 +1,9 @@
 """What a reference has beside its tensors."""
 
+import functools
+import re
+
+import pytest
 import torch
 
 import trtdsl as td
@@ -17,3 +21,66 @@ def test_a_state_that_is_no_tensor_is_left_to_the_module():
     assert list(state_of(Versioned(3, 2))) == ["weight", "bias"]
     spec = td.from_module(Versioned(3, 2), ["N,3"], dims={"N": (1, 2, 3)})
     assert td.check(spec).passed
+
+
+def doubled(reference):
+    @td.network(inputs={"x": td.Input(("N", 3))}, reference=reference)
+    def double(x):
+        return x * 2
+
+    return double
+
+
+class Double(torch.nn.Module):
+    def __init__(self, times=2):
+        super().__init__()
+        self.times = times
+
+    def forward(self, x):
+        return x * self.times
+
+
+def test_a_module_is_a_reference_of_a_network():
+    module = Double().train()
+    assert td.check(doubled(module), dims={"N": (1, 2, 3)}).passed
+    assert not td.check(doubled(Double(3)), dims={"N": 2}).passed
+    assert module.training  # a copy of it was run
+
+
+@pytest.mark.parametrize("given", ["Double", "models:Double", 5])
+def test_what_is_no_reference_is_told_what_is(given):
+    with pytest.raises(td.UsageError, match="reference is 'FILE.py:CLASS', a class or a torch.nn.Module, not"):
+        doubled(given)
+
+
+def test_what_makes_no_module_without_arguments_says_what_it_needs():
+    for reference in (lambda x: x * 2, functools.partial(lambda y, x: x * y, 2)):
+        with pytest.raises(td.UsageError, match="is called without arguments .*, and needs x: give a module"):
+            td.check(doubled(reference), dims={"N": 2})
+
+
+def test_inputs_in_another_order_than_the_parameters():
+    """They go to the function in order: two of one shape would change places without a word."""
+    inputs = {"a": td.Input((2, 3)), "b": td.Input((2, 3))}
+
+    @td.network(inputs=inputs)
+    def ratio(b, a):
+        return a / b
+
+    @td.network(inputs=inputs, weights={"c": torch.ones(3)})
+    def scaled(w, a, b):
+        return a * w.c + b
+
+    for spec, wanted in ((ratio, "inputs, in this order: (a, b)"), (scaled, "weights, in this order: (a, b, w)")):
+        with pytest.raises(td.DefinitionError, match=re.escape(wanted)):
+            spec.define()
+
+
+def test_a_file_of_a_torch_module_is_told_to_be_ported(tmp_path):
+    path = tmp_path / "model.py"
+    path.write_text("import torch\nfrom torch.nn import Linear\n\nclass Net(torch.nn.Module):\n    pass\n")
+    for name in (path, f"{path}:Net"):
+        with pytest.raises(td.UsageError, match=rf"Net is a torch module, of which `trtdsl port {path}:Net` writes"):
+            td.load_spec(name)
+    with pytest.raises(td.UsageError, match="has no network 'Linear': it has none: mark a function"):
+        td.load_spec(f"{path}:Linear")

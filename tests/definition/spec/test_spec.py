@@ -109,10 +109,10 @@ def test_signature_and_outputs_are_checked(tmp_path):
         with pytest.raises(td.DefinitionError, match="must return its outputs"):
             load_spec(name).define()
     name = write(tmp_path, "@td.network(inputs={'x': td.Input((2,))})\ndef net(x):\n    return {'y': 3}\n")
-    with pytest.raises(td.DefinitionError, match=r"net.py:3: output 'y' must be a trtdsl.Tensor, not builtins.int"):
+    with pytest.raises(td.DefinitionError, match=r"net.py:3: output 'y' must be a td.Tensor, not int"):
         load_spec(name).define()
     name = write(tmp_path, "@td.network(inputs={'x': td.Input(('N',))})\ndef net(x):\n    return {'y': x.shape[0]}\n")
-    with pytest.raises(td.DefinitionError, match=r"net.py:3: output 'y' must be a trtdsl.Tensor, not a size"):
+    with pytest.raises(td.DefinitionError, match=r"net.py:3: output 'y' must be a td.Tensor, not a size"):
         load_spec(name).define()
 
 

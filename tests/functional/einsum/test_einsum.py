@@ -274,7 +274,7 @@ def test_unsupported_arguments_are_refused():
         F.einsum("ij->i", x, lowering="fast")
     with pytest.raises(td.DefinitionError, match="from 0 to 51"):
         F.einsum(x, [0, 52])
-    with pytest.raises(td.DefinitionError, match="a list of label numbers"):
+    with pytest.raises(td.DefinitionError, match=r"equation stands first.* a list of label numbers"):
         F.einsum(x, "ij")
     with pytest.raises(td.DefinitionError, match="at least one operand"):
         F.einsum("ij")

@@ -90,5 +90,6 @@ def test_two_directions_are_one_loop_of_two_launches_a_step(name):
 def test_a_wrong_number_of_weights_is_refused(count):
     net = td.Network()
     x, h = net.input("x", ("T", "N", 3)), net.input("h", (1, "N", 4))
-    with pytest.raises(td.ShapeError, match=rf"takes 4 weights, not {count}"):
+    with pytest.raises(td.ShapeError, match=rf"gru of 1 layer in 1 direction takes 4 weights, not {count}") as caught:
         F.gru(x, h, [net.constant(torch.ones(12, 3))] * count, True, 1, 0.0, False, False, False)
+    assert "as [w.weight_ih_l0, w.weight_hh_l0, w.bias_ih_l0, w.bias_hh_l0]" in str(caught.value)

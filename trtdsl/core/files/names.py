@@ -8,7 +8,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from ..errors import UNPRINTED, UsageError
+from ..errors import UNPRINTED, UsageError, nearest
 
 LONGEST = 255  # bytes of a file's name that every file system here takes
 
@@ -106,6 +106,15 @@ def names_beside(path: str | os.PathLike[str], suffix: str) -> list[str]:
     """The names of the files with ``suffix`` in the folder of a path; none where that cannot be read."""
     folder = Path(path).parent
     return sorted(each.name for each in folder.glob(f"*{suffix}")) if is_folder(folder) else []
+
+
+def nearest_beside(path: str | os.PathLike[str], suffix: str) -> str:
+    """The files with ``suffix`` in the folder of a path whose names are most like its own, for a message.
+
+    What they have in common, the suffix, does not count.
+    """
+    stems = [name.removesuffix(suffix) for name in names_beside(path, suffix)]
+    return nearest(Path(path).name.removesuffix(suffix), stems, suffix)
 
 
 def why_barred(path: str | os.PathLike[str]) -> str:

@@ -15,8 +15,8 @@ from typing import Annotated, Any, BinaryIO, TypeVar
 
 import msgspec
 
-from ..errors import UNPRINTED, nearest, printed
-from .names import brief, names_beside
+from ..errors import UNPRINTED, printed
+from .names import brief, names_beside, nearest_beside
 
 T = TypeVar("T")
 Error = Callable[[str], Exception]
@@ -67,7 +67,8 @@ def others_beside(path: str | os.PathLike[str]) -> str:
     """The files of its kind in the folder of a missing file, for a message; empty where there are none."""
     at = Path(path)
     names = names_beside(at, at.suffix) if at.suffix else []
-    return nearest(at.name, names) or (f" ({at.parent}/ has {', '.join(map(printed, names[:3]))})" if names else "")
+    there = f" ({at.parent}/ has {', '.join(map(printed, names[:3]))})" if names else ""
+    return (there and nearest_beside(at, at.suffix)) or there
 
 
 def read_json(path: str | os.PathLike[str], kind: str, error: Error) -> dict[str, Any]:

@@ -13,8 +13,9 @@ from typing import Any
 
 from ...core.author import authors_code, load_module
 from ...core.errors import DefinitionError, UsageError, nearest
-from ...core.files.names import LONGEST, is_file, is_folder, names_beside, why_barred
+from ...core.files.names import LONGEST, is_file, is_folder, nearest_beside, why_barred
 from ...core.files.reading import others_beside
+from ...core.lazy import torch
 from ..settings import place_of, read_settings, returns_a_network
 from .spec import NetworkSpec
 
@@ -52,7 +53,7 @@ class NetworkFile:
         """As :func:`load_spec`."""
         path, specs = self.path, self.specs
         makers = {name: function for name, function in self.names.items() if returns_a_network(function)}
-        wanted = self.wanted or _chosen(path, specs, makers)
+        wanted = self.wanted or _chosen(path, specs, makers, self.names)
         if wanted in makers and wanted not in specs:
             return _made(path, wanted, makers[wanted], settings or {})
         if wanted not in specs:
@@ -79,16 +80,30 @@ def open_file(name: str | PathLike[str], text: bytes | None = None) -> NetworkFi
     return NetworkFile(path, wanted, vars(load_module(path, text)))
 
 
-def _chosen(path: Path, specs: Mapping[str, NetworkSpec], makers: Mapping[str, Any]) -> str:
+def _chosen(path: Path, specs: Mapping[str, NetworkSpec], makers: Mapping[str, Any], names: Mapping[str, Any]) -> str:
     """The name of the network of a file that is meant where none is given."""
     several = specs or makers
     if not several:
-        raise UsageError(f"{path} defines no network: mark a function with @td.network(inputs=…)")
+        raise UsageError(f"{path} defines no network: {_to_port(path, names) or MARK}")
     if path.stem in several or len(several) == 1:
         return path.stem if path.stem in several else next(iter(several))
     raise UsageError(
         f"{path} has several networks: name one, as {path}:{next(iter(several))} (of {', '.join([*specs, *makers])})"
     )
+
+
+MARK = "mark a function with @td.network(inputs=…)"
+
+
+def _to_port(path: Path, names: Mapping[str, Any], wanted: str = "") -> str:
+    """How a network is made of a torch module of the file, where it has one (that is called ``wanted``)."""
+    modules = (
+        name
+        for name, value in names.items()
+        if isinstance(value, type) and issubclass(value, torch.nn.Module) and value.__module__ == names["__name__"]
+    )
+    name = next((name for name in modules if wanted in ("", name)), None)
+    return f"{name} is a torch module, of which `trtdsl port {path}:{name}` writes a network" if name else ""
 
 
 def _no_such_network(path: Path, wanted: str, names: Mapping[str, Any], known: Sequence[str]) -> str:
@@ -98,7 +113,7 @@ def _no_such_network(path: Path, wanted: str, names: Mapping[str, Any], known: S
             f"{path}:{wanted} is a function, and not marked as one that makes a network: write @td.network(inputs=…) "
             f"above it, or for one with settings `def {wanted}(…) -> td.NetworkSpec`"
         )
-    there = f"it has {', '.join(known)}" if known else "it has none: mark a function with @td.network(inputs=…)"
+    there = _to_port(path, names, wanted) or (f"it has {', '.join(known)}" if known else f"it has none: {MARK}")
     return f"{path} has no network {wanted!r}{nearest(wanted, known)}: {there}"
 
 
@@ -156,4 +171,4 @@ def _not_a_network(name: str, path: Path) -> str:
     stem, _, wanted = name.rpartition(":")
     if is_file(f"{stem}.py"):
         return f"no network file {path}: write {stem}.py:{wanted}"
-    return f"no network file {path}{nearest(path.name, names_beside(path, '.py'))}"
+    return f"no network file {path}{nearest_beside(path, '.py')}"

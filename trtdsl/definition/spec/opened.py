@@ -12,7 +12,7 @@ from ...core.lazy import torch
 from ..network import Network
 from ..weights.source import Source, Weights
 from .load import load_spec
-from .reference import check_reference, with_hooks
+from .reference import as_reference
 from .spec import NetworkSpec
 
 NetworkLike = NetworkSpec | Network | str | PathLike[str]
@@ -65,9 +65,7 @@ def as_spec(source: NetworkLike, reference: Reference | None = None) -> NetworkS
         raise UsageError(f"a network is a NetworkSpec, a td.Network or the name of its file, not {source!r}")
     if reference is None:
         return spec
-    check_reference(reference)
-    made = (lambda: with_hooks(reference)) if isinstance(reference, torch.nn.Module) else reference
-    return replace(spec, reference=made, _state={})
+    return replace(spec, reference=as_reference(reference), _state={})
 
 
 def as_network(source: NetworkLike | Any) -> Any:

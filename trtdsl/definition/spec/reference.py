@@ -14,10 +14,32 @@ from ...core.lazy import torch
 from ..weights.source import IGNORED, Weights
 
 
-def check_reference(given: Any) -> None:
-    """UsageError for what is no reference."""
-    if not (given is None or isinstance(given, str) or callable(given)):
-        raise UsageError(f"reference is 'FILE.py:CLASS' or what makes a torch.nn.Module, not {given!r}")
+def as_reference(given: Any) -> str | Callable[[], torch.nn.Module] | None:
+    """A class by its file, or what makes the module: of a module its copies. UsageError for what is no reference."""
+    if given is None or isinstance(given, (type, FunctionType)) or (isinstance(given, str) and ".py:" in given):
+        return given
+    if isinstance(given, torch.nn.Module):
+        return lambda: with_hooks(given)
+    if isinstance(given, str) or not callable(given):
+        raise UsageError(f"reference is 'FILE.py:CLASS', a class or a torch.nn.Module, not {given!r}")
+    return given
+
+
+def check_makes(given: Callable[..., Any]) -> None:
+    """UsageError for a class or function that does not make a module without arguments."""
+    with contextlib.suppress(ValueError):  # one that says nothing of its parameters
+        needed = [
+            parameter.name
+            for parameter in inspect.signature(given).parameters.values()
+            if parameter.default is parameter.empty
+            and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        ]
+        if needed:
+            name = getattr(given, "__name__", type(given).__name__)
+            raise UsageError(
+                f"the reference {name} is called without arguments to make a torch.nn.Module, and needs "
+                f"{', '.join(needed)}: give a module, or a function that makes one, as lambda: Model(8)"
+            )
 
 
 def check_forward(module: torch.nn.Module) -> None:

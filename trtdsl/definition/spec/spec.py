@@ -37,7 +37,7 @@ from ..tuning.precisions import Precisions, open_precision
 from ..weights.files import weights_files
 from ..weights.scope import Scope
 from ..weights.source import Source, Weights
-from .reference import check_forward, check_reference, evaluating, fill, outside_state, state_of
+from .reference import as_reference, check_forward, check_makes, evaluating, fill, outside_state, state_of
 
 
 @dataclass(frozen=True)
@@ -361,6 +361,7 @@ class NetworkSpec:
         """
         make = self.reference_class()
         with authors_code(self.function, "the reference cannot be made: ", self.reference_folder):
+            check_makes(make)
             try:
                 with contextlib.nullcontext() if values else without_values():
                     module = make()
@@ -428,7 +429,9 @@ class NetworkSpec:
             raise
 
     def _check_signature(self, count: int) -> None:
-        if self._takes(count):
+        names = list(inspect.signature(self.function).parameters)[:count]
+        in_order = all(name not in names or names.index(name) == place for place, name in enumerate(self.inputs))
+        if self._takes(count) and in_order:
             return
         if self.weights is None and count > len(self.inputs) and self._takes(len(self.inputs)):
             raise UsageError(f"{self.name} takes no weights, and was given some", location=self._place)
@@ -436,8 +439,8 @@ class NetworkSpec:
         forgotten = self.weights is None and self._takes(len(self.inputs) + 1)
         raise DefinitionError(
             f"{self.name}{inspect.signature(self.function)} must take its inputs"
-            f"{' and the weights' if self.weights is not None else ''}: ({', '.join(wanted)})"
-            f"{'; an argument for weights needs @td.network(weights=…)' * forgotten}",
+            f"{' and the weights' if self.weights is not None else ''}{', in this order' * (not in_order)}: "
+            f"({', '.join(wanted)}){'; an argument for weights needs @td.network(weights=…)' * forgotten}",
             location=self._place,
         )
 
@@ -486,7 +489,7 @@ def network(
     *without_parentheses: Any,
     inputs: Mapping[str, Input] | None = None,
     weights: Source | None = None,
-    reference: str | Callable[[], torch.nn.Module] | None = None,
+    reference: str | torch.nn.Module | Callable[[], torch.nn.Module] | None = None,
     profiles: Sequence[Profile] = (),
     name: str | None = None,
     unused: str | Sequence[str] = (),
@@ -503,10 +506,10 @@ def network(
     The function takes a Tensor for each of ``inputs`` and, where there are ``weights``, a
     :class:`~trtdsl.Scope` over them; it returns a Tensor, a tuple, or a dict of outputs by name. ``weights`` (a
     safetensors file, the folder or the index of a published checkpoint, or a mapping, which is copied) and
-    ``reference`` (``"FILE.py:CLASS"`` or a class; a torch module built with no arguments) are relative to the
-    function's file. ``profiles`` are the sets of sizes that an engine is tuned for, instead of one over
-    the whole ranges of the dimensions; an engine serves each feed by the first that holds it. Weights that the network
-    leaves aside are named in ``unused``, one by one or by module; names of one tensor in ``tied``, such as
+    ``reference`` (``"FILE.py:CLASS"``, a class or function that makes a torch module without arguments, or a module)
+    are relative to the function's file. ``profiles`` are the sets of sizes that an engine is tuned for, instead of one
+    over the whole ranges of the dimensions; an engine serves each feed by the first that holds it. Weights that the
+    network leaves aside are named in ``unused``, one by one or by module; names of one tensor in ``tied``, such as
     ``{"lm_head.weight": "embed.weight"}``: a checkpoint may hold either. With ``buffers`` the scope also has what the
     reference makes for itself and does not store: buffers and attributes that are not in its state_dict. ``constants``
     are names that the weights have besides: what the module's code computes or draws. Where the reference has a buffer
@@ -528,7 +531,7 @@ def network(
     (N, 3)
     """
 
-    check_reference(reference)
+    made = as_reference(reference)
     tensors = _as_inputs(inputs)
 
     def make(function: Callable[..., Any]) -> NetworkSpec:
@@ -542,7 +545,7 @@ def network(
             function,
             tensors,
             path,
-            reference,
+            made,
             located,
             profiles=as_profiles(profiles),
             unused=_as_names(unused),

@@ -11,7 +11,7 @@ from typing import Annotated, NamedTuple
 from msgspec import Meta, Struct
 
 from ...core.errors import UNPRINTED, NoWeightsError, UsageError, WeightsDamagedError, WeightsError, nearest, printed
-from ...core.files.names import file_name, is_file, is_folder, names_beside
+from ...core.files.names import file_name, is_file, is_folder, nearest_beside
 from ...core.files.reading import LARGEST, Count, Text, as_struct, parse_json, read_file, written
 from ...core.files.snapshot import Snapshot
 from ...core.lazy import torch
@@ -146,7 +146,7 @@ def _by_file(path: Path) -> dict[str, list[str]]:
         facts = parse_json(read_file(path, LARGEST), str(path), "weights index", WeightsDamagedError)
         there = {os.path.normcase(name) for name in os.listdir(path.parent)}
     except FileNotFoundError:
-        raise NoWeightsError(f"no weights file {path}{nearest(path.name, names_beside(path, '.json'))}") from None
+        raise NoWeightsError(f"no weights file {path}{nearest_beside(path, '.json')}") from None
     except OSError as error:
         raise NoWeightsError(f"the index {path} cannot be read: {error.strerror}") from None
     found = as_struct(facts, _Index, str(path), WeightsDamagedError).weight_map
@@ -211,8 +211,10 @@ def _opened(path: Path) -> Snapshot:
             raise WeightsError(f"the weights file {path} changed while it was opened: {change}. Start again")
         return snapshot
     except FileNotFoundError:
-        beside = nearest(path.name, names_beside(path, ".safetensors"))
-        hint = beside or f": make it with `trtdsl weights convert CHECKPOINT {path}`"
+        hint = nearest_beside(path, ".safetensors") or (
+            f": make it with `trtdsl weights convert CHECKPOINT {path}`, or in Python with "
+            f"safetensors.torch.save_file(module.state_dict(), {path.name!r})"
+        )
         raise NoWeightsError(f"no weights file {path}{hint}") from None
     except (OSError, ValueError, MemoryError) as error:  # ValueError: a name that no file can have
         reason = getattr(error, "strerror", None) or error

@@ -163,6 +163,8 @@ class Check(Struct, frozen=True):
     statement: str = ""
     cases: tuple[dict[str, int], ...] = ()
     max_relative_to_scale: float | str = 0.0
+    quality: bool = True
+    """Whether the error is of the precision that the engine has; otherwise exact arithmetic alone was compared."""
     relaxed: tuple[str, ...] = ()
     unproven: tuple[str, ...] = ()
     reason: str = ""

@@ -77,7 +77,10 @@ def sublists(arguments: Sequence[Any]) -> tuple[list[Any], list[Labels], Labels 
 
 def _sublist(labels: Any) -> Labels:
     if not isinstance(labels, (list, tuple)):
-        raise DefinitionError(f"expected a list of label numbers, not {type(labels).__name__}")
+        raise DefinitionError(
+            "the equation stands first, as F.einsum('ij,jk->ik', x, y), or a list of label numbers behind each "
+            f"operand, not {type(labels).__name__}"
+        )
     result = []
     for label in labels:
         if label is Ellipsis:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from ...core.errors import several
 from ..checks import require_rank
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
 from ..family import family
@@ -200,8 +201,10 @@ def _by_layer(
     each = 2 + 2 * has_biases + projected
     wanted = each * layers * directions
     if len(params) != wanted:
-        what = f"{name} of {layers} layers in {directions} direction(s)"
-        raise ShapeError(f"{what} takes {wanted} weights, not {len(params)}")
+        what = f"{name} of {several(layers, 'layer')} in {several(directions, 'direction')}"
+        names = ["weight_ih", "weight_hh", *["bias_ih", "bias_hh"] * has_biases, *["weight_hr"] * projected]
+        first = ", ".join(f"w.{each}_l0" for each in names)
+        raise ShapeError(f"{what} takes {wanted} weights, not {len(params)}: params is a list, as [{first}]")
     parts = [[*params[start : start + each]] for start in range(0, wanted, each)]
     made = [Weights(*part[: each - projected], w_hr=part[-1] if projected else None) for part in parts]
     return [made[start : start + directions] for start in range(0, len(made), directions)]
