@@ -14,7 +14,7 @@ from ...core.lazy import torch
 from ..weights.source import IGNORED, Weights
 
 
-def as_reference(given: Any) -> str | Callable[[], torch.nn.Module] | None:
+def as_reference(given: Any) -> Any:
     """A class by its file, or what makes the module: of a module its copies. UsageError for what is no reference."""
     if given is None or isinstance(given, (type, FunctionType)) or (isinstance(given, str) and ".py:" in given):
         return given
