@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 import trtdsl as td
 from trtdsl.checking.proof import proof_of
@@ -25,6 +26,7 @@ def net(x):
 """
 REFERENCE = """\
 import torch
+from safetensors.torch import save_file
 from parts.scale import scale
 
 class Model(torch.nn.Module):
@@ -324,6 +326,11 @@ READING = {
     "        return importlib.import_module('ke' + 'pt').TWO\n    except ImportError:\n        return 2\n",
     "whether a module is there": "from importlib.util import find_spec\ndef scale():\n"
     "    return 3 if find_spec('ke' + 'pt') else 2\n",
+    "a file of safetensors": "from safetensors.torch import load_file\ndef scale():\n"
+    "    return int(load_file('FOLDER/two.safetensors')['two'])\n",
+    "a tensor of safetensors": "from safetensors import safe_open\ndef scale():\n"
+    "    with safe_open(filename='FOLDER/two.safetensors', framework='pt') as file:\n"
+    "        return int(file.get_tensor('two'))\n",
     "a file in memory": "import os\ndef scale():\n    return int(open('MEMORY').read())\n",
     "in a thread": "import numpy\nfrom concurrent.futures import ThreadPoolExecutor\ndef scale():\n"
     "    with ThreadPoolExecutor() as pool:\n        return int(*pool.map(numpy.load, ['FOLDER/two.npy']))\n",
@@ -353,6 +360,7 @@ def test_a_verdict_holds_while_all_that_was_read_is_as_it_was(project, what, in_
     (project / "current").symlink_to("v2")
     (project / "two.txt").write_text("2")
     in_memory.write_text("2")
+    save_file({"two": torch.tensor(2)}, project / "two.safetensors")
     reading = READING[what].replace("FOLDER", str(project)).replace("MEMORY", str(in_memory))
     (project / "parts/scale.py").write_text(reading)
     build(project)
@@ -361,6 +369,7 @@ def test_a_verdict_holds_while_all_that_was_read_is_as_it_was(project, what, in_
     (project / "two.txt").write_text("3")
     (project / "kept.py").write_text("TWO = 3\n")
     in_memory.write_text("3")
+    save_file({"two": torch.tensor(3)}, project / "two.safetensors")
     np.save(project / "two.npy", np.array(3))
     (project / "numbers/two.txt").write_text("3")
     (project / "late.txt").write_text("3")

@@ -70,30 +70,39 @@ def noted(folder: str | os.PathLike[str]) -> Iterator[Reads]:
     reads = reads_of(folder)
     _ACTIVE.append(reads)
     if len(_ACTIVE) == 1:
-        for (module, name), function in _ASKED.items():
+        _REPLACED.extend(_without_events())
+        for module, name, function in _REPLACED:
             setattr(module, name, _told(function))
     try:
         yield reads
     finally:
         _ACTIVE.remove(reads)
-        if not _ACTIVE:
-            for (module, name), function in _ASKED.items():
-                setattr(module, name, function)
+        while _REPLACED and not _ACTIVE:
+            setattr(*_REPLACED.pop())
 
 
-_ASKED = {
-    (module, name): getattr(os, name)
-    for module in (os, sys.modules[os.name])
-    for name in ("stat", "lstat", "access", "readlink")
-}
-"""What tells whether a file is there, such as by os.path.exists: Python has no event of it."""
+_ASKING = {name: getattr(os, name) for name in ("stat", "lstat", "access", "readlink")}
+_REPLACED: list[tuple[Any, str, Callable[..., Any]]] = []
+
+
+def _without_events() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
+    """What Python has no event of: what tells whether a file is there, such as by os.path.exists, and what opens
+    safetensors, under that name in whichever module.
+    """
+    import safetensors
+
+    yield from ((module, *each) for module in (os, sys.modules[os.name]) for each in _ASKING.items())
+    for module in [*sys.modules.values()]:
+        if getattr(module, "__dict__", {}).get("safe_open") is safetensors.safe_open:
+            yield module, "safe_open", safetensors.safe_open
 
 
 def _told(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, which tells of the path that it is asked about, but of a folder that is there and no link."""
 
     @functools.wraps(function)
-    def asked(path: Any, *args: Any, **kwargs: Any) -> Any:
+    def asked(*args: Any, **kwargs: Any) -> Any:
+        path = next(iter((*args, *kwargs.values())), None)
         if _ACTIVE and isinstance(path, (str, bytes, os.PathLike)):
             frame = sys._getframe(1)
             ours, asker = asker_of(frame)
@@ -101,7 +110,7 @@ def _told(function: Callable[..., Any]) -> Callable[..., Any]:
                 folder = os.path.isdir(path)
                 if not folder or os.path.islink(path):
                     _ACTIVE[-1].note(os.fsdecode(path), asker, within=not folder)
-        return function(path, *args, **kwargs)
+        return function(*args, **kwargs)
 
     return asked
 

@@ -174,6 +174,7 @@ def test_a_file_of_another_network_a_damaged_one_and_none_are_refused(files, tmp
         (text.replace('"network": "net"', '"network": "other"'), "is of the network 'other'"),
         (text.replace("float16", "float8"), "float8"),
         (text.replace('"float16"', '"int8"', 1), "'calls' has one in int8 without scales"),
+        (text.replace('"float16"', '"int8", "scales": [5e-324]', 1), "'calls' has a scale that float32 does not hold"),
         (text.replace('"dtype"', '"lowering"', 1), "none|dtype|lowering"),
         (text.replace('"kind": "precision"', '"kind": "tuning"'), "it is not a precision"),
         (text[:-20], "is no precision"),

@@ -96,6 +96,7 @@ class Tuned(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
         return self.lowering or self.dtype
 
 
+LEAST = 2.0**-126  # of float32's numbers with all their digits
 Decibels = Annotated[float, Meta(ge=0, le=1000)]
 """Below 0 there is more noise than signal, and any result would do."""
 Figure = Count | Finite
@@ -132,6 +133,8 @@ class Variant(Case, frozen=True, forbid_unknown_fields=True):
         for call in self.calls:
             if call.dtype.startswith(("int8", "float8")) and not call.scales:
                 raise ValueError(f"'calls' has one in {call.dtype} without scales")
+            if any(0 < scale < LEAST for scale in call.scales):
+                raise ValueError("'calls' has a scale that float32 does not hold")
 
     @classmethod
     def made(cls, case: Case, calls: Iterable[Tuned], measured: Mapping[str, Any]) -> Variant:
