@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -66,6 +67,9 @@ WRITES = {
     "y[:, i, i] = number": lambda y, x, i: y.__setitem__((slice(None), i, i), 1.5),
     "y[i, :, 1] = number": lambda y, x, i: y.__setitem__((i, slice(None), 1), 1.5),
     "y[0, i] = v": lambda y, x, i: y.__setitem__((0, i), x[1, :2]),
+    "y[:, :, array] = x[:, :, array of truth values]": lambda y, x, i: y.__setitem__(
+        (slice(None), slice(None), np.array([2, 0])), x[:, :, np.arange(6) % 3 == 0] * 5
+    ),
     "y[[1, 0]] = v": lambda y, x, i: y.__setitem__([1, 0], x[:2] + 1),
     "y[mask] = number": below,
     "y[mask of rows] = number": rows,

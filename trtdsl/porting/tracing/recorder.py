@@ -13,7 +13,7 @@ from typing import Any
 from ...core.caller import to_write
 from ...core.dtypes import dtype_name
 from ...core.errors import DefinitionError, Location, TrtdslError, UnsupportedError, told
-from ...core.lazy import torch
+from ...core.lazy import np, torch
 from ...core.tensors.watched import each_call
 from ...definition.spec.reference import call_reference
 from ..calls import Call, Helper, Op, SizeOf, Value, Weight, leaves, made_by, rebuilt, sizes_of
@@ -213,6 +213,9 @@ class Recorder:
                 found = sliced(name, *args, **kwargs)
             if found is not None:
                 return found
+        if name in ("getitem", "setitem"):
+            index = rebuilt(args[1], lambda x: torch.from_numpy(x) if isinstance(x, np.ndarray) else x)
+            args = (args[0], index, *args[2:])
         if name in ("getitem", "masked_select") and (found := self._chosen(name, *args, **kwargs)) is not None:
             return found
         if name in ARRANGING:
