@@ -42,6 +42,16 @@ def test_places_that_are_not_finite_are_reported():
     assert f"output 'y' is NaN or infinite in places, in 2 of {len(seldom.cases)} cases" in seldom.unproven
 
 
+def test_what_overflows_in_float32_alone_is_reported():
+    def shares(x):
+        y = (x.abs() + 1) * 1e25  # of which float32 has no squares
+        return y * y / (y * y).sum(-1, keepdim=True)
+
+    report = check(shares, lambda x: {"y": shares(x)})
+    assert report.passed
+    assert any(line.startswith("output 'y' is NaN or infinite in places") for line in report.unproven)
+
+
 def test_weights_that_no_output_depends_on():
     net = td.Network()
     x = net.input("x", (2, 3))

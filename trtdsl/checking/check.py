@@ -380,7 +380,8 @@ class Run:
             return None
         if by == "own":
             self.coarse[case.at] = None
-        self.exercise.note({name: self.exact.widened(value) for name, value in got.items()}, evidence.feeds)
+        exact = {name: self.exact.widened(value) for name, value in got.items()}
+        self.exercise.note(exact, evidence.feeds, {} if evidence.alone else evidence.own)
         found = [case]
         if self.witness is not None:
             beside = replace(evidence, own=dict(got), truth=None) if self.rules.decibels else evidence
