@@ -180,6 +180,24 @@ def test_every_leaf_of_forwards_result_is_an_output():
     assert (spec.leave_out, spec.trivial) == (("kind",), ("grid",))
 
 
+class Deviation(nn.Module):
+    """Takes shapes alone of two weights, one of them through a distribution of which it gives the mean."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.log_std = nn.Linear(4, 2), nn.Parameter(torch.zeros(2))
+        self.like = nn.Parameter(torch.ones(1, 2))
+
+    def forward(self, x):
+        mean = self.linear(x) + torch.ones_like(self.like)
+        return torch.distributions.Normal(mean, self.log_std.exp()).mean
+
+
+def test_weights_of_which_shapes_alone_are_taken_are_unused():
+    spec = equal(Deviation(), {"x": "N,4"}, dims={"N": (1, 2, 3)})
+    assert spec.unused == ("log_std", "like")
+
+
 def test_a_module_without_inputs():
     equal(Nothing(), [])
 

@@ -282,14 +282,19 @@ def trivial(trace: Trace) -> list[str]:
         named = (
             results if isinstance(results, dict) else {f"output_{place}": each for place, each in enumerate(results)}
         )
-    inputs = set(trace.inputs.values())
-    known: dict[Value, bool] = {}
-    for op in operations(trace.root):
-        given = op.args[1:] if op.name in SHAPE_ALONE else op.args
-        operands = [leaf for leaf in leaves((given, op.kwargs)) if isinstance(leaf, Value)]
-        varies = any(leaf in inputs or known.get(leaf, False) for leaf in operands)
-        known.update((leaf, varies) for leaf in leaves(op.results) if isinstance(leaf, Value))
-    return [name for name, value in named.items() if value not in inputs and not known.get(value, False)]
+    return [name for name, value in named.items() if values_read(trace, value).isdisjoint(trace.inputs.values())]
+
+
+def values_read(trace: Trace, results: Any) -> set[Value]:
+    """The values that some of a trace's depend on by their numbers, these included."""
+    read = {*values_in(results)}
+    for op in reversed(list(operations(trace.root))):
+        if any(leaf in read for leaf in leaves(op.results) if isinstance(leaf, Value)):
+            given = op.args[1:] if op.name in SHAPE_ALONE else op.args
+            if op.name == "broadcast_tensors":
+                given = [each for each, made in zip(op.args, op.results) if made in read]
+            read.update(values_in((given, op.kwargs)))
+    return read
 
 
 def sample_of(trace: Trace, name: str, spec: Input) -> Any:

@@ -18,14 +18,14 @@ from ...core.files.names import check_characters
 from ...definition.input import Input
 from ...definition.spec.outputs import OUT
 from ...definition.spec.reference import state_of
-from ..calls import Value
+from ..calls import Value, Weight
 from ..given import Given
 from ..origin import Origin
 from ..passes.functions import Function, program_of
 from ..passes.instances import numbered_parts
 from ..render import literal
 from ..statements import expressions, flat
-from ..tracing.trace import Trace, sample_of, trivial
+from ..tracing.trace import Trace, sample_of, trivial, values_read
 from ..translating.lowering import describe
 from .body import WIDTH, Body, returned, wrapped_call
 
@@ -57,9 +57,10 @@ class File:
             )
         self.folder = Path(file).resolve().parent if file is not None else Path.cwd()
         self.weights = weights
+        self.read = {value.path for value in values_read(trace, trace.results) if isinstance(value, Weight)}
         program = program_of(trace, {self.name, *self._imported()})
-        self.functions, self.main, self.used = program.functions, program.main, program.used
-        trace.constants = {path: held for path, held in trace.constants.items() if path in self.used}
+        self.functions, self.main = program.functions, program.main
+        trace.constants = {path: held for path, held in trace.constants.items() if path in program.used}
         self.stored = [key for key in state_of(self.module) if not key.endswith(IGNORED)]
         self.main.scoped = bool(self.stored) or any(True for _ in trace.weights)
         unknown = [
@@ -228,7 +229,7 @@ class File:
 
     def _unused(self) -> tuple[str, ...]:
         """Modules and weights of the state_dict that no output depends on."""
-        left = [name for name in self.stored if name not in self.used]
+        left = [name for name in self.stored if name not in self.read]
         result: list[str] = []
         for name in left:
             pieces = name.split(".")
