@@ -46,6 +46,4 @@ def _is_idle(op: Op) -> bool:
 
 
 def _is_zero(size: Any) -> bool:
-    if isinstance(size, SizeOp):
-        return size.number == 0 and not size.varies
-    return isinstance(size, int) and size == 0
+    return not size.varies and size.number == 0 if isinstance(size, SizeOp) else size == 0

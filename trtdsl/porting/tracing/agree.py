@@ -54,7 +54,8 @@ def traced_at_all_sizes(
             refusals.append(error)
             if scans.forms or scans.refused or len(refusals) > 1:
                 chosen = error if scans.forms or scans.refused else refusals[0]
-                _say_why(chosen, unlike)
+                if chosen.location in unlike:
+                    chosen.context.append(f"the loop here becomes no td.scan: {unlike[chosen.location]}")
                 raise chosen from chosen.__cause__
         finally:
             SCANS.reset(token)
@@ -75,12 +76,6 @@ def _of_several(
         return made(found.usual(refusal))
     undo()
     return made(found.united())
-
-
-def _say_why(refusal: UnsupportedError, unlike: Mapping[Any, str]) -> None:
-    """Adds why the loop at the line of the error is no scan."""
-    if refusal.location in unlike:
-        refusal.context.append(f"the loop here becomes no td.scan: {unlike[refusal.location]}")
 
 
 def _attempted(module: torch.nn.Module, given: Given, scans: Scans, tell: Progress) -> Trace:

@@ -289,7 +289,7 @@ def values_read(trace: Trace, results: Any) -> set[Value]:
     """The values that some of a trace's depend on by their numbers, these included."""
     read = {*values_in(results)}
     for op in reversed(list(operations(trace.root))):
-        if any(leaf in read for leaf in leaves(op.results) if isinstance(leaf, Value)):
+        if not read.isdisjoint(values_in(op.results)):
             given = op.args[1:] if op.name in SHAPE_ALONE else op.args
             if op.name == "broadcast_tensors":
                 given = [each for each, made in zip(op.args, op.results) if made in read]

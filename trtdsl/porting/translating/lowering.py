@@ -116,11 +116,7 @@ def _written(op: Op) -> Expression:
         expression = _written_at_tensors(target, items, given)
     elif not any(isinstance(item, (list, bool)) or item is None for item in items):
         expression = _written_along(target, items, given)
-    return expression or _assigned(target, index, given)
-
-
-def _assigned(target: Any, index: Any, given: Any) -> Expression:
-    return made("function", "setitem", target, index, _number(given))
+    return expression or made("function", "setitem", target, index, _number(given))
 
 
 def _number(given: Any, name: str = "value") -> Any:
