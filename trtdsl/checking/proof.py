@@ -181,11 +181,11 @@ def _sample(given: Input, sources: Sources) -> list[Any] | None:
 
 
 def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        names: Mapping[str, list[str]] = importlib.metadata.packages_distributions()
-        return ", ".join(importlib.metadata.version(name) for name in sorted(set(names.get(package, []))))
+    folders = [entry for entry in sys.path if isinstance(entry, str)]  # Python's own search fails at others
+    for found in importlib.metadata.distributions(name=package, path=folders):
+        return found.version
+    names: Mapping[str, list[str]] = importlib.metadata.packages_distributions()
+    return ", ".join(_version(name) for name in sorted(set(names.get(package, []))))
 
 
 def _sha256(data: bytes) -> str:
