@@ -233,6 +233,50 @@ def test_half_precision_that_values_come_close_to_is_not_taken(tmp_path):
     assert td.interpret(close.define(precision=path), {"x": 2 * x})["y"].isfinite().all()
 
 
+class Soft(torch.nn.Module):
+    def forward(self, x):
+        return {"y": torch.log(torch.nn.functional.linear(x, WEIGHTS[0]).abs() + 1e-6), "z": torch.log1p(torch.exp(x))}
+
+
+@td.network(inputs={"x": td.Input((16, 64))}, reference=Soft)
+def soft(x):
+    return {"y": F.log(F.abs(F.linear(x, WEIGHTS[0])) + 1e-6), "z": F.log1p(F.exp(x))}
+
+
+def test_values_outside_of_the_ranges_of_the_data_are_judged_by_meaning_and_given_ones_by_the_budget(tmp_path):
+    """An exponential of 12 is infinite in float16, and no value of the data is above 6."""
+    x = torch.randn(16, 64, generator=torch.Generator().manual_seed(0))
+    path = tmp_path / "soft.precision.json"
+    td.find_precision(soft, data=[x], allow="fp16", budget=30, output=path)
+    network = soft.define(precision=path)
+    assert "float16" in {site.lowering for site in network.policy.calls.sites if site.key.function == "exp"}
+    report = td.check(soft, precision=path)
+    assert report.passed and any("larger values than its dtypes were found for" in line for line in report.unproven)
+    assert td.check(soft, precision=path, feeds={"x": x}).passed
+    far = td.check(soft, precision=path, feeds={"x": 20 * x})
+    assert not far.passed and "inf" in str(far)
+
+
+class Doubly(torch.nn.Module):
+    def forward(self, x):
+        return {"y": torch.exp(x @ WEIGHTS[0]) @ WEIGHTS[1]}
+
+
+@td.network(inputs={"x": td.Input((64, 64))}, reference=Doubly)
+def doubly(x):
+    return {"y": F.exp(x @ WEIGHTS[0]) @ WEIGHTS[1]}
+
+
+def test_given_values_that_leave_the_ranges_of_the_data_fail_the_budget_where_autocast_fails_too(tmp_path):
+    x, path = torch.randn(64, 64, generator=torch.Generator().manual_seed(0)), tmp_path / "doubly.precision.json"
+    td.find_precision(doubly, data=[x], allow="fp16", output=path)
+    network = doubly.define(precision=path)
+    assert "float16" in {site.lowering for site in network.policy.calls.sites if site.key.function == "exp"}
+    assert not td.interpret(network, {"x": 5 * x})["y"].isfinite().all()
+    assert td.check(doubly, precision=path, feeds={"x": x}).passed
+    assert not td.check(doubly, precision=path, feeds={"x": 5 * x}).passed
+
+
 MASK = torch.zeros(32, 32).masked_fill(torch.ones(32, 32).triu(1).bool(), -torch.inf)
 
 

@@ -106,7 +106,7 @@ def check(
         how: dict[str, Any] = {"precision": precision, "backend": backend, "allow_nonfinite": allow_nonfinite}
         network = spec.define(weights=weights, dims=dims, profiles=profiles, exact=True, **how)
     calls = None if network.policy is None else network.policy.calls
-    least = None if calls is None else calls.decibels(network.outputs)
+    least = None if calls is None else calls.decibels(network.outputs, feeds is not None)
     rules = Rules.of_spec(spec, tolerance, leave_out, least)
     if unknown := [name for name in rules.tolerances if name is not None and name not in network.outputs]:
         near = nearest(unknown[0], network.outputs)
@@ -202,9 +202,8 @@ class Run:
         return self.interpreter({name: feed.clone() for name, feed in feeds.items()})
 
     def _overflowed(self, value: torch.Tensor) -> bool:
-        if not value.is_floating_point() or bool(torch.isfinite(value).all()):
-            return False
-        return not torch.equal(torch.isfinite(value), torch.isfinite(self.exact.of(value)))
+        finite = torch.isfinite(value)
+        return not bool(finite.all()) and not torch.equal(finite, torch.isfinite(self.exact.of(value)))
 
     # -- what is fed -----------------------------------------------------------------------------------------------
 
@@ -212,9 +211,9 @@ class Run:
         """Normal values at every size, the cheapest first, then the other kinds of values where they show most.
 
         How well the network computes is compared where these are fed, at the cheapest size, at each profile's opt, and
-        at the greatest size that is not large.
+        at the greatest size that is not large. Of values outside of the ranges that dtypes were found for it is not.
         """
-        reference = self.open_reference()
+        reference, calls = self.open_reference(), self.network.policy and self.network.policy.calls
         points = sizes_to_try(self.network, sizes)
         corners, wide = points[:3], for_special_values(self.network, points, sizes)
         ordered = sorted(points, key=lambda env: elements(self.network, env))
@@ -236,9 +235,12 @@ class Run:
             self.expected += len(branches.further)
             for env in branches.further:
                 yield Planned(env, "normal", partial(self._drawn, env, "normal"), ("meaning",))
+        if judged and calls and calls.measured:
+            self.notes["how well it computes smaller or larger values than its dtypes were found for"] = None
         for draw in draws:
-            cheaper = () if judged and draw not in ORDINARY else ("meaning",)
-            yield Planned(wide, draw, partial(self._drawn, wide, draw), cheaper, judged)
+            asked = judged and not (draw in RANGING and calls and calls.measured)
+            cheaper = () if asked and draw not in ORDINARY else ("meaning",)
+            yield Planned(wide, draw, partial(self._drawn, wide, draw), cheaper, asked)
             if draw in RANGING and self.working is not None and reference.not_exact is None:
                 yield Planned(wide, draw, partial(self._drawn, wide, draw, half=False), ("meaning",), quality=False)
         if reference.recording.asked.nonfinite and has_draw(self.spec.inputs, NONFINITE):

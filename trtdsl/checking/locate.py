@@ -212,9 +212,8 @@ class Located:
         return not bool((excess(value, own, self.limit * (own.abs() + call.moments.typical)) > 1).any())
 
     def _is_bad(self, tensor: torch.Tensor, call: Call) -> bool:
-        if (tensor.shape, tensor.dtype) != (call.own.shape, call.own.dtype):
-            return False
-        return not judge("", tensor, call.own, call.value, precision=self.working).passed
+        alike = (tensor.shape, tensor.dtype) == (call.own.shape, call.own.dtype)
+        return alike and not judge("", tensor, call.own, call.value, precision=self.working).passed
 
     # -- what follows of it --------------------------------------------------------------------------------------------
 

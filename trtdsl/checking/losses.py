@@ -56,17 +56,16 @@ def precision_losses(network: Network, feeds: Mapping[str, torch.Tensor]) -> lis
         interpreter({name: feed.clone() for name, feed in feeds.items()}, observe=observe)
     before: dict[Site, float] = {}
     after: dict[Site, float] = {}
-    mine: dict[Site, set[str]] = {}
+    makers: dict[str, Site] = {}
     for part in (step.part for step in interpreter.steps):
         call = network.layers[part.name].call
         site = None if call is None or call.site is None else sites.get(call.site)
         if site is None:
             continue
-        made = mine.setdefault(site, set())
-        given = [found[name] for name in part.needs if name in found and name not in made]
+        given = [found[name] for name in part.needs if name in found and makers.get(name) is not site]
         before[site] = min([before.get(site, math.inf), *given])
         results = [found[name] for name in part.makes if name in found]
-        made.update(part.makes)
+        makers |= dict.fromkeys(part.makes, site)
         if results and part.needs:
             after[site] = min(results)
     losses = [

@@ -86,15 +86,15 @@ class Precisions(Choices):
             text = f"{self.file or 'the precision'} was found with other sizes or settings: {other}; {FIND}"
             warnings.warn(text, PrecisionWarning, stacklevel=2)
 
-    def decibels(self, outputs: Iterable[str]) -> dict[str, float]:
-        """The least SQNR by which outputs below float16 are judged: the budget; nothing for another network.
+    def decibels(self, outputs: Iterable[str], given: bool = False) -> dict[str, float]:
+        """The least SQNR by which outputs below float16 are judged, and others on data that is ``given``: the budget.
 
-        With a budget of another kind it is what was measured, less one, and without any :data:`DECIBELS`.
+        Below float16 it is what was measured, less one, for outputs without one, and without that :data:`DECIBELS`.
         """
+        facts = (self.measured.get(key) for key in ("budget", "sqnr"))
+        budget, sqnr = (each if isinstance(each, dict) else {} for each in facts)
         if not any(site.lowering in NARROW for site in self.sites):
-            return {}
-        measured = self.measured
-        budget, sqnr = (facts if isinstance(facts := measured.get(key), dict) else {} for key in ("budget", "sqnr"))
+            return {name: float(budget[name]) for name in outputs if given and name in budget}
         return {name: float(budget.get(name) or max((sqnr.get(name) or DECIBELS + 1) - 1, 0)) for name in outputs}
 
     def to_json(self) -> dict[str, Any]:
