@@ -87,12 +87,12 @@ public:
             Tokens tokens, lengths;
             for (auto const& prompt : prompts) {
                 for (auto i = start; i < start + most; ++i) tokens.push_back(i < size_of(prompt) ? prompt[static_cast<std::size_t>(i)] : 0);
-                lengths.push_back(std::clamp<std::int64_t>(size_of(prompt) - start, 1, most));
+                lengths.push_back(std::clamp<std::int64_t>(size_of(prompt) - start, 0, most));
             }
             auto const found = step(tokens, Tokens(prompts.size(), start), lengths);
             logits.resize(found.size());
             auto const row = found.size() / prompts.size();
-            for (std::size_t i = 0; i < prompts.size(); ++i)  // a prompt that has ended had its logits before; its padding is overwritten later
+            for (std::size_t i = 0; i < prompts.size(); ++i)  // a prompt that has ended had its logits before
                 if (start < size_of(prompts[i])) std::copy_n(found.data() + i * row, row, logits.data() + i * row);
         }
         return logits;
@@ -146,7 +146,12 @@ Generator::Generator(Engine const& engine) try : engine_(engine) {
     if (!is_integer(tokens) || !is_integer(starts) || !is_integer(lengths) || !is_float(logits) || tokens.shape.size() != 2 || logits.shape.size() != 2)
         throw wrong("its tokens (N, S), starts and lengths (N) are no whole numbers, or its logits (N, V) no floats");
     words_ = logits.shape[1];
-    for (auto const& profile : signature.profiles) longest_ = std::max(longest_, profile.at("tokens").max[1]);
+    auto least = std::numeric_limits<std::int64_t>::max();
+    for (auto const& profile : signature.profiles) {
+        longest_ = std::max(longest_, profile.at("tokens").max[1]);
+        least = std::min(least, profile.at("tokens").min[1]);
+    }
+    if (least > 1) throw Error("usage", "the network '" + manifest.network + "' takes " + std::to_string(least) + " tokens a step or more, and what it generates is fed one by one");
 } catch (...) {
     rethrow();
 }

@@ -98,6 +98,36 @@ def test_prompts_longer_than_a_step_are_fed_in_parts(most, generator):
     assert found == generator(prompts, max_tokens=3)
 
 
+def seen(sizes, steps=(1, 1, 2)):
+    """Whose next token is how many tokens there were, and their sum, modulo 7, by a state of so many sizes."""
+
+    @td.network(
+        inputs={
+            "tokens": td.Input(("N", "S"), "int64", sample=(0, 7)),
+            **dict.fromkeys(("starts", "lengths"), td.Input(("N",), "int32", sample=(0, 3))),
+            "total": td.State(("N", *sizes)),
+        }
+    )
+    def seen(tokens, starts, lengths, total):
+        counts = F.arange(tokens.shape[1]) < lengths.to(torch.int64).unsqueeze(1)
+        new = F.where(counts, tokens + 1, 0).sum(1) + 0 * starts.to(torch.int64)
+        total = total + new.to(torch.float32).reshape(-1, *sizes)
+        return {"logits": F.one_hot(total.reshape(-1).to(torch.int64) % 7, 7), "next_total": total}
+
+    return seen.define(dims={"N": (1, 2, 4), "S": steps})
+
+
+def test_a_prompt_that_has_ended_leaves_a_state_that_has_no_slots():
+    """Its second and third part have no token: (3 + 1) is 4, and 4 + 4 + 1 is 2; of the other 10 is 3, and 14 is 0."""
+    assert td.Generator(seen((1,)))([[1, 1, 1, 1, 1], [3]], max_tokens=2) == [[3, 0], [4, 2]]
+
+
+@pytest.mark.parametrize("steps", [2, (2, 2, 4)])
+def test_a_network_of_several_tokens_a_step_alone(steps):
+    with pytest.raises(td.UsageError, match="'seen' takes 2 tokens a step or more, and what it generates is fed one"):
+        td.Generator(seen((1,), steps))
+
+
 def test_a_range_that_has_no_prompts():
     with pytest.raises(td.UsageError, match="takes 0 prompts at a time, not 1"):
         td.Generator(counting(N=0, S=(1, 2, 8)))([[1]])

@@ -48,11 +48,11 @@ class Sampling(Struct, frozen=True):
 class Generator:
     """Generates tokens by a network as ``networks/llama.py`` writes them, evaluated on the CPU, or by its engine.
 
-    The inputs are ``tokens`` (N, S), ``starts`` (N) and ``lengths`` (N), integers, and caches (N, …, T, D), each a
-    :class:`~trtdsl.State`; the output besides is ``logits`` (N, V), of each sequence's last token that counts. A prompt
-    longer than S is fed in parts. An engine keeps the caches on the GPU. ``tokenizer`` has ``encode(text)`` and
-    ``decode(tokens)``, or names the folder of a checkpoint with a ``tokenizer.json``: prompts and results are then
-    texts.
+    The inputs are ``tokens`` (N, S), S from 1 on, ``starts`` (N) and ``lengths`` (N), integers, and caches
+    (N, …, T, D), each a :class:`~trtdsl.State`; the output besides is ``logits`` (N, V), of each sequence's last token
+    that counts. A prompt longer than S is fed in parts; 0 tokens count of a sequence whose prompt ended in an earlier
+    one. An engine keeps the caches on the GPU. ``tokenizer`` has ``encode(text)`` and ``decode(tokens)``, or names the
+    folder of a checkpoint with a ``tokenizer.json``: prompts and results are then texts.
 
     Raises UsageError for another network, and for a folder without a tokenizer.
 
@@ -93,11 +93,11 @@ class Generator:
         if self.tokenizer is None:
             raise UsageError("a text needs a tokenizer: Generator(…, tokenizer=FOLDER)")
         (asked,), tokens, shown = self.texts_of([prompt]), [], ""
-        text_of = self._text_after(asked)
+        text_of, is_open = self._text_after(asked), getattr(self.tokenizer, "is_open", lambda token: False)
         for (token,) in self.stream([asked], **how):
             tokens.append(token)
             text = text_of(tokens)
-            if not text.endswith("\ufffd"):  # the first bytes of a character
+            if not text.endswith("\ufffd") and not is_open(token):  # as are the first bytes of a character
                 yield text[len(shown) :]
                 shown = text
         if rest := text_of(tokens)[len(shown) :]:
@@ -184,8 +184,8 @@ class Generator:
             parts = [list(text[start : start + width]) for text in texts]
             most = max(map(len, parts))
             rows = [[*part, *[0] * (most - len(part))] for part in parts]
-            found = self._step(run, rows, [start] * count, [max(len(part), 1) for part in parts])
-            ends = torch.tensor([len(part) > 0 for part in parts])  # what a row has no token for is overwritten later
+            found = self._step(run, rows, [start] * count, [len(part) for part in parts])
+            ends = torch.tensor([len(part) > 0 for part in parts])
             logits = torch.where(ends[:, None], found, logits) if len(logits) else found
         for step in range(how.max_tokens):
             chosen = _chosen(logits, how, generator).tolist()
@@ -252,7 +252,11 @@ def _model(
             raise UsageError(f"the state {each} has dynamic sizes besides its batch, {tuple(shape)}: fix them")
         capacity = min(capacity, shape[-2] if len(shape) > 2 else math.inf)
     dtypes = {each: dtype_name(inputs[each].dtype) for each in OWN}
-    (batch, (_, longest)), vocabulary = tokens, outputs["logits"].shape[-1]
+    (batch, (least, longest)), vocabulary = tokens, outputs["logits"].shape[-1]
+    if least > 1:
+        raise UsageError(
+            f"the network {name!r} takes {least} tokens a step or more, and what it generates is fed one by one"
+        )
     return _Model(f"the network {name!r}", dtypes, batch, longest, capacity, vocabulary, session)
 
 
