@@ -2,15 +2,18 @@
 
 import base64
 import copy
+import itertools
 import json
 import os
 import stat
 
 import pytest
 import tokenizers
-from tokenizers import models, normalizers
+import torch
+from tokenizers import decoders, models, normalizers
 
 import trtdsl as td
+import trtdsl.layers as L
 from trtdsl.engine.running.tokenizer import LONGEST, open_tokenizer
 
 
@@ -116,3 +119,39 @@ def test_a_configuration_that_is_too_large(opened, tmp_path):
         file.truncate(17 << 20)
     with pytest.raises(td.CorruptFileError, match=r"config\.json cannot be read: it is larger than the 16 MiB"):
         opened()
+
+
+@pytest.mark.parametrize(
+    "generated",
+    [
+        ["<0xE4>", "<0xB8>", "<0x96>", "<0xFF>"],
+        ["<0xE4>", "<0xB8>", "<0x96>", "<0xFF>", "b"],
+        ["<0xE4>", "<0xB8>", "<0x96>", "b", "<0xFF>"],
+        ["<0x0A>", "<0xE4>", "b"],
+    ],
+    ids=" ".join,
+)
+def test_the_pieces_of_a_text_are_its_text(generated, tmp_path):
+    """Of a run of bytes that are no characters the library makes replacements of each, also of those that were ones."""
+    names = ["a", "b", "<0x0A>", "<0xE4>", "<0xB8>", "<0x96>", "<0xFF>"]
+    made = tokenizers.Tokenizer(models.BPE({name: index for index, name in enumerate(names)}, [], byte_fallback=True))
+    made.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
+    made.save(str(tmp_path / "tokenizer.json"))
+    text, following = [names.index(each) for each in ["a", *generated]], torch.eye(7)
+    for token, after in itertools.pairwise(text):
+        following[token] = torch.eye(7)[after] * 2
+
+    @td.network(
+        inputs={
+            "tokens": td.Input((1, 1), "int64", sample=(0, 7)),
+            **dict.fromkeys(("starts", "lengths"), td.Input((1,), "int32", sample=(0, 5))),
+            "count": td.State((1, 1)),
+        }
+    )
+    def spelling(tokens, starts, lengths, count):
+        logits = L.gather(tokens.network.constant(following), tokens.squeeze(1), 0)
+        return {"logits": logits, "next_count": count + (starts + lengths).to(torch.float32).reshape(1, 1)}
+
+    generator = td.Generator(spelling.define(), tmp_path)
+    pieces = list(generator.stream_text("a", max_tokens=len(generated)))
+    assert ["".join(pieces)] == generator(["a"], max_tokens=len(generated)) and all(pieces)

@@ -6,6 +6,7 @@ import base64
 import importlib
 import math
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,8 @@ MOST = 1 << 22
 """Characters of the pieces, and of the added tokens once they are normalized: for each of which the library takes up to
 350 bytes. Those of XLM-R have some 2.3 million.
 """
+BYTE = re.compile("<0x[0-9A-F]{2}>")
+"""How a token is called that is one byte of a character that has none of its own."""
 CONFIGS = ("generation_config.json", "config.json")
 """Of which the first that names them says with which tokens a text ends."""
 
@@ -86,6 +89,10 @@ class Tokenizer:
         """The text of tokens, without special ones."""
         with _refusing(f"{self._label} cannot make a text of the tokens", UsageError):
             return self._tokens.decode(list(tokens))
+
+    def is_open(self, token: int) -> bool:
+        """Whether what follows may change the text of a token: a byte, since a run of bytes is decoded as a whole."""
+        return BYTE.fullmatch(self._tokens.id_to_token(token) or "") is not None
 
 
 def open_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
