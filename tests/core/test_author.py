@@ -5,6 +5,7 @@ import os
 import pytest
 import torch
 
+import trtdsl as td
 from trtdsl.core.author import authors_code, without_values
 from trtdsl.core.errors import DefinitionError
 
@@ -57,3 +58,32 @@ def test_the_authors_code_goes_to_a_directory_and_the_caller_stays(tmp_path, mon
         os.chdir("data")
         os.rmdir(tmp_path / "data")
     assert os.getcwd() == str(tmp_path)
+
+
+def test_modules_of_two_folders_that_have_the_same_names(tmp_path):
+    """Each network has those of its own folder: an earlier network's are not taken for them."""
+    for number, name in enumerate(("before", "after"), 1):
+        (tmp_path / name / "inner_of_networks").mkdir(parents=True)
+        (tmp_path / name / "number_of_networks.py").write_text(f"NUMBER = {number}\nmade = []\n")
+        (tmp_path / name / "inner_of_networks" / "more.py").write_text(f"NUMBER = {10 * number}\n")
+        (tmp_path / name / "net.py").write_text(NETWORK)
+    found = []
+    for name in ("before", "after", "before", "after"):  # a module is executed once, as ever
+        network = td.load_spec(tmp_path / name / "net.py").define()
+        found.append(float(td.interpret(network, {"x": torch.ones(1)})["y"]))
+    assert found == [111, 222, 112, 223]
+
+
+NETWORK = """
+import trtdsl as td
+from number_of_networks import NUMBER, made
+from inner_of_networks import more
+
+
+@td.network(inputs={"x": td.Input((1,))})
+def net(x):
+    import inner_of_networks.more as again
+
+    made.append(x)
+    return {"y": x * (NUMBER + more.NUMBER + 10 * again.NUMBER + len(made) - 1)}
+"""

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader, all_suffixes
 from pathlib import Path
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any
 
 from .diagnosis import misfits
@@ -76,7 +76,7 @@ def import_path(folder: Path | None) -> Iterator[None]:
     if folder is None:
         yield
         return
-    with noted(folder) as reads:
+    with noted(folder) as reads, _own_modules(folder):
         finder = _Finder(reads)
         sys.path.insert(0, str(folder))
         sys.meta_path.insert(0, finder)
@@ -86,6 +86,44 @@ def import_path(folder: Path | None) -> Iterator[None]:
             sys.meta_path.remove(finder)
             with contextlib.suppress(ValueError):
                 sys.path.remove(str(folder))
+
+
+_MODULES: dict[Path, dict[str, ModuleType]] = {}
+"""By the author's folders the modules that lie there, and are not in ``sys.modules`` where others have their names."""
+
+
+@contextlib.contextmanager
+def _own_modules(folder: Path) -> Iterator[None]:
+    """Inside, the author's modules that lie elsewhere do not stand for those of this folder that have their names."""
+    names = {name.partition(".")[0] for name in os.listdir(folder)} if folder.is_dir() else set[str]()
+    theirs = {top for top in names & sys.modules.keys() if _stands_for_another(top, folder / top)}
+    if not theirs:
+        yield
+        return
+
+    def taken() -> dict[str, ModuleType]:
+        return {name: sys.modules.pop(name) for name in [*sys.modules] if name.partition(".")[0] in theirs}
+
+    others = taken()
+    sys.modules.update(_MODULES.pop(folder, {}))
+    try:
+        yield
+    finally:
+        _MODULES[folder] = taken()
+        sys.modules.update(others)
+
+
+def _stands_for_another(top: str, place: Path) -> bool:
+    """Whether the author's modules of a name lie elsewhere than at the place where Python would find them first."""
+    modules = [module for name, module in [*sys.modules.items()] if name.partition(".")[0] == top]
+    files = [file for file in (getattr(module, "__file__", None) for module in modules) if file and is_authors(file)]
+    is_package = (place / "__init__.py").is_file() or (
+        place.is_dir() and not getattr(sys.modules[top], "__file__", None)
+    )
+    paths = [Path(file).resolve().with_suffix("") for file in files]
+    return (is_package or place.with_suffix(".py").is_file()) and any(
+        place not in (path, *path.parents) for path in paths
+    )
 
 
 class _Source(SourceFileLoader):
