@@ -251,7 +251,6 @@ def test_engines_of_several_ranks(running, tmp_path, product, program):
         ("out logits follow next_cache,starts,lengths -1 11", "out logits twice starts -1", "no floats"),
         ("in cache -1 1 7 1", "in cache -1 1 -1 1", "has dynamic sizes besides its batch, (?, 1, ?, 1): fix them"),
         ("in tokens -1 -1", "in tokens 2 -1", "takes 2 prompts at a time, not 1"),
-        ("profile 0 tokens 2 1 1 2 1 3 1", "profile 0 tokens 2 1 2 2 2 3 2", "takes 2 tokens a step or more, and what"),
     ],
 )  # fmt: skip
 def test_engines_that_generate_nothing(running, tmp_path, old, new, said):
@@ -259,6 +258,16 @@ def test_engines_that_generate_nothing(running, tmp_path, old, new, said):
     assert said in running(engine, "generator", code=2)
     other = write(tmp_path / "b.engine", GENERATING, **{**GENERATING_FACTS, "states": {}})
     assert "it lacks a td.State" in running(other, "generator", code=2)
+
+
+def test_an_engine_of_several_tokens_a_step_alone(running, tmp_path):
+    program = GENERATING.replace("0 tokens 2 1 1 2 1 3 1", "0 tokens 2 1 2 2 2 3 2").replace(
+        "2 1 1 2 2 3 3", "2 1 2 2 2 3 3"
+    )
+    engine = write(tmp_path / "a.engine", program, **GENERATING_FACTS)
+    assert "takes 2 tokens a step or more, and what it generates is fed one by one" in running(
+        engine, "generator", code=2
+    )
 
 
 @pytest.mark.parametrize(
