@@ -113,7 +113,7 @@ def gallery() -> dict[str, str]:
     costs = figures()
     for path in sorted((ROOT / "networks").glob("*.py")):
         about = (ast.get_docstring(ast.parse(path.read_text())) or path.stem).replace("\n", " \n")
-        files = [path, *(ROOT / "networks" / "reference").glob(path.name)]
+        files = [path, *sorted((ROOT / "networks").glob(f"*/{path.name}"))]
         parts = [f"# {path.stem}", about]
         if (ROOT / "docs" / "images" / "gallery" / f"{path.stem}.webp").is_file():
             parts.append(f"![The network as trtdsl view draws it](../images/gallery/{path.stem}.webp)")

@@ -16,12 +16,13 @@ from support.checkpoints import FAMILIES, SIZES, save_checkpoint, save_tokenizer
 import trtdsl as td
 
 FILE = Path(__file__).parents[2] / "networks" / "llama.py"
+PUBLISHED = FILE.parent / "published" / "llama.py"
 CAPACITY, PROMPT = 32, 8
 PROMPTS = [[3, 4, 5, 6, 7, 8, 9], [11, 5, 29, 17]]
 
 
 def read_config(folder):
-    return runpy.run_path(str(FILE))["read_config"](folder)
+    return runpy.run_path(str(PUBLISHED))["read_config"](folder)
 
 
 def read_config_of(folder, entries):
@@ -78,11 +79,19 @@ def with_entries(folder, entries):
     path.write_text(json.dumps(json.loads(path.read_text()) | entries))
 
 
-@pytest.mark.parametrize("name", ["gelu", "gelu_pytorch_tanh", "relu"])
+@pytest.mark.parametrize(
+    "name", ["gelu", "gelu_python", "gelu_pytorch_tanh", "gelu_new", "gelu_fast", "gelu_accurate", "relu"]
+)
 def test_the_activation_of_the_config_is_computed(name, tmp_path):
     plain = text_by(save_checkpoint("llama", tmp_path))
     module = save_checkpoint("llama", tmp_path, hidden_act=name)
     assert text_of(tmp_path) == text_by(module) != plain
+
+
+def test_an_activation_under_its_other_name(tmp_path):
+    plain = text_by(save_checkpoint("llama", tmp_path))
+    with_entries(tmp_path, {"hidden_act": "swish"})
+    assert text_of(tmp_path) == text_by(transformers().AutoModelForCausalLM.from_pretrained(tmp_path).eval()) == plain
 
 
 @pytest.mark.parametrize("scaling", [{"rope_type": "linear", "factor": 4.0}, {"type": "linear", "factor": 4.0}, {}])
@@ -185,10 +194,12 @@ def test_a_head_that_differs_from_tied_embeddings_is_not_tied(tmp_path):
 def test_a_wrong_window_is_seen_by_the_check(family, wrong, tmp_path):
     """The reference has its windows from transformers."""
     save_checkpoint(family, tmp_path)
-    shutil.copytree(FILE.parent / "reference", tmp_path / "reference", ignore=shutil.ignore_patterns("__pycache__"))
-    text = FILE.read_text()
-    assert "config.sliding_window or None" in text
-    (tmp_path / "llama.py").write_text(text.replace("config.sliding_window or None", wrong))
+    for each in ("reference", "published"):
+        shutil.copytree(FILE.parent / each, tmp_path / each, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(FILE, tmp_path)
+    before, text, after = PUBLISHED.read_text().partition("window, count, family = config.sliding_window,")
+    assert text
+    (tmp_path / "published" / "llama.py").write_text(f"{before}window, count, family = {wrong},{after}")
     settings = {"folder": tmp_path, "capacity": 16, "prompt": 8, "batch": 2}
     assert td.check(spec_of(tmp_path), sizes="N=1,S=8").passed
     assert not td.check(td.load_spec(str(tmp_path / "llama.py"), settings), sizes="N=1,S=8").passed
@@ -467,15 +478,10 @@ def checkpoint(tmp_path_factory):
         ({"num_hidden_layers": 0}, "num_hidden_layers: expected int >= 1"),
         ({"num_hidden_layers": True}, "num_hidden_layers: expected int, got bool"),
         ({"num_attention_heads": 0}, "num_attention_heads: expected int >= 1"),
-        ({"num_attention_heads": 3}, "num_attention_heads * head_dim: expected 32, which the weights have, not 24"),
         ({"num_key_value_heads": 0}, "num_key_value_heads: expected int >= 1"),
-        ({"num_key_value_heads": 3}, "num_key_value_heads * head_dim: expected 16, which the weights have, not 24"),
         ({"head_dim": 7}, "head_dim: expected int that's a multiple of 2"),
-        ({"head_dim": 6}, "num_attention_heads * head_dim: expected 32, which the weights have, not 24"),
         ({"hidden_size": 0}, "hidden_size: expected int >= 1"),
-        ({"hidden_size": 64}, "hidden_size: expected 32, which the weights have, not 64"),
-        ({"vocab_size": 41}, "vocab_size: expected 40, which the weights have, not 41"),
-        ({"layer_types": ["full_attention"]}, "layer_types: expected 2, which the weights have, not 1"),
+        ({"layer_types": ["full_attention"]}, "layer_types: expected 2, one for each layer"),
         ({"rope_parameters": [1]}, "rope_parameters: expected object | null, got array"),
         ({"rope_theta": math.nan}, "rope_theta: expected float > 0"),
         ({"rope_theta": math.inf}, "rope_theta: expected float < 1e+30"),
@@ -485,22 +491,72 @@ def checkpoint(tmp_path_factory):
         ({"rope_parameters": {"partial_rotary_factor": 0.5}}, "rope_parameters.partial_rotary_factor: expected float"),
         ({"rope_parameters": {"rope_type": "yarn"}}, "rotary positions of kind 'yarn': default, linear, llama3 are"),
         ({"sliding_window": -1}, "sliding_window: expected int >= 0"),
+        (
+            {"use_sliding_window": True, "sliding_window": 0, "layer_types": ["sliding_attention"] * 2},
+            "sliding_window: 0 hides every token",
+        ),
         ({"rms_norm_eps": -1}, "rms_norm_eps: expected float > 0"),
-        ({"hidden_act": "quick_gelu"}, "hidden_act: 'quick_gelu': silu, gelu, gelu_pytorch_tanh, relu are written"),
+        ({"hidden_act": "quick_gelu"}, "hidden_act: 'quick_gelu': silu, gelu, gelu_pytorch_tanh, relu, swish,"),
         ({"is_causal": False}, "is_causal is false: tokens that see later ones have no cache"),
         ({"layer_types": ["full_attention", "chunked_attention"]}, "layer_types: 'chunked_attention': full_attention,"),
     ],
     ids=str,
 )
 def test_an_entry_of_the_config_that_cannot_be_is_named(checkpoint, tmp_path, entries, message):
-    for file in checkpoint.iterdir():
-        (tmp_path / file.name).symlink_to(file)
-    (tmp_path / "config.json").unlink()
-    shutil.copy(checkpoint / "config.json", tmp_path)
-    with_entries(tmp_path, entries)
+    other_config(checkpoint, tmp_path, entries)
     with pytest.raises((td.UsageError, td.UnsupportedError)) as caught:
         spec_of(tmp_path)
     assert f"config.json: {message}" in caught.value.message and "\n" not in caught.value.message
+
+
+def other_config(checkpoint, folder, entries):
+    for file in checkpoint.iterdir():
+        (folder / file.name).symlink_to(file)
+    (folder / "config.json").unlink()
+    shutil.copy(checkpoint / "config.json", folder)
+    with_entries(folder, entries)
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ({"num_attention_heads": 3}, "model.layers.0.self_attn.q_proj.weight: has shape (32, 32), not (24, 32)"),
+        ({"num_key_value_heads": 3}, "model.layers.0.self_attn.k_proj.weight: has shape (16, 32), not (24, 32)"),
+        ({"head_dim": 6}, "model.layers.0.self_attn.q_norm.weight: has shape (8,), not (6,)"),
+        ({"hidden_size": 64}, "model.embed_tokens.weight: has shape (40, 32), not (40, 64)"),
+        ({"vocab_size": 41}, "model.embed_tokens.weight: has shape (40, 32), not (41, 32)"),
+    ],
+    ids=str,
+)
+def test_an_entry_of_the_config_that_the_weights_contradict(checkpoint, tmp_path, entries, message):
+    """Before transformers makes a module of it."""
+    other_config(checkpoint, tmp_path, entries)
+    with pytest.raises(td.WeightsError) as caught:
+        spec_of(tmp_path)
+    assert message in caught.value.message
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3"])
+def test_tied_embeddings_that_are_stored_as_the_head(family, tmp_path):
+    save_checkpoint(family, tmp_path, tie_word_embeddings=True)
+    (tmp_path / "model.safetensors.index.json").unlink()
+    held = {}
+    for path in tmp_path.glob("*.safetensors"):
+        held |= load_file(path)
+        path.unlink()
+    held["lm_head.weight"] = held.pop("model.embed_tokens.weight")
+    save_file(held, tmp_path / "model.safetensors", {"format": "pt"})
+    assert text_of(tmp_path) == text_by(transformers().AutoModelForCausalLM.from_pretrained(tmp_path).eval())
+    assert td.check(spec_of(tmp_path), sizes="N=1,S=2").passed
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int8, torch.float8_e4m3fn], ids=str)
+def test_weights_that_no_network_computes_in(dtype, tmp_path):
+    save_checkpoint("llama", tmp_path)
+    for path in tmp_path.glob("*.safetensors"):
+        save_file({name: tensor.to(dtype) for name, tensor in load_file(path).items()}, path)
+    with pytest.raises(td.UnsupportedError, match=rf"weights of {str(dtype)[6:]}: those of float32, float16, bfloat16"):
+        spec_of(tmp_path)
 
 
 def test_numbers_of_rotary_positions_that_are_missing(tmp_path):
@@ -568,7 +624,7 @@ def test_a_tensor_of_another_shape_is_refused_without_a_reference(family, name, 
 def test_the_names_that_a_config_asks_for_are_those_of_its_files(family, tmp_path):
     save_zeros(family, tmp_path)
     held = json.loads((tmp_path / "model.safetensors.index.json").read_text())["weight_map"]
-    weights, shapes_of = td.Weights(tmp_path), runpy.run_path(str(FILE))["shapes_of"]
+    weights, shapes_of = td.Weights(tmp_path), runpy.run_path(str(PUBLISHED))["shapes_of"]
     assert dict(shapes_of(read_config(tmp_path))) == {name: weights.shapes[name] for name in held}
 
 
