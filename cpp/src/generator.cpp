@@ -141,7 +141,7 @@ Generator::Generator(Engine const& engine) try : engine_(engine) {
             continue;
         }
         if (std::count(shape.begin() + !shape.empty(), shape.end(), -1)) throw Error("usage", "the state " + info.name + " has dynamic sizes besides its batch, " + text_of(shape) + ": fix them");
-        if (shape.size() > 2) capacity_ = std::min(capacity_, shape[shape.size() - 2]);
+        if (auto const slots = manifest.slots.find(info.name); slots != manifest.slots.end()) capacity_ = std::min(capacity_, shape.at(static_cast<std::size_t>(slots->second)));
     }
     if (!is_integer(tokens) || !is_integer(starts) || !is_integer(lengths) || !is_float(logits) || tokens.shape.size() != 2 || logits.shape.size() != 2)
         throw wrong("its tokens (N, S), starts and lengths (N) are no whole numbers, or its logits (N, V) no floats");

@@ -196,6 +196,24 @@ std::map<std::string, std::string> read_states(Reader const& reader) {
     return states;
 }
 
+// Of each state that has a slot for each token, the dimension of them: without the entry, the last but one.
+std::map<std::string, std::int64_t> read_slots(Reader const& reader, Manifest const& manifest) {
+    std::map<std::string, std::int64_t> ranks, slots;
+    for (auto const& info : manifest.signature.inputs)
+        if (manifest.states.count(info.name)) ranks[info.name] = static_cast<std::int64_t>(info.shape.size());
+    if (!reader.has("slots")) {
+        for (auto const& [name, rank] : ranks)
+            if (rank > 2) slots[name] = rank - 2;
+        return slots;
+    }
+    auto const named = reader.at("slots");
+    for (auto const& [name, json] : named.object()) {
+        auto const axis = slots[name] = static_cast<std::int64_t>(named.size(name));
+        if (!ranks.count(name) || axis < 1 || axis >= ranks[name]) throw named.wrong(name, "a dimension of a state, after the first");
+    }
+    return slots;
+}
+
 Refit read_refit(Reader const& reader) {
     Refit refit{reader.text("structure_sha256"), reader.text("values_sha256"), reader.flag("identical"), {}};
     if (reader.find("precisions"))
@@ -235,6 +253,7 @@ Manifest parse_manifest(std::string const& text, std::string const& label) try {
     manifest.compute_capabilities = reader.strings("compute_capabilities");
     manifest.signature = read_signature(reader);
     manifest.states = read_states(reader);
+    manifest.slots = read_slots(reader, manifest);
     if (reader.find("precision")) manifest.precision = reader.text("precision");
     if (reader.has("precisions")) manifest.precisions = read_precisions(reader.at("precisions"));
     if (reader.find("config")) {

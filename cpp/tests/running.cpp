@@ -777,6 +777,7 @@ void run(std::filesystem::path const& path, std::string const& what, std::filesy
     else if (what == "replaced") replaced(engine, file == "in place");
     else if (what == "states") states(engine, file == "in place");
     else if (what == "generates") generates(engine);
+    else if (what == "capacity") std::cout << Generator(engine).capacity() << "\n";
     else if (what == "generator") {
         auto const texts = Generator(engine).generate({{1, 2}}, file.empty() ? Sampling{3} : Sampling{3, 0.01});
         for (auto token : texts[0]) std::cout << token << " ";

@@ -260,6 +260,15 @@ def test_engines_that_generate_nothing(running, tmp_path, old, new, said):
     assert "it lacks a td.State" in running(other, "generator", code=2)
 
 
+@pytest.mark.parametrize(("slots", "capacity"), [({}, 2**63 - 1), ({"cache": 1}, 1), ({"cache": 2}, 7), (None, 7)])
+def test_slots_of_a_state(running, tmp_path, slots, capacity):
+    facts = GENERATING_FACTS if slots is None else {**GENERATING_FACTS, "slots": slots}
+    assert running(write(tmp_path / "a.engine", GENERATING, **facts), "capacity") == f"{capacity}\n"
+    for wrong in ({"cache": 0}, {"cache": 4}, {"tokens": 1}, {"cache": "1"}):
+        engine = write(tmp_path / "b.engine", GENERATING, **{**GENERATING_FACTS, "slots": wrong})
+        assert "slots" in running(engine, "capacity", code=7)
+
+
 def test_an_engine_of_several_tokens_a_step_alone(running, tmp_path):
     program = GENERATING.replace("0 tokens 2 1 1 2 1 3 1", "0 tokens 2 1 2 2 2 3 2").replace(
         "2 1 1 2 2 3 3", "2 1 2 2 2 3 3"

@@ -1,5 +1,8 @@
 """Text by an engine, whose caches stay on the GPU: the tokens of the interpreted network."""
 
+import json
+import math
+
 import pytest
 import torch
 
@@ -66,3 +69,21 @@ def test_what_an_engine_does_not_generate(machine, engine, tmp_path):
     bare = td.load_engine(tmp_path / "following.engine", manifest=False)
     with pytest.raises(td.UsageError, match="an engine generates with its manifest"):
         td.Generator(bare)
+
+
+def test_an_engine_whose_state_has_no_slots(machine, tmp_path):
+    """Its manifest says so; an earlier one says nothing, and no more is filled than its last dimension but one."""
+
+    def without(shape):
+        return td.State(shape, slots=None)
+
+    manifest = td.build(following(state=without), tmp_path / "a.engine", check=False).manifest
+    assert manifest["slots"] == {} and td.Generator(td.load_engine(tmp_path / "a.engine")).capacity == math.inf
+    path = tmp_path / "a.engine.json"
+    for entry, capacity in (({"slots": {"cache": 2}}, 7), ({}, 7)):
+        facts = {name: value for name, value in json.loads(path.read_text()).items() if name != "slots"}
+        path.write_text(json.dumps(facts | entry))
+        assert td.Generator(td.load_engine(tmp_path / "a.engine")).capacity == capacity
+    path.write_text(json.dumps(facts | {"slots": {"cache": 4}}))
+    with pytest.raises(td.CorruptFileError, match="slots: 'cache' must be a state, and 4 one of its dimensions"):
+        td.load_engine(tmp_path / "a.engine")

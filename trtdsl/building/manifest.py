@@ -61,7 +61,7 @@ def make_manifest(
         "outputs": _tensor_entries(network, network.outputs),
         "profiles": profile_entries(network),
         "requirements": network.requirements(),
-        **({"states": states} if states else {}),
+        **({"states": states, "slots": network.slots} if states else {}),
         **({"in_place": replaced} if states or replaced else {}),
         **plugin_entry(network),
         "weights": None

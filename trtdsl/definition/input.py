@@ -67,6 +67,11 @@ class Input:
             check_format("an input", self.format, len(shape), as_dtype(self.dtype))
             if isinstance(self, State):
                 raise UsageError("a state has no format: it lies as the engine writes it")
+        slots = getattr(self, "slots", None)
+        if slots not in (None, State.slots) and not 0 < as_argument("slots", slots, int) % (len(shape) or 1) < len(
+            shape
+        ):
+            raise UsageError(f"slots is one of the dimensions 1 to {len(shape) - 1}, or None, not {slots}")
         sample = self.sample
         pair = isinstance(sample, tuple) and len(sample) == 2 and all(isinstance(end, Real) for end in sample)
         if not (sample is None or callable(sample) or pair or isinstance(sample, (str, PathLike))):
@@ -113,7 +118,9 @@ class State(Input):
 
     A cache of keys and values, a hidden state. In every precision the output has the state's dtype. A check feeds drawn
     values and compares what comes out: what holds of one step from any state holds of all. An engine's
-    :meth:`~trtdsl.Engine.session` keeps states on the GPU, and the manifest names them.
+    :meth:`~trtdsl.Engine.session` keeps states on the GPU, and the manifest names them. ``slots`` is the dimension that
+    has a slot for each token, which :class:`~trtdsl.Generator` does not overfill, of three dimensions or more; None for
+    a state that holds any number of tokens, such as that of a Mamba's layer.
 
     A state begins with zeros in a session, in :class:`~trtdsl.Generator` and in C++, which is an empty cache where
     another input says how much of it is filled. What runs one step alone (:func:`~trtdsl.interpret`,
@@ -125,6 +132,14 @@ class State(Input):
     >>> running.define().states
     {'sum': 'next_sum'}
     """
+
+    slots: int | None = -2
+
+    @property
+    def slot_axis(self) -> int | None:
+        """The dimension of ``slots``, from 0 on; None where there is none."""
+        axis = 0 if self.slots is None or not self.shape else self.slots % len(self.shape)
+        return axis or None
 
 
 def check_written(states: Mapping[str, str], feeds: Mapping[str, Any]) -> None:

@@ -149,6 +149,12 @@ class Network(Draft):
         """Of each input that is a :class:`State`, the name of the output that the next run takes for it."""
         return {name: NEXT + name for name, spec in self.input_specs.items() if isinstance(spec, State)}
 
+    @property
+    def slots(self) -> dict[str, int]:
+        """Of each state that has a slot for each token, the dimension of them."""
+        states = {name: spec for name, spec in self.input_specs.items() if isinstance(spec, State)}
+        return {name: axis for name, spec in states.items() if (axis := spec.slot_axis) is not None}
+
     def check_states(self) -> None:
         """DefinitionError for a state without an output."""
         with self.operation("output"):

@@ -128,6 +128,7 @@ struct Manifest {
     std::vector<std::string> compute_capabilities, weights;
     Signature signature;
     std::map<std::string, std::string> states;  // of each input that is a state, the output that the next run takes for it
+    std::map<std::string, std::int64_t> slots;  // of each state that has a slot for each token, the dimension of them
     std::string precision;                      // of the network: float32, float16, bfloat16
     std::optional<Precisions> precisions;
     bool version_compatible = false, stripped = false;

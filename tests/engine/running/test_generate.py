@@ -1,5 +1,6 @@
 """Generated tokens: what is chosen of given logits, where a text ends, and what cannot be generated."""
 
+import math
 import re
 
 import numpy as np
@@ -98,14 +99,14 @@ def test_prompts_longer_than_a_step_are_fed_in_parts(most, generator):
     assert found == generator(prompts, max_tokens=3)
 
 
-def seen(sizes, steps=(1, 1, 2)):
+def seen(sizes, steps=(1, 1, 2), **how):
     """Whose next token is how many tokens there were, and their sum, modulo 7, by a state of so many sizes."""
 
     @td.network(
         inputs={
             "tokens": td.Input(("N", "S"), "int64", sample=(0, 7)),
             **dict.fromkeys(("starts", "lengths"), td.Input(("N",), "int32", sample=(0, 3))),
-            "total": td.State(("N", *sizes)),
+            "total": td.State(("N", *sizes), **how),
         }
     )
     def seen(tokens, starts, lengths, total):
@@ -120,6 +121,30 @@ def seen(sizes, steps=(1, 1, 2)):
 def test_a_prompt_that_has_ended_leaves_a_state_that_has_no_slots():
     """Its second and third part have no token: (3 + 1) is 4, and 4 + 4 + 1 is 2; of the other 10 is 3, and 14 is 0."""
     assert td.Generator(seen((1,)))([[1, 1, 1, 1, 1], [3]], max_tokens=2) == [[3, 0], [4, 2]]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "how", "capacity"),
+    [
+        ((1, 1), {}, 1),
+        ((1, 1), {"slots": None}, math.inf),
+        ((1,), {}, math.inf),
+        ((1,), {"slots": 1}, 1),
+        ((1, 1, 1), {"slots": -1}, 1),
+    ],
+)
+def test_a_state_says_whether_it_has_a_slot_for_each_token(sizes, how, capacity):
+    """Those of a recurrent network have none, of however many dimensions."""
+    generator = td.Generator(seen(sizes, **how))
+    assert generator.capacity == capacity
+    if capacity == math.inf:
+        assert generator([[1, 1, 1, 1, 1], [3]], max_tokens=2) == [[3, 0], [4, 2]]
+
+
+@pytest.mark.parametrize("slots", [0, -3, 3, "1"])
+def test_slots_that_a_state_does_not_have(slots):
+    with pytest.raises(td.UsageError, match="slots"):
+        td.State(("N", 4, 2), slots=slots)
 
 
 @pytest.mark.parametrize("steps", [2, (2, 2, 4)])

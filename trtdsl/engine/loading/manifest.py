@@ -210,6 +210,8 @@ class Manifest(Struct, frozen=True, kw_only=True, dict=True):
     config: Config = Config()
     states: dict[str, str] = {}
     """Of each input that is a state, the output that the next run takes for it."""
+    slots: dict[str, Count] | None = None
+    """Of states that have a slot for each token, the dimension of them. Earlier manifests do not say it."""
     in_place: dict[str, str] | tuple[str, ...] | None = None
     """Of inputs that TensorRT writes where they lie, the outputs at their addresses. Earlier manifests name states."""
     settings: dict[str, Any] = {}
@@ -232,6 +234,9 @@ class Manifest(Struct, frozen=True, kw_only=True, dict=True):
         for name, output in self.states.items():
             if name not in self.inputs or self.outputs.get(output) != self.inputs[name]:
                 raise ValueError(f"states: {name!r} must be an input that is like the output {output!r}")
+        for name, axis in (self.slots or {}).items():
+            if name not in self.states or not 0 < axis < len(self.inputs[name].shape):
+                raise ValueError(f"slots: {name!r} must be a state, and {axis} one of its dimensions after the first")
         if len(set(self.states.values())) < len(self.states):
             raise ValueError("states: each must have an output of its own")
         for index, each in enumerate(self.requirements):

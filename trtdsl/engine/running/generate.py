@@ -48,11 +48,11 @@ class Sampling(Struct, frozen=True):
 class Generator:
     """Generates tokens by a network as ``networks/llama.py`` writes them, evaluated on the CPU, or by its engine.
 
-    The inputs are ``tokens`` (N, S), S from 1 on, ``starts`` (N) and ``lengths`` (N), integers, and caches
-    (N, …, T, D), each a :class:`~trtdsl.State`; the output besides is ``logits`` (N, V), of each sequence's last token
-    that counts. A prompt longer than S is fed in parts; 0 tokens count of a sequence whose prompt ended in an earlier
-    one. An engine keeps the caches on the GPU. ``tokenizer`` has ``encode(text)`` and ``decode(tokens)``, or names the
-    folder of a checkpoint with a ``tokenizer.json``: prompts and results are then texts.
+    The inputs are ``tokens`` (N, S), S from 1 on, ``starts`` (N) and ``lengths`` (N), integers, and states, each a
+    :class:`~trtdsl.State`, such as caches (N, …, T, D); the output besides is ``logits`` (N, V), of each sequence's
+    last token that counts. A prompt longer than S is fed in parts; 0 tokens count of a sequence whose prompt ended in
+    an earlier one. An engine keeps the states on the GPU. ``tokenizer`` has ``encode(text)`` and ``decode(tokens)``, or
+    names the folder of a checkpoint with a ``tokenizer.json``: prompts and results are then texts.
 
     Raises UsageError for another network, and for a folder without a tokenizer.
 
@@ -239,6 +239,7 @@ def _model(
     inputs: Mapping[str, Tensor | Entry],
     outputs: Mapping[str, Tensor | Entry],
     states: Mapping[str, str],
+    slots: Mapping[str, int],
     tokens: Sequence[tuple[int, int]],
     session: Callable[[int], Run],
 ) -> _Model:
@@ -250,7 +251,7 @@ def _model(
         shape = inputs[each].shape
         if not all(isinstance(size, int) for size in shape[1:]):
             raise UsageError(f"the state {each} has dynamic sizes besides its batch, {tuple(shape)}: fix them")
-        capacity = min(capacity, shape[-2] if len(shape) > 2 else math.inf)
+        capacity = min(capacity, shape[slots[each]] if each in slots else math.inf)
     dtypes = {each: dtype_name(inputs[each].dtype) for each in OWN}
     (batch, (least, longest)), vocabulary = tokens, outputs["logits"].shape[-1]
     if least > 1:
@@ -277,14 +278,16 @@ def _of_network(network: Network) -> _Model:
         return run
 
     tokens = [extent(size) for size in inputs["tokens"].shape] if "tokens" in inputs else []
-    return _model(network.name, inputs, network.outputs, network.states, tokens, session)
+    return _model(network.name, inputs, network.outputs, network.states, network.slots, tokens, session)
 
 
 def _of_engine(engine: Engine) -> _Model:
     manifest = engine.manifest
     if manifest is None:
         raise UsageError("an engine generates with its manifest, which says what its states are")
-    inputs = manifest.inputs
+    inputs, slots = manifest.inputs, manifest.slots
+    if slots is None:
+        slots = {name: len(inputs[name].shape) - 2 for name in manifest.states if len(inputs[name].shape) > 2}
 
     def session(count: int) -> Run:
         batch = inputs["tokens"].shape[0]
@@ -293,7 +296,7 @@ def _of_engine(engine: Engine) -> _Model:
 
     ranges = [profile["tokens"] for profile in engine.signature.profiles if "tokens" in profile]
     tokens = [(min(low), max(high)) for low, high in zip(*(zip(low, high) for low, _, high in ranges))]
-    return _model(manifest.network, inputs, manifest.outputs, manifest.states, tokens, session)
+    return _model(manifest.network, inputs, manifest.outputs, manifest.states, slots, tokens, session)
 
 
 def _chosen(logits: torch.Tensor, how: Sampling, generator: torch.Generator) -> torch.Tensor:
