@@ -581,16 +581,19 @@ def test_numbers_of_rotary_positions_that_are_missing(tmp_path):
 @pytest.mark.parametrize("has_reference", [True, False])
 def test_all_tensors_that_no_file_has_are_named_at_once(family, lost, near, has_reference, tmp_path):
     """Also without transformers, by what the config says: no bias and no norm is left out silently."""
-    save_checkpoint(family, tmp_path)
-    index = tmp_path / "model.safetensors.index.json"
+    save_checkpoint(family, tmp_path / "whole")
+    shutil.copytree(tmp_path / "whole", folder := tmp_path / "lacking")
+    index = folder / "model.safetensors.index.json"
     facts = json.loads(index.read_text())
     names = [f"model.layers.{layer}.{lost}" for layer in range(2)]
     for name in names:
         del facts["weight_map"][name]
     index.write_text(json.dumps(facts))
-    spec = spec_of(tmp_path)
+    spec = spec_of(tmp_path / "whole")
     with pytest.raises(td.WeightsError) as caught:
-        (spec if has_reference else replace(spec, reference=None)).define()
+        (spec if has_reference else replace(spec, reference=None)).define(weights=folder)
+    with pytest.raises(td.WeightsError, match=f"{names[0]}: missing"):
+        spec_of(folder)
     first, *lines = caught.value.message.splitlines()
     assert first.startswith("2 weights") and str(tmp_path) in first
     for layer, (name, line) in enumerate(zip(names, lines, strict=True)):
