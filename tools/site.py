@@ -205,7 +205,7 @@ def command_line() -> str:
     from trtdsl.cli.app import app
 
     command = typer.main.get_command(app)
-    context = command.make_context("trtdsl", [], resilient_parsing=True)
+    context: Any = command.make_context("trtdsl", [], resilient_parsing=True)  # typer names another class than it makes
     return get_docs_for_click(obj=command, ctx=context, name="trtdsl", title="Command line")
 
 
