@@ -95,6 +95,25 @@ def test_a_launch_per_loop_step(program_of, constant):
     assert "a loop makes 20 launches, 2 a turn" in hazard.text
 
 
+def test_a_loop_that_the_builder_unrolls_is_told_at_its_own_line(program_of):
+    """Its launches have no lines; a kernel behind the loop, which reads what it gives, is not where it stands."""
+
+    def write(net):
+        x = net.input("x", (4, td.Dim("T", min=4, opt=20, max=64), 32))
+
+        def step(state, each):
+            state = state * 0.5 + each
+            return state, state
+
+        states = td.scan(step, F.zeros_like(x[:, 0]), x, dim=1)[1]
+        return F.cat([states[:1] * 0, states[1:]]).sum(0)
+
+    loop = write.__code__.co_firstlineno + 7
+    hazards = [each for each in td.find_hazards(program_of(write)) if each.name == "a launch per loop step"]
+    assert {each.line.rpartition(":")[2] for each in hazards} <= {str(loop), str(loop - 3), str(loop - 4)}
+    assert any("a turn of several steps, by which TensorRT unrolled it" in each.text for each in hazards)
+
+
 def test_a_product_whose_result_is_read_back(program_of, constant):
     def write(net):
         x = F.matmul(net.input("x", (8, 32, 64)), constant(net, 64, 128))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -123,14 +124,17 @@ class Graph:
         own = getattr(launch, what)
         if own:
             return own
-        for step in (self.consumers, self.producers):
-            seen, near = {launch.index}, step(launch)
-            while near:  # an unrolled loop has no lines in any of its launches
+        # an unrolled loop has no lines in any of its launches: the loop of the steps that are left has them
+        within = (True, False) if launch.loop is not None else (False,)
+        for inside, step in itertools.product(within, (self.consumers, self.producers)):
+            seen, near = {launch.index}, [launch]
+            while near:
+                further = (far for other in near for far in step(other) if far.index not in seen)
+                near = list({far.index: far for far in further if far.loop is not None or not inside}.values())
                 for other in near if step == self.consumers else near[::-1]:
                     if getattr(other, what):
                         return getattr(other, what)[:1]
                 seen |= {other.index for other in near}
-                near = list({far.index: far for other in near for far in step(other) if far.index not in seen}.values())
         return ()
 
     def seconds(self, launches: Sequence[float], what: Callable[[Launch], Sequence[str]]) -> dict[str, float]:

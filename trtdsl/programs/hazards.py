@@ -320,9 +320,11 @@ def _loops(program: Program, graph: Graph) -> Iterable[Found]:
         moved = sum(launch.bytes * launch.times for launch in body)
         total = sum(launch.times for launch in body)
         if total > len(body):
+            without = sum(not each.lines for each in body)  # the lines of a step are kept once
+            unrolled = " of several steps, by which TensorRT unrolled it" * (2 * without > len(body))
             yield (
                 LOOPS, first, moved,
-                f"a loop makes {total:,} launches, {len(body)} a turn",
+                f"a loop makes {total:,} launches, {len(body)} a turn{unrolled}",
                 LOOP,
             )  # fmt: skip
 
