@@ -549,6 +549,16 @@ def test_a_calls_own_loops_open_with_it(show):
     assert not page.evaluate(OVERLAPPING)
 
 
+def test_a_sum_in_a_shape_stands_in_parentheses(show):
+    net = td.Network("wide")
+    width = td.Dim("W", min=4, opt=8, max=16)
+    x = net.input("x", ("N", 2 * (width + 1), 3))
+    net.output(F.pad(x, (0, 0, 1, 0)), "y")
+    page = show(td.view(net))
+    assert "(2*W + 3) × 3" in page.locator("aside .tensor", has_text="y").text_content()
+    assert "N × (2*W + 2) × 3" in page.locator(".card", has_text="x").first.text_content()
+
+
 def test_a_page_has_one_count_of_flops_one_spelling_of_a_file_and_says_what_is_overhead(show):
     net = td.Network("one", profiles=[td.Profile(N=(1, 4, 8))])
     x = net.input("x", ("N", 64))
@@ -558,7 +568,7 @@ def test_a_page_has_one_count_of_flops_one_spelling_of_a_file_and_says_what_is_o
     page.keyboard.press("2")
     tile = page.locator(".tile", has_text="FLOPs")
     assert tile.locator("b").text_content() == counted and "of the network's layers" in tile.text_content()
-    assert "take a launch's 2.0\u202fµs" in page.locator(".tile", has_text="floor").text_content()
+    assert "of the launches take the minimum of 2.0\u202fµs" in page.locator(".tile", has_text="floor").text_content()
     rows = page.locator("tr[data-launch]")
     places = {each.location.short for each in net.layers.values()}
     assert {text.partition(" ")[0] for text in rows.locator("td.line").all_text_contents()} <= places

@@ -1,7 +1,7 @@
 // The side panel: all that is known of the selected box, or of the whole network.
 
 import { KINDS, STATES } from "./colours.js";
-import { bytes, count, dotted, dtype, escape, percent, seconds, shape, sizes } from "./text.js";
+import { bytes, count, dotted, dtype, escape, percent, product, seconds, shape, sizes } from "./text.js";
 
 const row = (name, value) => (value ? `<dt>${name}</dt><dd>${value}</dd>` : "");
 const section = (name, text, note = "") => (text ? `<section><h3>${name}${note ? `<small>${note}</small>` : ""}</h3>${text}</section>` : "");
@@ -86,7 +86,7 @@ export class Panel {
     const facts = model.engine || {};
     const ends = (tensors) =>
       Object.entries(tensors || {})
-        .map(([name, { dtype: type, shape: dims }]) => `<div class="tensor"><b>${escape(name)}</b><span class="shape">${escape(dims.join(" × ") || "scalar")}</span><span class="dtype">${escape(dtype(type))}</span></div>`)
+        .map(([name, { dtype: type, shape: dims }]) => `<div class="tensor"><b>${escape(name)}</b><span class="shape">${escape(product(dims))}</span><span class="dtype">${escape(dtype(type))}</span></div>`)
         .join("");
     return (
       `<header><div class="sort">engine</div><h2>${escape(model.name)}</h2><p class="sub">${escape(program.backend)}</p></header>` +

@@ -1,7 +1,7 @@
 // The second tab: what the GPU runs, launch by launch, and which of the author's calls each belongs to.
 
 import { code } from "./panel.js";
-import { bytes, count, dtype, escape, percent, seconds } from "./text.js";
+import { bytes, count, dtype, escape, percent, product, seconds } from "./text.js";
 
 const COLUMNS = [
   ["index", "#"], ["kind", "kind"], ["name", "name"], ["stream", "stream"], ["times", "runs"], ["moved", "bytes"],
@@ -75,7 +75,7 @@ export class Program {
       tile(escape(totals.launches.toLocaleString("en")), totals.launches === 1 ? "launch" : "launches", [at && `at ${at}`, rows].filter(Boolean).join("; ")) +
       tile(bytes(totals.bytes), "moved", totals.bytes ? `${percent(totals.rearranged_bytes / totals.bytes)} only rearranged` : "") +
       tile(count(flops), "FLOPs", whose) +
-      tile(seconds(floor.seconds), "floor", `on ${escape(floor.device)}, an estimate${waiting ? `; ${waiting} take a launch's ${seconds(floor.overhead)}` : ""}`) +
+      tile(seconds(floor.seconds), "floor", `on ${escape(floor.device)}, an estimate${waiting ? `; ${waiting} of the launches take the minimum of ${seconds(floor.overhead)}` : ""}`) +
       tile(bytes(totals.memory), "activations", `${bytes(totals.constant_bytes)} of constants`) +
       `</div>${this.#timeline()}${this.#hazardList()}<div class="tools"></div><table class="launches"><thead></thead><tbody></tbody></table>` +
       `<p class="fine">${escape(floor.note)}</p></div>`;
@@ -193,7 +193,7 @@ export class Program {
       const { name, shape, dims, dtype: type, order, constant, place } = this.tensors[tensor];
       const channels = order.join() !== [...order].sort((a, b) => a - b).join() ? ` · in memory ${escape(order.join(" "))}` : "";
       const kind = constant ? "constant" : place === "caller" ? "of the caller" : "";
-      return `<div class="tensor"><span class="mono name">${escape(name)}</span><span class="shape">${escape((dims.length ? dims : shape).join(" × ") || "scalar")}</span><span class="dtype">${escape(dtype(type))}</span><span class="now">${bytes(moved)}${channels}${kind && ` · ${kind}`}</span></div>`;
+      return `<div class="tensor"><span class="mono name">${escape(name)}</span><span class="shape">${escape(product(dims.length ? dims : shape))}</span><span class="dtype">${escape(dtype(type))}</span><span class="now">${bytes(moved)}${channels}${kind && ` · ${kind}`}</span></div>`;
     };
     const part = (name, rows) => (rows.length ? `<section><h3>${name}</h3>${rows.join("")}</section>` : "");
     const lines = launch.lines.map((line) => {

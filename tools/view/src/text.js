@@ -39,7 +39,10 @@ export function cut(text, size, most, mono) {
   while (chars.length && width(chars.join("") + "…", size, mono) > most) chars.pop();
   return chars.join("") + "…";
 }
-export const shape = (tensor) => (tensor.shape.length ? tensor.shape.join(" × ") : "scalar");
+/** A shape in the author's dimensions; a sum in it stands in parentheses, as (W//4 + 1) × N. */
+export const product = (dims) =>
+  dims.map((size) => (/ [+-] /.test(String(size).replace(/\(.*\)/, "")) ? `(${size})` : size)).join(" × ") || "scalar";
+export const shape = (tensor) => product(tensor.shape);
 export const sizes = (tensor) => tensor.sizes.map((size) => (size == null ? "?" : size)).join(" × ");
 const SHORT = { float32: "f32", float16: "f16", bfloat16: "bf16", int64: "i64", int32: "i32", int8: "i8", uint8: "u8", bool: "bool" };
 export const dtype = (name) => SHORT[name] || name;
