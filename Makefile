@@ -30,6 +30,7 @@ setup: $(READY)
 
 stgcn: $(VENV)/builds  ## define ST-GCN, check it against torch, write stgcn.engine; installs what that needs alone
 	$(BIN)/trtdsl build networks/stgcn.py --dim N=1:4:4
+	@echo '`. $(BIN)/activate` puts trtdsl on the path'
 
 test: $(READY)  ## the whole suite, on two cores
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2

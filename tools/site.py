@@ -221,8 +221,10 @@ def main() -> int:
         folder = Path(scratch) / "pages"
         out = parser.parse_args().out
         assemble(folder)
+        print("building the pages, some two minutes", flush=True)
         code = build_main(["--fail-on-warning", "--keep-going", "-q", "-b", "html", str(folder), str(out)])
         (out / "playground.html").write_text(page({"name": "a saved view"}))
+        print(f"{out / 'index.html'}: {sum(1 for _ in out.rglob('*.html'))} pages")
         return code
 
 
