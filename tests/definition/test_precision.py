@@ -104,6 +104,8 @@ def test_an_unknown_precision():
         match=r"precision is 'fp32', 'fp16' or 'bf16' .* 'int8', 'fp8' or the path of a file, not 'int4'; `trtdsl pre",
     ):
         td.Network(precision="int4")
+    with pytest.raises(td.UsageError, match=r"not 'FP16' \(nearest: fp16\); `trtdsl"):
+        td.Network(precision="FP16")
 
 
 @pytest.mark.parametrize("precision", DTYPES)

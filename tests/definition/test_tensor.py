@@ -328,3 +328,13 @@ def test_missing_attributes_give_advice():
     with pytest.raises(td.DefinitionError, match="do not change in place: F.where"):
         x[0] = 1
     assert not hasattr(x, "is_leaf")
+
+
+def test_what_is_lowered_later_is_printed_by_its_call():
+    x = td.Network().input("x", ("N", 3, 8, 8))
+    y = F.conv2d(x, torch.ones(4, 3, 3, 3))
+    assert [str(each) for each in (y, x.reshape(-1, 8), x.mT)] == [
+        "Tensor(conv2d: (N, 4, 6, 6) float32)",
+        "Tensor(reshape: (24*N, 8) float32)",
+        "Tensor(transpose: (N, 3, 8, 8) float32)",
+    ]

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..core.dtypes import SHORT, as_dtype, dtype_name
-from ..core.errors import Location, UsageError
+from ..core.errors import Location, UsageError, nearest
 from ..core.lazy import CURRENT_NETWORK, quantization, torch
 from .tensor import Operation, Tensor
 from .tuning.choices import Site, SiteKey
@@ -62,8 +62,9 @@ def as_precision(precision: Any) -> torch.dtype | None:
     dtype = torch.float32 if precision is None else _dtypes().get(dtype_name(precision))
     if dtype is None:
         raise UsageError(
-            "precision is 'fp32', 'fp16' or 'bf16' (or torch's names, such as 'float16'), or of a @td.network "
-            f"'int8', 'fp8' or the path of a file, not {precision!r:.60}; `trtdsl precision` finds one for each call"
+            "precision is 'fp32', 'fp16' or 'bf16' (also 'float16', …), and of a @td.network 'int8', 'fp8' or the path "
+            f"of a file, not {precision!r:.60}{nearest(str(precision), _dtypes())}; `trtdsl precision` finds one for "
+            "each call"
         )
     return None if dtype == torch.float32 else dtype
 

@@ -124,7 +124,7 @@ def shuffle(
             network.constraints.not_negative(size, network.current_operation)
     call = network.current_operation
     assert call is not None
-    return Shuffle(call, source, steps).tensor(shape, x.dtype, "a shuffle", source.scope)
+    return Shuffle(call, source, steps).tensor(shape, x.dtype, call.name, source.scope)
 
 
 def _of_constant(

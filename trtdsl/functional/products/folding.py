@@ -199,7 +199,7 @@ def deferred(
         return add(kernel, bias)
     facts = {"axis": axis, "channel": channel, "pointwise": pointwise, "geometry": geometry}
     product = Product(operation, add, input, kernel, bias, order, **facts)
-    return product.tensor(shape, input.dtype, "a product")
+    return product.tensor(shape, input.dtype, product.operation.name)
 
 
 def weighted(
