@@ -15,7 +15,7 @@ from ..checking.proof import Sources, proof_of
 from ..checking.report import CheckReport
 from ..core.backend import Backend
 from ..core.cancel import Progress, untold
-from ..core.errors import MismatchError, UsageError
+from ..core.errors import MismatchError, UsageError, several
 from ..core.files.names import file_name
 from ..core.files.writing import Output, check_writable, make_folder, write_all_atomically
 from ..core.html import folded, table
@@ -49,7 +49,7 @@ class Build:
 
     def __repr__(self) -> str:
         facts = [f"{self.manifest['engine']['bytes']:,} bytes"] if "engine" in self.manifest else []
-        facts.append(f"{self.manifest['layers']} layers")
+        facts.append(several(self.manifest["layers"], "layer"))
         facts.append("built" if self.built else "up to date" if "engine" in self.manifest else "not written")
         if self.report is not None:
             facts.append(self.report.verdict)

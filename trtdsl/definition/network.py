@@ -11,7 +11,7 @@ from typing import Any
 from ..core.backend import Backend, get_backend
 from ..core.caller import to_write
 from ..core.dtypes import as_dtype, dtype_name
-from ..core.errors import DefinitionError, Location, ShapeError, UsageError, nearest
+from ..core.errors import DefinitionError, Location, ShapeError, UsageError, nearest, several
 from ..core.files.names import check_characters
 from ..core.html import folded, table
 from ..core.lazy import torch
@@ -398,7 +398,7 @@ class Network(Draft):
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{name}: {shape_text(tensor.shape)}" for name, tensor in self.inputs.items())
-        return f"Network({self.name}: {inputs} -> {', '.join(self.outputs)}; {len(self.graph.nodes)} layers)"
+        return f"Network({self.name}: {inputs} -> {', '.join(self.outputs)}; {several(len(self.graph.nodes), 'layer')})"
 
 
 def _check_name(name: Any, what: str) -> None:

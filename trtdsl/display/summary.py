@@ -10,7 +10,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from ..core.backend import Backend
-from ..core.errors import ShapeError, UsageError
+from ..core.errors import ShapeError, UsageError, several
 from ..core.html import folded, preformatted, table
 from ..core.lazy import torch
 from ..definition.network import Network
@@ -94,7 +94,7 @@ class Summary(Totals):
             ["layer", "type", "inputs", "outputs", *counts, "line"],
             table_rows,
             numbers=counts,
-            totals=[f"{len(self.layers)} layers", "", "", "", *totals, "", ""],
+            totals=[several(len(self.layers), "layer"), "", "", "", *totals, "", ""],
             width=width,
             drop=("inputs", "times", "bytes", "parameters"),
             cut=("line", "layer", "outputs"),
@@ -113,7 +113,7 @@ class Summary(Totals):
         return "\n".join([*head, as_text(self.layout()), *filter(None, [self.unknown]), *self.fallbacks])
 
     def __repr__(self) -> str:
-        counts = f"{len(self.layers)} layers, {number(self.parameters) or 0} parameters"
+        counts = f"{several(len(self.layers), 'layer')}, {number(self.parameters) or 0} parameters"
         return f"Summary({self.network}: {counts}, {number(self.flops) or 0} FLOPs{self.at})"
 
     def _repr_html_(self) -> str:

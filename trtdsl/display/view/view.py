@@ -19,7 +19,7 @@ from ...checking.report import CheckReport
 from ...core.backend import Backend
 from ...core.caller import option, to_write
 from ...core.cancel import Progress, untold
-from ...core.errors import CorruptFileError, EngineError, TrtdslError, UnsupportedError, UsageError
+from ...core.errors import CorruptFileError, EngineError, TrtdslError, UnsupportedError, UsageError, several
 from ...core.files.names import check_is_file, is_file
 from ...core.files.reading import read_json
 from ...core.files.writing import Reads, as_json, write_atomically
@@ -91,8 +91,8 @@ class View:
 
     def __repr__(self) -> str:
         network, made = self.model["network"], self.model["program"]
-        parts = [f"{len(network['layers'])} layers"] if network else []
-        parts += [f"{made['totals']['launches']} launches"] if made else []
+        parts = [several(len(network["layers"]), "layer")] if network else []
+        parts += [several(made["totals"]["launches"], "launch")] if made else []
         return f"View({self.model['name']}: {', '.join(parts)}{f'; {self.note}' * bool(self.note)})"
 
 
