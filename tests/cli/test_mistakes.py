@@ -165,6 +165,13 @@ def test_of_budgets_by_output(mistake):
     body = "return {'y': x * 1.5, 'z': x + 1}"
     mistake(network(body=body), 2, "there is no output 'zz' with floating", "precision", "--budget=y=20dB,zz=3")
     mistake(network(body=body), 2, "--budget : expected decibels such as 45dB", "precision", "--budget=y=20dB,")
+    mistake(
+        network(body=body),
+        2,
+        "--budget y=3: expected decibels such as 45dB, or OUTPUT=45dB, once for each",
+        "precision",
+        "--budget=y=20dB,y=3",
+    )
 
 
 def test_of_weights_for_a_network_without_any():

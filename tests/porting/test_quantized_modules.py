@@ -177,3 +177,28 @@ def test_an_observer_that_saw_nothing_is_refused_where_it_is_used_alone(version)
     if version:  # whose scale is that of what was observed
         with pytest.raises(td.UnsupportedError, match="its observer has seen no values"):
             td.from_module(net, inputs={"x": td.Input((2, 16, 8, 8))}).define()
+
+
+class Views(torch.nn.Module):
+    """Linear layers of views of what is rounded."""
+
+    def __init__(self):
+        super().__init__()
+        self.quant, self.first, self.second = quantization.QuantStub(), *(torch.nn.Linear(32, 32) for _ in range(2))
+
+    def forward(self, x):
+        return self.second(self.first(self.quant(x).reshape(8, 32)).reshape(4, 2, 32))
+
+
+@pytest.mark.filterwarnings("ignore")  # torch calls this part of it deprecated
+def test_a_product_of_a_view_of_what_is_rounded_runs_in_int8():
+    torch.manual_seed(0)
+    net = Views().train()
+    net.qconfig = symmetric()
+    net = quantization.prepare_qat(net)
+    net(torch.randn(2, 4, 32))
+    net.eval().apply(quantization.disable_observer)
+    spec = td.from_module(net, inputs={"x": td.Input((2, 4, 32))})
+    assert td.check(spec).passed
+    products = [each.dtype for each in td.program(spec.define()).launches if each.kind == "product"]
+    assert products[0] == "int8", products

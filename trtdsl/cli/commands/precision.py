@@ -74,11 +74,13 @@ def _budget(given: list[str] | None) -> Any:
     for text in ",".join(given or ["40dB"]).split(","):
         name, _, value = text.rpartition("=")
         try:
-            if text.startswith("="):
+            if text.startswith("=") or name in found:
                 raise ValueError
             found[name] = td.SQNR(float(value.removesuffix("dB").removesuffix("db").strip()))
         except ValueError:
-            raise UsageError(f"--budget {text}: expected decibels such as 45dB, or OUTPUT=45dB") from None
+            raise UsageError(
+                f"--budget {text}: expected decibels such as 45dB, or OUTPUT=45dB, once for each"
+            ) from None
     if "" in found and len(found) > 1:
         raise UsageError("--budget is given for all outputs, and for some: say one of them")
     return found.get("", found)

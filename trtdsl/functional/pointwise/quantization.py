@@ -300,7 +300,9 @@ def _whole_steps(rows: torch.Tensor, eps: float) -> torch.Tensor | None:
 
 
 def is_rounded(x: Tensor) -> bool:
-    """Whether a value comes from int8."""
+    """Whether a value, or what it is a view of, comes from int8."""
+    while getattr(x.node, "steps", None) is not None:  # a shuffle's
+        x = x.node.source
     if isinstance(x.node, Later) and x.network.graph.is_emitting:
         x = x.node.resolved()
     return made_by(x, "dequantize") is not None
