@@ -33,10 +33,6 @@ LEVELS = {4: 7, 8: 119}
 builder would widen weights of int8 while it builds."""
 
 
-def ones(shape: tuple[int, ...], _: torch.Generator) -> torch.Tensor:
-    return torch.ones(shape, dtype=torch.int32)
-
-
 class Part:
     """What one of several ranks computes: some heads, a part of each feed-forward layer and of the vocabulary."""
 
@@ -231,7 +227,7 @@ def llama(
         inputs={
             "tokens": td.Input((N, S), "int64", sample=(0, config.vocab_size)),
             "starts": td.Input((N,), "int32", sample=(0, capacity - prompt + 1)),
-            "lengths": td.Input((N,), "int32", sample=ones),
+            "lengths": td.Input((N,), "int32", sample=(0, 2)),  # the first of S, and the last
             **dict.fromkeys(names, cache),
         },
         weights=folder,
@@ -264,11 +260,12 @@ def llama(
         def rotate(x: td.Tensor) -> td.Tensor:
             return L.rotary_embedding(x, cos, sin, positions)
 
+        last = F.where(lengths > 0, lengths - 1, tokens.shape[1] - 1).to(torch.int32)  # of none that counts any will do
         x = part.embedding(tokens, w.model.embed_tokens.weight)
         outputs: dict[str, td.Tensor] = {}
         for layer, view in enumerate(views):
             block = w.model.layers[layer]
-            of_last = lengths - 1 if layer == layers - 1 else None  # what follows the last caches is for them alone
+            of_last = last if layer == layers - 1 else None  # what follows the last caches is for them alone
             x, keys, values = attention(
                 x, block, rotate, masks[view], starts, of_last, *caches[2 * layer : 2 * layer + 2]
             )

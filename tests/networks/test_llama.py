@@ -205,6 +205,19 @@ def test_a_wrong_window_is_seen_by_the_check(family, wrong, tmp_path):
     assert not td.check(td.load_spec(str(tmp_path / "llama.py"), settings), sizes="N=1,S=8").passed
 
 
+def test_a_wrong_last_token_is_seen_by_the_check(tmp_path):
+    """Lengths of 1 alone left it open of which token the logits are."""
+    save_checkpoint("llama", tmp_path, num_hidden_layers=1)
+    for each in ("reference", "published"):
+        shutil.copytree(FILE.parent / each, tmp_path / each, ignore=shutil.ignore_patterns("__pycache__"))
+    text = FILE.read_text()
+    assert "lengths > 0, lengths - 1," in text
+    (tmp_path / "llama.py").write_text(text.replace("lengths - 1, tokens.shape[1] - 1", "lengths * 0, 0"))
+    settings = {"folder": tmp_path, "capacity": 16, "prompt": 8, "batch": 2}
+    assert td.check(spec_of(tmp_path), sizes="N=2,S=8").passed
+    assert not td.check(td.load_spec(str(tmp_path / "llama.py"), settings), sizes="N=2,S=8").passed
+
+
 @pytest.mark.parametrize(("dtype", "precision"), [("bfloat16", "fp16"), ("float16", "bf16")])
 def test_caches_keep_their_dtype_in_another_precision(dtype, precision, tmp_path):
     save_checkpoint("llama", tmp_path, getattr(torch, dtype), num_hidden_layers=1)
