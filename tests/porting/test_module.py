@@ -198,6 +198,38 @@ def test_weights_of_which_shapes_alone_are_taken_are_unused():
     assert spec.unused == ("log_std", "like")
 
 
+class Broadcast(nn.Module):
+    """Asks for the shape that tensors have together, of a batch that may be one."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(1, 4))
+
+    def forward(self, x):
+        shape = torch.broadcast_shapes(self.weight.shape, x.shape, (1, 4))
+        return x + self.weight.expand(shape) * self.weight.expand(torch.broadcast_shapes(x[:, :1].shape, x.shape))
+
+
+def test_a_shape_of_several_has_the_size_that_is_dynamic():
+    equal(Broadcast(), {"x": "N,4"}, dims={"N": (1, 2, 3)})
+
+
+class Sparse(nn.Module):
+    """Has a sparse buffer, which forward does not read, beside one that it does."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("heads", torch.eye(3).to_sparse(), persistent=False)
+        self.register_buffer("mask", torch.ones(4), persistent=False)
+
+    def forward(self, x):
+        return x * self.mask
+
+
+def test_a_sparse_buffer_that_nothing_reads_is_no_weight():
+    equal(Sparse(), {"x": "N,4"}, dims={"N": (1, 2, 3)})
+
+
 def test_a_module_without_inputs():
     equal(Nothing(), [])
 

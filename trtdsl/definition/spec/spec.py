@@ -351,7 +351,7 @@ class NetworkSpec:
     def reference_buffers(self) -> dict[str, torch.Tensor]:
         """The tensors that the reference makes for itself: buffers and attributes outside of its state_dict."""
         with self._reference() as module:
-            return outside_state(module)
+            return {name: held for name, held in outside_state(module).items() if held.layout == torch.strided}
 
     @contextlib.contextmanager
     def _reference(self, *, values: bool = False) -> Iterator[torch.nn.Module]:

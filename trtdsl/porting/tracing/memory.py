@@ -46,15 +46,9 @@ def overlaps_itself(tensor: torch.Tensor) -> bool:
     reach = 1
     for stride, size in sorted((stride, size) for stride, size in zip(tensor.stride(), tensor.shape) if size > 1):
         if stride < reach:
-            return not _distinct(tensor)
+            return int(marked(tensor).sum()) != tensor.numel()  # counted one by one
         reach += stride * (size - 1)
     return False
-
-
-def _distinct(tensor: torch.Tensor) -> bool:
-    """Whether each element has its own place, counted one by one."""
-    marks = marked(tensor)
-    return int(marks.sum()) == tensor.numel()
 
 
 def marked(tensor: torch.Tensor) -> torch.Tensor:
@@ -279,8 +273,9 @@ def overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
 def is_basic(index: Any) -> bool:
     """Whether an index has numbers and slices alone, so that it gives a view."""
     items = index if isinstance(index, tuple) else (index,)
-    return all(item is None or item is Ellipsis or isinstance(item, (slice, int)) for item in items) and not any(
-        isinstance(item, bool) for item in items
+    return all(
+        item is None or item is Ellipsis or (type(item) is not bool and isinstance(item, (slice, int)))
+        for item in items
     )
 
 

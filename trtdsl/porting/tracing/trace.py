@@ -32,6 +32,7 @@ from .names import RANDOM, drawn, narrowed
 from .recorder import Recorder
 from .scans.as_one import with_scans
 from .stand_ins import named_for_a_type, package_of, packages_of, pythons_functions, source_of, without_sizes
+from .traced_sizes import broadcast_shapes
 
 REARRANGED = {
     "view",
@@ -157,6 +158,7 @@ def _trace(
         warnings.simplefilter("ignore")
         stack.enter_context(unlogged())
         stack.enter_context(mock.patch.object(torch.distributions.Distribution, "_validate_args", False))  # asserts
+        stack.enter_context(mock.patch("torch.broadcast_shapes", lambda *s: torch.Size(broadcast_shapes(*s))))
         for path, part in module.named_modules():
             for handle in recorder.hooks(path, part):
                 stack.callback(handle.remove)
@@ -275,13 +277,8 @@ SHAPE_ALONE = {"zero", "zeros_like", "ones_like", "full_like", "fill", "copy", "
 
 def trivial(trace: Trace) -> list[str]:
     """The outputs that depend on no input's values."""
-    results = trace.results
-    if isinstance(results, Value):
-        named = {"output": results}
-    else:
-        named = (
-            results if isinstance(results, dict) else {f"output_{place}": each for place, each in enumerate(results)}
-        )
+    results = {"output": trace.results} if isinstance(trace.results, Value) else trace.results
+    named = results if isinstance(results, dict) else {f"output_{place}": each for place, each in enumerate(results)}
     return [name for name, value in named.items() if values_read(trace, value).isdisjoint(trace.inputs.values())]
 
 

@@ -15,8 +15,9 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+from ...core.lazy import np
 from ...sizes.operators import ARITHMETIC, BITWISE, COMPARISONS, FUNCTIONS, ROUNDING, SYMBOLS
-from ..calls import SizeExpression, SizeOf, SizeOp, leaves
+from ..calls import SizeExpression, SizeOf, SizeOp, Weight, leaves
 from .frames import asking, named_only
 from .guards import GUARDS, note
 from .names import ALIASES
@@ -72,6 +73,21 @@ def lost(number: Any, how: str, location: Any = None) -> Any:
     plain = plain_number(number)
     note("==", expression_of(number), plain, True, location or asking(), how)
     return plain
+
+
+def broadcast_shapes(*shapes: Any) -> tuple[Any, ...]:
+    """The shape that tensors of these have together: of equal sizes a number above 1, else one that is traced."""
+    given = [tuple(shape) if isinstance(shape, (list, tuple)) else (shape,) for shape in shapes]
+    result: list[Any] = list(np.broadcast_shapes(*[tuple(map(plain_number, shape)) for shape in given]))
+    for axis, size in enumerate(result, start=-len(result)):
+        there = [shape[axis] for shape in given if len(shape) >= -axis and plain_number(shape[axis]) == size]
+        result[axis] = min(there, key=lambda each: (size == 1) == isinstance(_value_of(each), (Weight, type(None))))
+    return tuple(result)
+
+
+def _value_of(size: Any) -> Any:
+    """What a size is of; None for a number."""
+    return getattr(expression_of(size), "value", size if is_traced(size) else None)
 
 
 def _pythons(number: Any) -> Any:
