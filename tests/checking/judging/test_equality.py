@@ -70,6 +70,13 @@ def test_the_figures_are_right():
     assert found.cosine == pytest.approx((9 + 18) / (5 * math.hypot(3, 4.5)))
 
 
+def test_an_error_that_is_beyond_float64_has_figures():
+    """``exp(700)`` where the reference clamps first, as the exact values have it."""
+    own = torch.full((400,), 62.5, dtype=torch.float64)
+    found = judge("y", torch.full((400,), 1e308, dtype=torch.float64), own, own)
+    assert not found.passed and found.snr_db == -math.inf
+
+
 def test_dtype_and_shape_must_match():
     one = torch.ones(2)
     assert "dtype float16, the reference has float32" in (judge("y", one.half(), one).problem or "")

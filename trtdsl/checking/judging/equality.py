@@ -245,7 +245,7 @@ def described(
         max_rel=float((error / b.abs().clamp(min=1e-30)).where(b != 0, torch.zeros(())).nan_to_num(0.0).max()),
         scale=float(b0.abs().max()),
         cosine=float(a0 @ b0) / norms if norms else 1.0,
-        snr_db=20 * math.log10(size / away) if size and away else None,
+        snr_db=20 * (math.log10(size) - math.log10(away)) if size and away else None,
         wrong=int(wrong.sum()),
         elements=got.numel(),
         worst_index=tuple(int(i) for i in np.unravel_index(worst, tuple(got.shape))),
