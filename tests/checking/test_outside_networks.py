@@ -34,6 +34,8 @@ SHOWN_BY = [
     "ties and order: kth of equal, strict",
     "signed zero, NaN and infinity: fmax and maximum",
     "values of samples: sum clamped within a sample",
+    "conjunctions: between two numbers that are close",
+    "signed zero, NaN and infinity: mean of a row of NaN",
     "whole numbers: round half to even",
     "quality: positions in fp16",
     "quality: geometric mean by product",
@@ -53,10 +55,17 @@ def test_a_mistake_is_told_apart(name):
     is_told_apart(name)
 
 
-def test_noise_moves_complex_values_too():
-    """A correlation of sparse signals, whose spectra's zeros and ones alone are float32 numbers."""
-    network = EACH["spectra: conjugate left out"]
-    network.check(network.right, seed=1).raise_for_mismatch()
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    [
+        ("spectra: conjugate left out", 1),
+        ("spectra: there and back at an odd length", 0),
+        ("spectra: decibels of what an offset cancels to", 0),
+    ],
+)
+def test_noise_moves_spectra(name, seed):
+    """Signals whose spectra's zeros and ones alone are float32 numbers, and spectra much smaller than their signals."""
+    EACH[name].check(EACH[name].right, seed=seed).raise_for_mismatch()
 
 
 @pytest.mark.heavy

@@ -2188,3 +2188,31 @@ both(
     lambda F, x, y: F.pairwise_distance(x, y),
     lambda F, x, y: (x - y).norm(dim=-1),
 )
+both(
+    "conjunctions",
+    "between two numbers that are close",
+    {"x": floats(N, T)},
+    lambda F, x: F.where((x > 2.25) & (x < 2.265625), x * 0, x),
+    lambda F, x: F.where((x > 2.25) & (x < 2.25), x * 0, x),
+)
+both(
+    "signed zero, NaN and infinity",
+    "mean of a row of NaN",
+    {"x": floats(N, T)},
+    lambda F, x: F.nanmean(x, 1),
+    lambda F, x: F.nansum(x, 1) / (1 - F.isnan(x).float()).sum(1).clamp(min=1),
+)
+both(
+    "spectra",
+    "there and back at an odd length",
+    {"x": floats(dim("B", 1, 2, 4), 5)},
+    lambda F, x: irfft(F, rfft(F, x), 5),
+    lambda F, x: F.cat([x[:, :4], x[:, 4:] * 0], 1),
+)
+both(
+    "spectra",
+    "decibels of what an offset cancels to",
+    {"x": floats(dim("B", 1, 2, 4), 32)},
+    lambda F, x: 2 * F.stft(x, 8, 4, window=torch.ones(8), return_complex=True).abs().clamp(min=1e-5).log10(),
+    lambda F, x: F.stft(x, 8, 4, window=torch.ones(8), return_complex=True).abs().clamp(min=1e-5).log10(),
+)

@@ -243,14 +243,15 @@ class Run:
             yield Planned(wide, draw, partial(self._drawn, wide, draw), cheaper, asked)
             if draw in RANGING and self.working is not None and reference.not_exact is None:
                 yield Planned(wide, draw, partial(self._drawn, wide, draw, half=False), ("meaning",), quality=False)
-        if reference.recording.asked.nonfinite and has_draw(self.spec.inputs, NONFINITE):
-            yield Planned(wide, NONFINITE, partial(self._drawn, wide, NONFINITE))
+        for draw in NONFINITE * reference.recording.asked.nonfinite:
+            if has_draw(self.spec.inputs, draw):
+                yield Planned(wide, draw, partial(self._drawn, wide, draw))
 
     def feeds(self, env: Mapping[str, int], draw: str, half: bool | None = None) -> dict[str, torch.Tensor]:
         """The feeds of a size and a kind of values."""
         assert self.reference is not None
         generator = torch.Generator().manual_seed(self.seed + (draw == "again"))
-        kind, numbers = draw if draw in (*DRAWS, NONFINITE) else "normal", self.reference.recording.asked.numbers
+        kind, numbers = draw if draw in (*DRAWS, *NONFINITE) else "normal", self.reference.recording.asked.numbers
         half = self.working is not None if half is None else half
         return make_feeds(self.spec.inputs, self.network, env, generator, kind, half=half, numbers=numbers)
 

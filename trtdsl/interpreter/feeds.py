@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import warnings
@@ -32,7 +33,7 @@ DRAWS = ("normal", "small", "large", "offset", "ties", "sparse")
 ORDINARY = ("ties", "sparse")  # of the size of normal ones: how well a network computes, these do not tell better
 GREATEST = 600.0  # about the greatest value that is fed without a sample
 RANGING = ("small", "large", "offset")  # which leave the range of half precision
-NONFINITE = "nonfinite"
+NONFINITE = ("nonfinite", "nonfinite rows")
 
 
 def make_feeds(
@@ -49,14 +50,14 @@ def make_feeds(
 
     ``draw`` is a kind of values. For floating-point inputs without a sample: ``normal`` N(0, 1), ``small`` the same
     times 1e-2 to 1e-12 (1e-7 in half precision), each row another, ``large`` times 30 to 150, ``offset`` plus or minus
-    3 to 600 (both 30 at most in half precision), ``ties`` halves from -1.5 to 1.5 and two fifths of ``numbers``,
-    ``sparse`` mostly zeros, and eighths, with a part that is all zeros,
+    3 to 600 (both 30 at most in half precision), ``ties`` halves from -1.5 to 1.5 and two fifths of ``numbers`` and of
+    what lies between neighbours of these, ``sparse`` mostly zeros, and eighths, with a part that is all zeros,
     ``nonfinite`` with a NaN in the first row, an infinity in the second, the other one in the third, and a fourth row
-    of infinities. For bool: even chances, all False, nine in ten, even, all True, one in ten; where few differ, a row
-    has one exception and another none. For a range: uniform, uniform, its ends with a row of the high one, uniform, few
-    values of which the ``numbers`` of the range are half, its low end mostly, with a row of it (of floats around 0:
-    zeros and small ones). A callable and a file have one kind. ``half`` says otherwise than the network whether its
-    precision is a half.
+    of infinities, ``nonfinite rows`` with the first three rows full of these. For bool: even chances, all False, nine
+    in ten, even, all True, one in ten; where few differ, a row has one exception and another none. For a range:
+    uniform, uniform, its ends with a row of the high one, uniform, few values of which the ``numbers`` of the range are
+    half, its low end mostly, with a row of it (of floats around 0: zeros and small ones). A callable and a file have
+    one kind. ``half`` says otherwise than the network whether its precision is a half.
 
     Raises UsageError for an integer input that says nothing, FeedError for a sample of the wrong shape or dtype,
     DefinitionError for one that fails, TrtdslError where there is not the memory for one.
@@ -80,7 +81,7 @@ def _draws(spec: Input) -> tuple[str, ...]:
         low, last = sample[0], sample[1] if dtype.is_floating_point else int(sample[1]) - 1
         return ("normal", "large", *ORDINARY) if low < last else ("normal",)
     if sample is None and dtype.is_floating_point:
-        return (*DRAWS, NONFINITE)
+        return (*DRAWS, *NONFINITE)
     return ("normal", "small", "large", *ORDINARY) if sample is None and dtype == torch.bool else ("normal",)
 
 
@@ -95,6 +96,8 @@ def _draw(
 ) -> torch.Tensor:
     dtype, sample, half = as_dtype(spec.dtype), spec.sample, half or as_dtype(spec.dtype).itemsize < 4
     draw = draw if draw in _draws(spec) else "normal"
+    if dtype.is_floating_point:
+        numbers = [*numbers, *((one + next) / 2 for one, next in itertools.pairwise(numbers))]
     if isinstance(sample, (str, PathLike)):
         return _from_file(name, sample, shape, dtype)
     if callable(sample):
@@ -153,10 +156,11 @@ def _values(
             values = values * _tiny(spread, half)
         else:
             values = values * 30 * (1 if half else 5) ** spread
-    elif draw == NONFINITE and values.numel():
+    elif draw in NONFINITE and values.numel():
         rows = values.reshape(-1, shape[-1] if shape else 1)
         for row, special in zip(rows, (torch.nan, torch.inf, -torch.inf), strict=False):
-            row[torch.randint(len(row), (), generator=generator)] = special  # elsewhere in each input
+            place: Any = torch.randint(len(row), (), generator=generator)  # elsewhere in each input
+            row[place if draw == NONFINITE[0] else ...] = special
         rows[3:4] = torch.inf
     return values.to(dtype)
 

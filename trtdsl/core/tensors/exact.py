@@ -367,6 +367,8 @@ class Exact:
             value.copy_(torch.where(value == value.float(), value, self._shaken(value)))
 
     def _shaken(self, value: torch.Tensor) -> torch.Tensor:
+        if value.is_complex():
+            return torch.view_as_complex(self._shaken(torch.view_as_real(value.resolve_conj())).contiguous())
         if value.dtype != torch.float64:
             return value
         by = torch.rand(value.shape, generator=self.noise, dtype=torch.float64).mul_(2).sub_(1).mul_(self.size)
@@ -417,8 +419,8 @@ def _is_hollow(value: torch.Tensor) -> bool:
     return "_hollow" in vars(value)
 
 
-UNSEEN = ("_scaled_dot", "native_layer_norm", "native_group_norm", "native_batch_norm", "var", "std")
-"""Operations whose results between come of operands that differ little."""
+UNSEEN = ("_scaled_dot", "native_layer_norm", "native_group_norm", "native_batch_norm", "var", "std", "_fft")
+"""Operations whose results between come of operands that differ little, or whose sums cancel."""
 
 
 @functools.cache
