@@ -223,7 +223,7 @@ def find_precision(
             why = f"is close to its greatest number: {call.site.location}: {has}"
         notes.append(f"{name} {lower}, and {why}")
     if fp32[1].beats(cost, CLOSE):
-        floors = " for ".join(f"{each.floor_seconds * 1e6:.0f}" for each in (fp32[1], cost))
+        floors = " for ".join(f"{each.floor_seconds * 1e6:.3g}" for each in (fp32[1], cost))
         notes.append(
             f"fp32 has the lower floor ({floors} µs), and moves more bytes than {name}, which meets the budget"
         )
