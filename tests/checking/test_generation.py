@@ -7,6 +7,7 @@ import torch
 from support.checkpoints import FAMILIES, save_checkpoint, transformers
 
 import trtdsl as td
+import trtdsl.functional as F
 from trtdsl.checking.generation import Parting
 
 FILE = Path(__file__).parents[2] / "networks" / "llama.py"
@@ -66,6 +67,49 @@ def test_another_model_is_told_from_it(tmp_path):
     assert not report.passed
     with pytest.raises(td.MismatchError, match=r"prompt 0, token \d+ differs: \d+, not \d+, whose logit is"):
         report.raise_for_mismatch()
+
+
+class Decoder(torch.nn.Module):
+    """A recurrent one."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(3)
+        self.embed, self.head = torch.nn.Embedding(19, 12), torch.nn.Linear(12, 19)
+        self.gates, self.back = torch.nn.Linear(12, 12), torch.nn.Linear(12, 12)
+
+    def forward(self, tokens):
+        h, rows = torch.zeros(len(tokens), 12), []
+        for x in self.embed(tokens).to(self.head.weight).unbind(1):
+            h = torch.tanh(self.gates(x) + self.back(h.to(x)))
+            rows.append(self.head(h))
+        return torch.stack(rows, 1)
+
+
+@pytest.mark.parametrize(("kept", "passes"), [(1.0, True), (0.0, False)])
+def test_a_state_that_is_forgotten_shows_after_drawn_tokens(kept, passes):
+    """The greedy text of such a small decoder may soon repeat itself, with and without what came before."""
+    module, N = Decoder(), td.Dim("N", min=1, opt=1, max=3)
+    counts = td.Input((N,), "int32", sample=(0, 1))
+
+    @td.network(
+        inputs={
+            "tokens": td.Input((N, 1), "int64", sample=(0, 18)),
+            **dict.fromkeys(("starts", "lengths"), counts),
+            "h": td.State((N, 12), slots=None),
+        },
+        weights=module.state_dict(),
+    )
+    def decoder(tokens, starts, lengths, h, w):
+        x = F.embedding(tokens.squeeze(1), w.embed.weight)
+        back = F.linear(h * kept, w.back.weight, w.back.bias)
+        new = F.tanh(F.linear(x, w.gates.weight, w.gates.bias) + back)
+        logits = F.linear(new, w.head.weight, w.head.bias) + 0 * starts.unsqueeze(1)
+        return {"logits": logits, "next_h": F.where((lengths > 0).unsqueeze(1), new, h)}
+
+    report = td.check_generation(decoder, module, n=12)
+    assert report.passed is passes, report
+    assert passes or "after drawn ones differs" in str(report)
 
 
 def test_what_it_refuses_has_its_own_arguments_names(tmp_path):

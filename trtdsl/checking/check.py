@@ -447,7 +447,7 @@ class Run:
         if self.coarse:
             lines.append(f"more than four digits at {'; '.join(self.coarse)}: it was compared in float32 there")
         if self.rules.decibels and not any(case.draw.startswith("given") for case in cases):
-            lines.append("how well it computes below float16: its ranges are of the author's data, and no feeds were given")
+            lines.append("how well it computes below float16: its ranges are of the author's data, and none was fed")
         if self.rules.leave_out:
             lines.append(f"left out of the reference's outputs: {', '.join(self.rules.leave_out)}")
         if self.reference is not None:

@@ -50,15 +50,13 @@ class Exercise:
         varying = depends_on_inputs(network, sizes=True) if network.inputs else set()
         lines = []
         for name, tensor in network.outputs.items():
-            problem = None
-            if not self.seen[name, "present"]:
-                problem = "is empty in every case"
-            elif not self.seen[name, "finite"]:
-                problem = "has no finite value in any case"
-            elif network.inputs and name not in varying:
-                problem = "depends on no input"
-            elif self.stays_the_same(name) and tensor.dtype.is_floating_point:
-                problem = "is the same whatever is fed"
+            problems = {
+                "is empty in every case": not self.seen[name, "present"],
+                "has no finite value in any case": not self.seen[name, "finite"],
+                "depends on no input": bool(network.inputs) and name not in varying,
+                "is the same whatever is fed": tensor.dtype.is_floating_point and self.stays_the_same(name),
+            }
+            problem = next((text for text, is_so in problems.items() if is_so), None)
             if problem and name not in trivial:
                 lines.append(f"output {name!r} {problem}: equal, but nothing is proven (trivial={name!r} allows it)")
         return lines
@@ -66,12 +64,11 @@ class Exercise:
     def unproven(self, network: Network) -> list[str]:
         """One line for each finding that is worth knowing and is no error."""
         lines = []
-        for name in network.outputs:
+        for name, tensor in network.outputs.items():
             if count := self.seen[name, "not finite"]:
                 every = "every case: are the inputs what the network expects?"
                 cases = f"{count} of {self.cases} cases" if count < self.cases else every
                 lines.append(f"output {name!r} is NaN or infinite in places, in {cases}")
-        for name, tensor in network.outputs.items():
             if self.stays_the_same(name) and not tensor.dtype.is_floating_point:
                 lines.append(f"output {name!r} is the same whatever was fed")
         return lines

@@ -38,6 +38,8 @@ class Parting:
     """How much greater the reference's logit of the expected token is."""
     error: float
     """Torch's own, of that text's logits in the coarsest dtype that the network computes in."""
+    drawn: bool = False
+    """Whether the tokens before it were drawn, and not generated."""
 
     @property
     def is_near(self) -> bool:
@@ -46,7 +48,7 @@ class Parting:
 
     def __str__(self) -> str:
         kind = "near tie" if self.is_near else "differs"
-        place = f"prompt {self.prompt}, token {self.place}"
+        place = f"prompt {self.prompt}, token {self.place}{' after drawn ones' * self.drawn}"
         gap = f"{self.gap:.2g} greater, {NEAR:.0f} times torch's own error being {NEAR * self.error:.2g}"
         return f"{place} {kind}: {self.token}, not {self.expected}, whose logit is {gap}"
 
@@ -66,16 +68,12 @@ class GenerationReport:
         """Whether every token is the reference's, near ties aside."""
         return all(parting.is_near for parting in self.partings)
 
-    def __repr__(self) -> str:
-        return f"GenerationReport({self})"
-
     def __str__(self) -> str:
         count, verdict = sum(map(len, self.tokens)), "are" if self.passed else "ARE NOT"
         ties = sum(parting.is_near for parting in self.partings)
         besides = f", {ties} of them by near ties" if ties else ""
-        return "\n".join(
-            [f"{self.network}: {count} tokens {verdict} the reference's{besides}", *map(str, self.partings)]
-        )
+        said = f"{self.network}: {count} tokens {verdict} the reference's{besides}"
+        return "\n".join([said, *map(str, self.partings)])
 
     def to_json(self) -> dict[str, Any]:
         """Everything as one JSON object."""
@@ -100,12 +98,14 @@ def check_generation(
     backend: str | Backend | None = None,
     seed: int = 0,
 ) -> GenerationReport:
-    """Compares ``n`` greedy tokens of :class:`~trtdsl.Generator`, on the CPU, with a whole model without a cache.
+    """Compares tokens of :class:`~trtdsl.Generator`, on the CPU, with those of a whole model without a cache.
+
+    That is ``n`` greedy ones, and as many after ones that are drawn: a greedy text may repeat what needs no memory.
 
     ``reference`` takes tokens (1, T) and gives logits (1, T, V), or an object that has ``logits``; without one it is
     the network's own, where that has a method ``whole`` which does, as one whose weights are rounded like the
     network's, and otherwise what transformers makes of the folder that the weights lie in. It reads each prompt with
-    what the network generated, once in float64 and once in the coarsest dtype that the network computes in, that of its
+    what the network was fed, once in float64 and once in the coarsest dtype that the network computes in, that of its
     caches included: a token that is not its likeliest is a near tie where the gap between the two is at most four times
     torch's own error, and differs otherwise. Tokens after a near tie are judged by the text that they follow. The
     prompts are three random ones unless they are given.
@@ -119,26 +119,32 @@ def check_generation(
     model = reference if reference is not None else _own(spec, weights)
     network = spec.define(weights=weights, dims=dims, precision=precision, backend=backend)
     generator = Generator(network)
-    logits = network.outputs["logits"]
+    random, words = torch.Generator().manual_seed(seed), int(network.outputs["logits"].shape[-1])
     if prompts is None:
-        random = torch.Generator().manual_seed(seed)
-        prompts = [torch.randint(0, int(logits.shape[-1]), (size,), generator=random).tolist() for size in LENGTHS]
+        prompts = [torch.randint(0, words, (size,), generator=random).tolist() for size in LENGTHS]
         prompts = prompts[: extent(network.inputs["tokens"].shape[0])[1]]
     if texts := generator.texts_of(prompts):
         generator.check_room(texts, option(named, n), n)
-    found = generator(prompts, max_tokens=n, stop=())
-    kinds = [network.precision or logits.dtype, *(network.inputs[name].dtype for name in network.states)]
+    kinds = [network.precision or network.outputs["logits"].dtype]
+    kinds += [network.inputs[name].dtype for name in network.states]
     coarse = max((kind for kind in kinds if kind.is_floating_point), key=lambda kind: torch.finfo(kind).eps)
     exact, own = (copy.deepcopy(model).eval().to(kind) for kind in (torch.float64, coarse))
+    drawn = torch.randint(0, words, (n - 1, len(prompts)), generator=random).tolist()
+    greedy: list[Any] = []
     partings = []
-    for index, (prompt, tokens) in enumerate(zip(prompts, found, strict=True)):
-        truth, rounded = (_logits(module, [*prompt, *tokens[:-1]])[len(prompt) - 1 :] for module in (exact, own))
-        for place, (row, near, token) in enumerate(zip(truth, rounded, tokens, strict=True)):
-            expected = int(row.argmax())
-            if token != expected:
-                gap, error = float(row[expected] - row[token]), float((row - near).abs().max())
-                partings.append(Parting(index, place, token, expected, gap, error))
-    return GenerationReport(spec.name, tuple(map(tuple, prompts)), tuple(map(tuple, found)), tuple(partings))
+    for sent in ([None] * (n - 1), drawn):
+        steps = generator.stream(prompts, max_tokens=n, stop=())
+        rows: list[Any] = [next(steps), *map(steps.send, sent)]
+        greedy = greedy or rows
+        for index, prompt in enumerate(prompts):
+            text = [*prompt, *((fed or taken)[index] for fed, taken in zip(sent, rows))]
+            truth, rounded = (_logits(module, text)[len(prompt) - 1 :] for module in (exact, own))
+            for place, (row, near, tokens) in enumerate(zip(truth, rounded, rows, strict=True)):
+                token, expected = tokens[index], int(row.argmax())
+                if token != expected:
+                    gap, error = float(row[expected] - row[token]), float((row - near).abs().max())
+                    partings.append(Parting(index, place, token, expected, gap, error, sent is drawn))
+    return GenerationReport(spec.name, tuple(map(tuple, prompts)), tuple(zip(*greedy)), tuple(partings))
 
 
 def _logits(module: torch.nn.Module, tokens: Sequence[int]) -> torch.Tensor:

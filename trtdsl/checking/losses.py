@@ -43,8 +43,6 @@ def precision_losses(network: Network, feeds: Mapping[str, torch.Tensor]) -> lis
         return []
     sites = {site.key: site for site in network.policy.calls.sites}
     exact = network.exact_values()
-    with exact:
-        interpreter = Interpreter(network)
     found: dict[str, float] = {}
 
     def observe(name: str, value: torch.Tensor) -> None:
@@ -53,6 +51,7 @@ def precision_losses(network: Network, feeds: Mapping[str, torch.Tensor]) -> lis
                 found[name] = sqnr(value.detach(), exact.of(value))
 
     with exact:
+        interpreter = Interpreter(network)
         interpreter({name: feed.clone() for name, feed in feeds.items()}, observe=observe)
     before: dict[Site, float] = {}
     after: dict[Site, float] = {}

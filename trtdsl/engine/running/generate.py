@@ -6,6 +6,7 @@ import hashlib
 import math
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator as Steps
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -123,8 +124,10 @@ class Generator:
         top_p: float = 1.0,
         stop: Collection[int] | None = None,
         seed: int = 0,
-    ) -> Iterator[list[int | None]]:
+    ) -> Steps[list[int | None], list[int] | None, None]:
         """The next token of each prompt, again and again; None for one that has ended.
+
+        What is sent, a token for each prompt, is fed in place of those.
 
         Prompts are lists of tokens, or texts where there is a tokenizer. ``temperature`` 0 takes the likeliest token,
         otherwise one is drawn, the same for the same ``seed``, of the ``top_k`` likeliest and of the fewest whose
@@ -173,7 +176,7 @@ class Generator:
         """Tokens that the caches hold."""
         return self._model.capacity
 
-    def _steps(self, texts: Sequence[Sequence[int]], how: Sampling) -> Iterator[list[int | None]]:
+    def _steps(self, texts: Sequence[Sequence[int]], how: Sampling) -> Steps[list[int | None], list[int] | None, None]:
         count, longest = len(texts), max(map(len, texts))
         # As they are, neighbouring small seeds begin alike.
         mixed = int.from_bytes(hashlib.sha256(str(how.seed).encode()).digest()[:4], "little")
@@ -189,7 +192,8 @@ class Generator:
             logits = torch.where(ends[:, None], found, logits) if len(logits) else found
         for step in range(how.max_tokens):
             chosen = _chosen(logits, how, generator).tolist()
-            yield [token if lives else None for token, lives in zip(chosen, alive, strict=True)]
+            sent = yield [token if lives else None for token, lives in zip(chosen, alive, strict=True)]
+            chosen = sent or chosen
             alive = [lives and token not in how.stop for token, lives in zip(chosen, alive, strict=True)]
             if not any(alive) or step + 1 == how.max_tokens:
                 return
