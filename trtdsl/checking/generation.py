@@ -130,8 +130,7 @@ def check_generation(
     coarse = max((kind for kind in kinds if kind.is_floating_point), key=lambda kind: torch.finfo(kind).eps)
     exact, own = (copy.deepcopy(model).eval().to(kind) for kind in (torch.float64, coarse))
     drawn = torch.randint(0, words, (n - 1, len(prompts)), generator=random).tolist()
-    greedy: list[Any] = []
-    partings = []
+    greedy, partings = [], []
     for sent in ([None] * (n - 1), drawn):
         steps = generator.stream(prompts, max_tokens=n, stop=())
         rows: list[Any] = [next(steps), *map(steps.send, sent)]
