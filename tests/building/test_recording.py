@@ -155,7 +155,7 @@ def test_a_call_that_has_no_int8_is_float32_too_where_float16_does_not_hold_its_
 def test_a_network_of_which_no_call_may_be_so_is_refused_by_name():
     with pytest.raises(td.UsageError, match=r"no call of lone can compute in int8: those can whose weight is constant"):
         td.network(inputs={"x": td.Input((2, 3))}, name="lone")(lambda x: {"y": F.relu(x)}).define(precision="int8")
-    with pytest.raises(td.UsageError, match="or of a @td.network 'int8', 'fp8' or the path of a file, not 'int8'"):
+    with pytest.raises(td.UsageError, match="and of a @td.network 'int8', 'fp8' or the path of a file, not 'int8'"):
         td.Network(precision="int8")
 
 

@@ -43,11 +43,11 @@ def whole(folder):
     facts["program"] = {**facts.get("program", {}), "handed": {"a": "2*N"}}
     facts["precisions"] = {"calls": {"fp16": 3}, "file": "p", "sha256": "0" * 64, "data": "d", "sqnr": {"y": None}}
     facts["inputs"]["x"]["format"] = facts["outputs"]["y"]["format"] = None
-    facts["states"], facts["in_place"] = {"x": "y"}, ["x"]
+    facts["states"], facts["in_place"], facts["slots"] = {"x": "y"}, ["x"], {"x": 1}
     facts["settings"] = {"rank": 0, "ranks": 1}
     facts["plugins"] = [{"name": "a", "version": "1", "namespace": ""}]
     facts["check"] |= {"passed": True, "statement": "s", "cases": [{"N": 2}], "max_relative_to_scale": 0.5}
-    facts["check"] |= {"relaxed": ["r"], "unproven": ["u"], "reason": ""}
+    facts["check"] |= {"relaxed": ["r"], "unproven": ["u"], "reason": "", "quality": True}
     facts["source"] = facts["weights"] = {"file": "a.py", "sha256": "0" * 64}
     return facts
 

@@ -360,6 +360,8 @@ class InputDamagedError(CorruptFileError, FeedError, code="input-damaged"):
 class SavedCheckDamagedError(CorruptFileError, UsageError):
     """A saved check is truncated, damaged, none, or not as it was saved."""
 
+    code = None  # its exit code is that of damaged files, and not of what the code says
+
 
 class WeightsDamagedError(CorruptFileError, code="weights-damaged"):
     """A weights file is truncated, or not a safetensors file."""

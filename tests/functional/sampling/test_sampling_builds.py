@@ -22,7 +22,7 @@ def build(net):
 
 
 @pytest.mark.parametrize("ndim", [4, 5])
-@pytest.mark.parametrize("lowering", ["taps", "native"])
+@pytest.mark.parametrize("lowering", [pytest.param("taps", marks=pytest.mark.heavy), "native"])
 def test_grid_sample(ndim, lowering):
     """All modes and paddings in one engine, of dynamic sizes that may be 1."""
     spatial, out = ((H, W), (Ho, Wo)) if ndim == 4 else ((D, H, W), (Do, Ho, Wo))

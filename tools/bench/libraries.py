@@ -1,6 +1,6 @@
 """Models of the survey's libraries beside torch.onnx: what the engines move, and how long the way there takes.
 
-    PYTHONPATH=FOLDER python tools/bench/published.py PATTERN [--write]
+    PYTHONPATH=FOLDER python tools/bench/libraries.py PATTERN [--write]
 
 PATTERN finds models by library and name (tools/surveyed/published.py, which says how they are made). Engines are of the
 greatest sizes that a model is surveyed at, in float32, as tools/bench/models.py has them. Seconds are the processor's:
@@ -35,7 +35,7 @@ from surveyed.published import LIBRARIES  # noqa: E402
 import trtdsl as td  # noqa: E402
 from networks import COMPARED, DOCUMENT, HEADS, refused  # noqa: E402
 
-PART = "<!-- published: python tools/bench/published.py --write -->", "<!-- end of published -->"
+PART = "<!-- published: python tools/bench/libraries.py --write -->", "<!-- end of published -->"
 SECONDS = 120  # of the processor, for the three ways
 
 
