@@ -57,9 +57,10 @@ class File:
             )
         self.folder = Path(file).resolve().parent if file is not None else Path.cwd()
         self.weights = weights
-        self.read = {value.path for value in values_read(trace, trace.results) if isinstance(value, Weight)}
         program = program_of(trace, {self.name, *self._imported()})
         self.functions, self.main = program.functions, program.main
+        read = {value.path for value in values_read(trace, trace.results) if isinstance(value, Weight)}
+        self.read = read & program.used  # a scan is written without what no later round needs
         trace.constants = {path: held for path, held in trace.constants.items() if path in program.used}
         self.stored = [key for key in state_of(self.module) if not key.endswith(IGNORED)]
         self.main.scoped = bool(self.stored) or any(True for _ in trace.weights)
