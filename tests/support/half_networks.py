@@ -55,7 +55,7 @@ class Detector(nn.Module):
         over &= classes[:, None] == classes[None]
         kept = []
         for index in range(CANDIDATES):
-            if not any(over[index, other] for other in kept):
+            if not over[index, kept].any():
                 kept.append(index)
         kept = torch.tensor(kept[:OUTPUTS])
         missing = OUTPUTS - len(kept)
