@@ -512,6 +512,39 @@ class KeptMask(nn.Module):
         return F.relu(x * mask - 0.3) + self.linear(x.mean((2, 3)))[..., None, None]
 
 
+class Joined(nn.Module):
+    """A pad to a multiple that is zeros joined to the end (SuDoRM-RF)."""
+
+    at_end = True
+
+    def forward(self, x):
+        more = x.shape[2] % 4
+        if more:
+            zeros = torch.zeros([*x.shape[:-1], 4 - more])
+            x = torch.cat([x, zeros] if self.at_end else [zeros, x], dim=-1)
+        return x.unflatten(2, (-1, 4)).softmax(2).flatten(2)
+
+
+class JoinedBefore(Joined):
+    """The same, joined to the beginning."""
+
+    at_end = False
+
+
+class KeptFromBefore(nn.Module):
+    """Positions that an earlier forward has kept for its own length."""
+
+    def __init__(self):
+        super().__init__()
+        self.kept = None
+        self.forward(torch.zeros(1, 7, 4))
+
+    def forward(self, x):
+        if self.kept is None or self.kept.shape[0] != x.shape[1]:
+            self.kept = torch.cos(torch.arange(x.shape[1], dtype=torch.float32)[:, None] * torch.ones(4))
+        return x * self.kept
+
+
 CASES = {
     "KeptMask": ("N,6,H,W", {"N": (1, 2, 3), "H": (5, 7, 9), "W": (5, 6, 7)}),
     "Windows": ("1,2,H,W", {"H": (5, 8, 13), "W": (6, 8, 9)}),
@@ -547,5 +580,8 @@ CASES = {
     "ShiftIf": ("2,4*H,3", {"H": (1, 2, 3)}),
     "Upsample": ("1,2,T", {"T": (4, 8, 12)}),
     "Ceil": ("1,2,T", {"T": (4, 8, 11)}),
+    "Joined": ("2,2,T", {"T": (4, 6, 9)}),
+    "JoinedBefore": ("2,2,T", {"T": (4, 6, 9)}),
+    "KeptFromBefore": ("2,T,4", {"T": (2, 5, 9)}),
     "Doubling": ("2,T,3", {"T": (2, 4, 9)}),
 }

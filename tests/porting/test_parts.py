@@ -43,6 +43,11 @@ class Short(nn.Module):
         return self.head(x)
 
 
+class Blocks(nn.Module):
+    def forward(self, x):
+        return torch.cat([part.softmax(1) for part in x.split(4, dim=1)], 1)
+
+
 class Many(nn.Module):
     def forward(self, x):
         for _ in range(x.shape[1] % 5):
@@ -76,8 +81,16 @@ def test_a_short_input_is_served_by_a_network_of_its_own(module):
         torch.testing.assert_close(got, reference(x))
 
 
+def test_parts_of_another_number_are_another_network(module):
+    result = ported(module("Blocks"), {"x": "N,T,3"}, dims={"N": (1, 2, 3), "T": (2, 3, 8)}, check=True)
+    assert result.verdict is not None and result.verdict.passed
+    assert "def blocks_t2_4(" in result.text and "def blocks_t5_8(" in result.text
+    with pytest.raises(td.UnsupportedError, match=r"modules_of_parts.py:33: the module takes another path where T = 5"):
+        ported(module("Blocks"), {"x": "N,T,3"}, dims={"N": (1, 2, 3), "T": (2, 3, 30)})
+
+
 def test_more_than_four_paths_are_refused_with_a_range(module):
-    with pytest.raises(td.UnsupportedError, match=r"modules_of_parts.py:33: the module takes another path where T = 4"):
+    with pytest.raises(td.UnsupportedError, match=r"modules_of_parts.py:38: the module takes another path where T = 4"):
         ported(module("Many"), {"x": "N,T"}, dims={"T": (4, 10, 30)})
 
 

@@ -22,6 +22,9 @@ FEW = [
     "Clipped",
     "Several",
     "GhostNorm",
+    "Joined",
+    "JoinedBefore",
+    "KeptFromBefore",
 ]
 REFUSED = ["Wide", "Sizes", "Levels", "Doubling"]  # TensorRT-RTX 1.7 builds no engine of these
 

@@ -19,7 +19,7 @@ def text_of(tree: Any) -> str:
     if tree[0] in ("max", "min"):
         return f"{tree[0]}({text_of(tree[1])}, {text_of(tree[2])})"
     if tree[0] == "//":
-        return f"{_side(tree[1])}//{_side(tree[2])}"
+        return f"{_side(tree[1])}//{_side(tree[2], '//')}"
     text = ""
     for factor, coefficient in _printed(_terms(tree)):
         factors = [factor] if factor else []
@@ -31,9 +31,9 @@ def text_of(tree: Any) -> str:
     return text
 
 
-def _side(tree: Any) -> str:
-    """A size beside an operator."""
-    return f"({text_of(tree)})" if isinstance(tree, list) and tree[0] in ("+", "*") else text_of(tree)
+def _side(tree: Any, *more: str) -> str:
+    """A size beside an operator; one of the operations ``more`` stands in parentheses there, too."""
+    return f"({text_of(tree)})" if isinstance(tree, list) and tree[0] in ("+", "*", *more) else text_of(tree)
 
 
 def _terms(tree: Any) -> Terms:

@@ -48,7 +48,6 @@ from ..statements import Statement, size_key
 from ..translating.lowering import statements
 from .branches import Way
 from .guards import SCANS, Guard
-from .modes import tensors_of
 from .scans.taking import axis_of, index_of
 from .trace import Trace, live_operations
 
@@ -490,8 +489,7 @@ class Symbols:
     """
 
     def __init__(self, trace: Trace, given: Given, guards: Iterable[Guard]):
-        module = trace.root.module
-        self.weights = {**dict(tensors_of(module)), **trace.constants}
+        self.weights = {**trace.held, **trace.constants}
         self.network = Network("sizes")
         self.names: dict[Value, str] = {}
         self.space: dict[str, Any] = {

@@ -16,20 +16,20 @@ from ...core.errors import DefinitionError, Location, TrtdslError, UnsupportedEr
 from ...core.lazy import np, torch
 from ...core.tensors.watched import each_call
 from ...definition.spec.reference import call_reference
-from ..calls import Call, Helper, Op, SizeOf, Value, Weight, leaves, made_by, rebuilt, sizes_of
+from ..calls import Call, Helper, Op, SizeOf, SizeOp, Value, Weight, leaves, made_by, rebuilt, sizes_of
 from ..translating.aten import is_overload, public_call, written_out
 from ..translating.counterpart import counterpart
 from ..translating.lowering import COMPLEX_ZEROS
 from ..translating.spellings import python_type, respelled
 from ..translating.unknown import is_mask, sized, unlike_itself
 from .frames import TRANSFORMS, authors_frame, bound, helper_frames, here, place_of, transforms, unless_it_raises
-from .guards import GUARDS, MOST, SCANS, Shortcut, asked_of
+from .guards import GUARDS, MOST, SCANS, Shortcut, asked_of, note
 from .memory import Memory, check_writes, layout, refuse_set, target_of, writes_itself
 from .modes import free, storage_of, tensors_of
 from .names import FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value, narrowed
 from .scalars import READ, Compared, SizesBehind, measured, number_of
 from .scans.marks import parted, sliced
-from .traced_sizes import TracedFloat, TracedInt, expression_of, traced
+from .traced_sizes import TracedFloat, TracedInt, expression_of, is_traced, plain_number, traced
 
 
 class Recorder:
@@ -213,6 +213,9 @@ class Recorder:
                 found = sliced(name, *args, **kwargs)
             if found is not None:
                 return found
+        if name == "cat" and (padded := self._padded(*args, **kwargs)) is not None:
+            with each_call(self.called):
+                return torch.nn.functional.pad(*padded)
         if name in ("getitem", "setitem"):
             index = rebuilt(args[1], lambda x: torch.from_numpy(x) if isinstance(x, np.ndarray) else x)
             args = (args[0], index, *args[2:])
@@ -273,7 +276,38 @@ class Recorder:
                 self.memory.made(before[0], op, list(_tensors(result)))
         if name == "unbind" and not self._is_constant(args[0]):
             return parted(result, op, here())
+        if name in ("split", "chunk"):
+            self._count_parts(name, result, *args, **kwargs)
         return result
+
+    def _padded(self, tensors: Any, dim: int = 0, **named: Any) -> tuple[torch.Tensor, list[Any]] | None:
+        """A tensor, and the pads with which it is joined to zeros of a size at one end; None of other tensors.
+
+        They are a pad, which may be by nothing, where a library writes ``if n % 8`` around them.
+        """
+        if named or len(tensors) != 2:
+            return None
+        more = [None if self._is_constant(each) else self.values.get(id(each)) for each in tensors]
+        zeros = [each.producer if each is not None and each.known else None for each in more]
+        at = 1 if zeros[1] is not None and zeros[1].name in ZEROS else 0
+        made, x, fill = zeros[at], tensors[1 - at], tensors[at]
+        if made is None or made.name not in ZEROS or x.dtype != fill.dtype or x.dim() != fill.dim():
+            return None
+        sizes = made.args[made.name == "new_zeros" :]
+        sizes = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (list, tuple)) else sizes
+        if len(sizes) != x.dim() or not isinstance(sizes[dim], SizeOp):
+            return None
+        size = traced(fill.shape[dim], sizes[dim])
+        return x, [0] * (2 * (x.dim() - 1 - dim % x.dim())) + ([0, size] if at else [size, 0])
+
+    def _count_parts(self, name: str, parts: Any, tensor: Any, size: Any = None, dim: int = 0, **named: Any) -> None:
+        """Notes how many parts there are of a size: they are as many at all sizes of one program."""
+        size = next(iter(named.values()), None) if size is None else size
+        whole: Any = None if self._is_constant(tensor) else self._sizes(tensor.shape[dim], tensor, dim)
+        if isinstance(size, int) and is_traced(whole):
+            each = size if name == "split" else -(-whole // size)
+            count = expression_of(-(-whole // each))
+            note("==", count, len(parts), True, here(), loop=plain_number(each) == 1)
 
     def _chosen(self, name: str, input: Any, index: Any = None, **named: Any) -> Any:
         """What masks choose that no input has a part in: by constant places, at first; None for other masks."""
@@ -597,6 +631,7 @@ class Recorder:
                         value.hint = name
 
 
+ZEROS = ("zeros", "new_zeros")
 MOST_NUMBERS = 16  # that are written out in a file
 ARRANGING = {"permute", "transpose", "movedim", "flip", "roll", "view", "reshape", "expand", "repeat", "tile"}
 """Functions of a tensor and whole numbers."""

@@ -78,6 +78,8 @@ class Trace:
     """What it asked of masks' values."""
     besides: list[Trace] = field(default_factory=list)
     """The traces that take shortcuts by values, which are the same program."""
+    held: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    """The tensors that the module had before, by path: forward may keep others in their places."""
 
     @property
     def several(self) -> bool:
@@ -194,7 +196,7 @@ def _trace(
     made = Trace(recorder.root, values, results, recorder.weights, recorder.constants, remarks, recorder.tried)
     made.guards = list(record.guards)
     made.left_out = list(left_out)
-    made.shortcuts = recorder.shortcuts
+    made.shortcuts, made.held = recorder.shortcuts, recorder.held
     for op in live_operations(made):
         if op.name in RANDOM:
             raise drawn(op)
