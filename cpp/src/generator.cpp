@@ -68,7 +68,7 @@ std::int64_t longest_of(std::vector<Tokens> const& prompts) {
 // Steps of a number of sequences, from empty caches on.
 class Batch {
 public:
-    Batch(Engine const& engine, std::size_t count) : count_(static_cast<std::int64_t>(count)), session_(engine, states_of(engine)) {
+    Batch(Engine const& engine, std::size_t count) : count_(static_cast<std::int64_t>(count)), profiles_(engine.signature().profiles), session_(engine, states_of(engine)) {
         for (auto const& info : engine.signature().inputs) dtypes_[info.name] = info.dtype;
     }
 
@@ -79,11 +79,11 @@ public:
         return floats(results.at("logits"));
     }
 
-    // Those after whole prompts, which are fed in parts of at most `width` tokens, padded at their ends.
-    std::vector<float> feed(std::vector<Tokens> const& prompts, std::int64_t width) {
+    // Those after whole prompts, which are fed in parts, padded at their ends.
+    std::vector<float> feed(std::vector<Tokens> const& prompts) {
         std::vector<float> logits;
-        for (std::int64_t start = 0, longest = longest_of(prompts); start < longest; start += width) {
-            auto const most = std::min(width, longest - start);
+        for (std::int64_t start = 0, longest = longest_of(prompts), most; start < longest; start += most) {
+            most = width(longest - start);
             Tokens tokens, lengths;
             for (auto const& prompt : prompts) {
                 for (auto i = start; i < start + most; ++i) tokens.push_back(i < size_of(prompt) ? prompt[static_cast<std::size_t>(i)] : 0);
@@ -99,6 +99,16 @@ public:
     }
 
 private:
+    // The most tokens that a step takes of those that are left: profiles may have gaps.
+    std::int64_t width(std::int64_t left) const {
+        std::int64_t most = 1;
+        for (auto const& profile : profiles_) {
+            auto const& range = profile.at("tokens");
+            if (range.min[0] <= count_ && count_ <= range.max[0] && range.min[1] <= left) most = std::max(most, std::min(range.max[1], left));
+        }
+        return most;
+    }
+
     std::map<std::string, Shape> states_of(Engine const& engine) const {
         std::map<std::string, Shape> states;
         for (auto const& info : engine.signature().inputs) {
@@ -112,6 +122,7 @@ private:
     }
 
     std::int64_t count_;
+    std::vector<std::map<std::string, Range>> profiles_;
     Session session_;
     std::map<std::string, std::string> dtypes_;
 };
@@ -147,10 +158,7 @@ Generator::Generator(Engine const& engine) try : engine_(engine) {
         throw wrong("its tokens (N, S), starts and lengths (N) are no whole numbers, or its logits (N, V) no floats");
     words_ = logits.shape[1];
     auto least = std::numeric_limits<std::int64_t>::max();
-    for (auto const& profile : signature.profiles) {
-        longest_ = std::max(longest_, profile.at("tokens").max[1]);
-        least = std::min(least, profile.at("tokens").min[1]);
-    }
+    for (auto const& profile : signature.profiles) least = std::min(least, profile.at("tokens").min[1]);
     if (least > 1) throw Error("usage", "the network '" + manifest.network + "' takes " + std::to_string(least) + " tokens a step or more, and what it generates is fed one by one");
 } catch (...) {
     rethrow();
@@ -172,7 +180,7 @@ std::vector<Tokens> Generator::generate(std::vector<Tokens> const& prompts, Samp
     check(prompts, how);
     auto const count = prompts.size();
     Batch batch(engine_, count);
-    auto logits = batch.feed(prompts, std::min(longest_of(prompts), longest_));
+    auto logits = batch.feed(prompts);
     std::mt19937_64 random(how.seed);
     std::vector<Tokens> results(count);
     std::vector<bool> ended(count);

@@ -216,6 +216,10 @@ def test_states_and_outputs_that_replace_inputs(running, tmp_path, product, prog
 def test_tokens_that_an_engine_generates(running, tmp_path, product, program):
     facts = {"product": product, **GENERATING_FACTS}
     running(write(tmp_path / "a.engine", GENERATING, **facts), "generates", program=program)
+    gap = json.loads(json.dumps(facts))  # steps of one token and of three alone
+    gap["profiles"][1]["inputs"]["tokens"] = {"min": [1, 3], "opt": [2, 3], "max": [3, 3]}
+    three = GENERATING.replace("1 tokens 2 1 1 2 2 3 3", "1 tokens 2 1 3 2 3 3 3")
+    running(write(tmp_path / "d.engine", three, **gap), "generates", program=program)
     for number in (1, 7):  # logits in float16 and bfloat16
         narrow = write(tmp_path / "b.engine", f"{GENERATING}type logits {number}\n", **facts)
         assert running(narrow, "generator", program=program) == "3 6 1 "

@@ -11,7 +11,7 @@ import trtdsl.functional as F
 import trtdsl.layers as L
 
 
-def following(*, state=td.State):
+def following(*, state=td.State, prompt=(1, 2, 3)):
     """Whose next token is the sum of all that it has seen, modulo 11, by a cache of seven slots."""
     n, s = td.Dim("N", min=1, opt=2, max=3), td.Dim("S", min=1, opt=2, max=3)
 
@@ -22,7 +22,7 @@ def following(*, state=td.State):
             "lengths": td.Input((n,), "int32", sample=(1, 2)),
             "cache": state((n, 1, 7, 1)),
         },
-        profiles=[td.Profile(S=1), td.Profile()],
+        profiles=[td.Profile(S=1), td.Profile(S=prompt)],
     )
     def following(tokens, starts, lengths, cache):
         rows = tokens.to(torch.float32).unsqueeze(1).unsqueeze(-1)
@@ -47,6 +47,14 @@ def test_an_engine_generates_what_its_network_does(engine):
     assert td.Generator(following().define())(prompts, max_tokens=3) == wanted
     assert td.Generator(engine)(prompts, max_tokens=3) == wanted
     assert td.Generator(engine)(prompts[:1], max_tokens=3, stop=[6]) == [[3, 6]]
+
+
+def test_a_prompt_is_fed_in_steps_that_a_profile_takes(machine, tmp_path):
+    """Steps of one token and of three alone: a prompt of five is one of three and two of one."""
+    td.build(following(prompt=3), tmp_path / "a.engine", check=False)
+    generate = td.Generator(td.load_engine(tmp_path / "a.engine"))
+    for prompts in ([[1, 2], [3, 1, 4, 1, 5], [10]], [[1, 2]], [[4, 4, 4]]):
+        assert generate(prompts, max_tokens=2) == td.Generator(following().define())(prompts, max_tokens=2)
 
 
 def test_a_step_copies_no_cache(machine, engine):

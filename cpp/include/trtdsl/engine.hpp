@@ -426,7 +426,7 @@ private:
     void check(std::vector<Tokens> const& prompts, Sampling const& how) const;
 
     Engine engine_;
-    std::int64_t longest_ = 1, capacity_, words_;  // the most tokens of a step; how many tokens there are
+    std::int64_t capacity_, words_;  // how many tokens there are
 };
 
 #endif

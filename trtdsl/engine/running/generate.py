@@ -141,7 +141,8 @@ class Generator:
         given = {"max_tokens": max_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
         given["stop"] = getattr(self.tokenizer, "stop", ()) if stop is None else stop
         how = Sampling(**{each.name: as_argument(each.name, given[each.name], each.type) for each in fields(Sampling)})
-        least, most = max(model.batch[0], 1), model.batch[1]
+        fewest, greatest = zip(*(batch for batch, _ in model.steps))
+        least, most = max(min(fewest), 1), max(greatest)
         if not least <= len(texts) <= most:
             many = f"{min(least, most)}" if least >= most else f"{least} to {most}"
             raise UsageError(f"{model.name} takes {many} prompts at a time, not {len(texts)}")
@@ -181,15 +182,15 @@ class Generator:
         # As they are, neighbouring small seeds begin alike.
         mixed = int.from_bytes(hashlib.sha256(str(how.seed).encode()).digest()[:4], "little")
         generator, alive = torch.Generator().manual_seed(mixed), [True] * count
-        run, width = self._model.session(count), min(longest, self._model.longest)
-        logits = torch.empty(0)
-        for start in range(0, longest, width):
+        run, start, logits = self._model.session(count), 0, torch.empty(0)
+        while start < longest:
+            width = self._model.width(count, longest - start)
             parts = [list(text[start : start + width]) for text in texts]
-            most = max(map(len, parts))
-            rows = [[*part, *[0] * (most - len(part))] for part in parts]
+            rows = [[*part, *[0] * (width - len(part))] for part in parts]
             found = self._step(run, rows, [start] * count, [len(part) for part in parts])
             ends = torch.tensor([len(part) > 0 for part in parts])
             logits = torch.where(ends[:, None], found, logits) if len(logits) else found
+            start += width
         for step in range(how.max_tokens):
             chosen = _chosen(logits, how, generator).tolist()
             sent = yield [token if lives else None for token, lives in zip(chosen, alive, strict=True)]
@@ -214,15 +215,18 @@ class _Model:
     name: str
     dtypes: Mapping[str, str]
     """Of the inputs that are no states."""
-    batch: tuple[int, int]
-    """The fewest and the most sequences."""
-    longest: int
-    """The most tokens of one step."""
+    steps: Sequence[Sequence[tuple[int, int]]]
+    """For each profile the fewest and the most sequences, and the fewest and the most tokens of a step."""
     capacity: float
     vocabulary: Any
     """How many tokens there are."""
     session: Callable[[int], Run]
     """Steps of so many sequences, from empty caches on."""
+
+    def width(self, count: int, left: int) -> int:
+        """The most tokens that a step of so many sequences takes of those that are left: profiles may have gaps."""
+        taken = [batch[0] <= count <= batch[1] and size[0] <= left and min(size[1], left) for batch, size in self.steps]
+        return max([1, *taken])
 
 
 def objection(inputs: Collection[str], outputs: Collection[str], states: Mapping[str, str]) -> str | None:
@@ -244,10 +248,10 @@ def _model(
     outputs: Mapping[str, Tensor | Entry],
     states: Mapping[str, str],
     slots: Mapping[str, int],
-    tokens: Sequence[tuple[int, int]],
+    steps: Sequence[Sequence[tuple[int, int]]],
     session: Callable[[int], Run],
 ) -> _Model:
-    """``tokens`` are the least and the greatest sizes of that input. UsageError for what does not generate."""
+    """UsageError for what does not generate."""
     if what := objection(inputs, outputs, states):
         raise UsageError(f"the network {name!r} generates nothing: {what}. See networks/llama.py")
     capacity: Any = math.inf
@@ -257,12 +261,11 @@ def _model(
             raise UsageError(f"the state {each} has dynamic sizes besides its batch, {tuple(shape)}: fix them")
         capacity = min(capacity, shape[slots[each]] if each in slots else math.inf)
     dtypes = {each: dtype_name(inputs[each].dtype) for each in OWN}
-    (batch, (least, longest)), vocabulary = tokens, outputs["logits"].shape[-1]
-    if least > 1:
+    if (least := min(size[0] for _, size in steps)) > 1:
         raise UsageError(
             f"the network {name!r} takes {least} tokens a step or more, and what it generates is fed one by one"
         )
-    return _Model(f"the network {name!r}", dtypes, batch, longest, capacity, vocabulary, session)
+    return _Model(f"the network {name!r}", dtypes, steps, capacity, outputs["logits"].shape[-1], session)
 
 
 def _of_network(network: Network) -> _Model:
@@ -281,8 +284,8 @@ def _of_network(network: Network) -> _Model:
 
         return run
 
-    tokens = [extent(size) for size in inputs["tokens"].shape] if "tokens" in inputs else []
-    return _model(network.name, inputs, network.outputs, network.states, network.slots, tokens, session)
+    steps = [[extent(size) for size in inputs["tokens"].shape]] if "tokens" in inputs else []
+    return _model(network.name, inputs, network.outputs, network.states, network.slots, steps, session)
 
 
 def _of_engine(engine: Engine) -> _Model:
@@ -299,8 +302,8 @@ def _of_engine(engine: Engine) -> _Model:
         return lambda feeds: made.run(feeds, outputs="torch")
 
     ranges = [profile["tokens"] for profile in engine.signature.profiles if "tokens" in profile]
-    tokens = [(min(low), max(high)) for low, high in zip(*(zip(low, high) for low, _, high in ranges))]
-    return _model(manifest.network, inputs, manifest.outputs, manifest.states, slots, tokens, session)
+    steps = [list(zip(low, high)) for low, _, high in ranges]
+    return _model(manifest.network, inputs, manifest.outputs, manifest.states, slots, steps, session)
 
 
 def _chosen(logits: torch.Tensor, how: Sampling, generator: torch.Generator) -> torch.Tensor:
