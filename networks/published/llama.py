@@ -100,6 +100,7 @@ class Config(Struct):
     rope_scaling: Rope | None = None
     partial_rotary_factor: Whole | None = None
     original_max_position_embeddings: Number | None = None
+    max_position_embeddings: Number | None = None
     sliding_window: Annotated[int, Meta(ge=0)] | None = 4096
     use_sliding_window: bool | None = None
     max_window_layers: int = 28
@@ -107,7 +108,7 @@ class Config(Struct):
     attention_bias: bool | None = None
     mlp_bias: bool | None = None
     qkv_bias: bool = True
-    tie_word_embeddings: bool | None = None
+    tie_word_embeddings: bool = False
     num_experts: Positive | None = None
     num_local_experts: Positive | None = None
     num_experts_per_tok: Positive = 2
@@ -146,6 +147,8 @@ def read_config(folder: Path) -> Config:
         raise td.UnsupportedError(f"{path} has a quantization_config: checkpoints of floating-point weights are read")
     if facts.get("is_causal") is False:
         raise td.UnsupportedError(f"{path}: is_causal is false: tokens that see later ones have no cache")
+    # As transformers has it: an entry of the old name, which users add, counts instead of one of the new name.
+    facts["rope_parameters" if facts.get("rope_scaling") else "rope_scaling"] = None
     config = as_struct({**DEFAULTS.get(facts["model_type"], {}), **facts}, Config, str(path), td.UsageError)
     chosen = {"hidden_act": ([config.hidden_act], ACTIVATIONS), "layer_types": (config.layer_types or (), LAYER_TYPES)}
     for entry, (given, known) in chosen.items():
@@ -153,6 +156,9 @@ def read_config(folder: Path) -> Config:
             raise td.UnsupportedError(f"{path}: {entry}: {other!r}: {', '.join(known)} are written here")
     if 0 in windows(config):
         raise td.UnsupportedError(f"{path}: sliding_window: 0 hides every token")
+    by_types = config.model_type in ("qwen2", "qwen3", "qwen2_moe") and "sliding_attention" in (config.layer_types or ())
+    if by_types and not (config.use_sliding_window and config.sliding_window):
+        raise td.UsageError(f"{path}: layer_types name sliding_attention, and no sliding_window is in use")
     return config
 
 
@@ -184,8 +190,7 @@ def open_weights(folder: Path, config: Config) -> td.Weights:
 
 def is_tied(config: Config, weights: td.Weights) -> bool:
     """Whether the embeddings serve as head: as transformers has it, not where the files have a head that differs."""
-    tied = bool(config.tie_word_embeddings)
-    return tied and (HEAD not in weights.shapes or torch.equal(*map(weights.get, (HEAD, EMBEDDING))))
+    return config.tie_word_embeddings and (HEAD not in weights.shapes or torch.equal(*map(weights.get, (HEAD, EMBEDDING))))
 
 
 def check_same_config(path: Path | None, folder: Path, config: Config) -> None:
@@ -207,7 +212,7 @@ def check_weights(weights: td.Weights, config: Config, dtype: str) -> None:
         raise td.UsageError(
             f"config.json: num_hidden_layers: expected {len(layers)}, which the weights have, not {said}"
         )
-    if len(config.layer_types or layers) != said:
+    if config.layer_types is not None and len(config.layer_types) != said:
         raise td.UsageError(f"config.json: layer_types: expected {said}, one for each layer")
     besides = [
         name for name in weights.shapes if name.endswith(COMPUTED) or (name == HEAD and config.tie_word_embeddings)
@@ -293,22 +298,27 @@ TURNS = {
 
 def frequencies(config: Config) -> torch.Tensor:
     """The angle that each pair of a head turns by from one token to the next."""
-    # As transformers has it: an entry of the old name, which users add, counts instead of one of the new name.
-    given = [rope for rope in (config.rope_scaling, config.rope_parameters) if rope not in (None, Rope())]
-    rope, width = next(iter(given), Rope()), config.width
+    rope, width = config.rope_scaling or config.rope_parameters or Rope(), config.width
     kind = rope.rope_type or rope.type or "default"
     if kind not in TURNS:
         raise td.UnsupportedError(
             f"config.json: rotary positions of kind {kind!r}: {', '.join(TURNS)} are written here"
         )
     plain: torch.Tensor = (rope.rope_theta or config.rope_theta) ** -(torch.arange(0, width, 2) / width)
+    # As transformers has it.
+    context = (
+        config.original_max_position_embeddings
+        or rope.original_max_position_embeddings
+        or config.max_position_embeddings
+    )
+    rope = replace(rope, original_max_position_embeddings=context)
     numbers = [getattr(rope, name) for name in TURNS[kind]]
     if None in numbers:
         raise td.UsageError(f"config.json: rope_parameters of kind {kind!r} have {', '.join(TURNS[kind])}")
     if kind != "llama3":
         return plain / numbers[0] if numbers else plain
     factor, low, high, context = numbers
-    context = config.original_max_position_embeddings or context  # as transformers has it
     turns: torch.Tensor = context * plain / (2 * math.pi)  # in the context of the first training
-    share = ((turns - low) / (high - low)).clamp(0, 1)  # none of it is slowed down, where it turns often
+    # None of it is slowed down, where it turns often. In transformers, too, a low above the high one is a step.
+    share = ((turns - low) / max(high - low, 1e-9)).clamp(0, 1)
     return plain * share + plain / factor * (1 - share)

@@ -94,11 +94,29 @@ def test_an_activation_under_its_other_name(tmp_path):
     assert text_of(tmp_path) == text_by(transformers().AutoModelForCausalLM.from_pretrained(tmp_path).eval()) == plain
 
 
-@pytest.mark.parametrize("scaling", [{"rope_type": "linear", "factor": 4.0}, {"type": "linear", "factor": 4.0}, {}])
+@pytest.mark.parametrize(
+    "scaling",
+    [{"rope_type": "linear", "factor": 4.0}, {"type": "linear", "factor": 4.0}, {}, {"attention_factor": 1.0}],
+    ids=str,
+)
 def test_rotary_positions_that_a_user_added(scaling, tmp_path):
     """Under the old name beside the new one, they count."""
     save_checkpoint("llama", tmp_path, rope_parameters={"rope_type": "default", "rope_theta": 500.0})
     with_entries(tmp_path, {"rope_scaling": scaling})
+    assert text_of(tmp_path) == text_by(transformers().AutoModelForCausalLM.from_pretrained(tmp_path).eval())
+
+
+@pytest.mark.parametrize(
+    "rope", [{"low_freq_factor": 4.0, "high_freq_factor": 1.0}, {"original_max_position_embeddings": None}], ids=str
+)
+def test_rotary_positions_of_llama3_that_are_odd(rope, tmp_path):
+    """A low frequency above the high one, and a context that is that of the model."""
+    save_checkpoint("llama", tmp_path, max_position_embeddings=16)
+    path = tmp_path / "config.json"
+    facts = json.loads(path.read_text())
+    turned = facts["rope_parameters"] | rope
+    facts["rope_parameters"] = {name: number for name, number in turned.items() if number is not None}
+    path.write_text(json.dumps(facts))
     assert text_of(tmp_path) == text_by(transformers().AutoModelForCausalLM.from_pretrained(tmp_path).eval())
 
 
@@ -495,6 +513,9 @@ def checkpoint(tmp_path_factory):
         ({"head_dim": 7}, "head_dim: expected int that's a multiple of 2"),
         ({"hidden_size": 0}, "hidden_size: expected int >= 1"),
         ({"layer_types": ["full_attention"]}, "layer_types: expected 2, one for each layer"),
+        ({"layer_types": []}, "layer_types: expected 2, one for each layer"),
+        ({"layer_types": ["sliding_attention"] * 2}, "layer_types name sliding_attention, and no sliding_window is in"),
+        ({"tie_word_embeddings": None}, "tie_word_embeddings: expected bool, got null"),
         ({"rope_parameters": [1]}, "rope_parameters: expected object | null, got array"),
         ({"rope_theta": math.nan}, "rope_theta: expected float > 0"),
         ({"rope_theta": math.inf}, "rope_theta: expected float < 1e+30"),
@@ -573,7 +594,7 @@ def test_weights_that_no_network_computes_in(dtype, tmp_path):
 
 
 def test_numbers_of_rotary_positions_that_are_missing(tmp_path):
-    save_zeros("llama", tmp_path, rope_parameters={"rope_type": "default"})
+    save_zeros("llama", tmp_path, rope_parameters={"rope_type": "default"}, max_position_embeddings=64)
     facts = json.loads((tmp_path / "config.json").read_text())
     for kind, names in (("llama3", "factor, low_freq_factor, high_freq_factor"), ("linear", "factor")):
         facts["rope_parameters"] = {"rope_type": kind, "rope_theta": 500.0}
