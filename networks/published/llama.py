@@ -156,8 +156,9 @@ def read_config(folder: Path) -> Config:
             raise td.UnsupportedError(f"{path}: {entry}: {other!r}: {', '.join(known)} are written here")
     if 0 in windows(config):
         raise td.UnsupportedError(f"{path}: sliding_window: 0 hides every token")
-    by_types = config.model_type in ("qwen2", "qwen3", "qwen2_moe") and "sliding_attention" in (config.layer_types or ())
-    if by_types and not (config.use_sliding_window and config.sliding_window):
+    slides = bool(config.use_sliding_window and config.sliding_window)
+    by_types = config.model_type in ("qwen2", "qwen3", "qwen2_moe") and config.layer_types
+    if by_types and "sliding_attention" in by_types and not slides:
         raise td.UsageError(f"{path}: layer_types name sliding_attention, and no sliding_window is in use")
     return config
 
@@ -190,7 +191,9 @@ def open_weights(folder: Path, config: Config) -> td.Weights:
 
 def is_tied(config: Config, weights: td.Weights) -> bool:
     """Whether the embeddings serve as head: as transformers has it, not where the files have a head that differs."""
-    return config.tie_word_embeddings and (HEAD not in weights.shapes or torch.equal(*map(weights.get, (HEAD, EMBEDDING))))
+    return config.tie_word_embeddings and (
+        HEAD not in weights.shapes or torch.equal(*map(weights.get, (HEAD, EMBEDDING)))
+    )
 
 
 def check_same_config(path: Path | None, folder: Path, config: Config) -> None:
