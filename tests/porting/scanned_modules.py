@@ -426,3 +426,31 @@ class Scattered(nn.Module):
         for i in range(x.shape[0]):
             filled[i, 1:] = x[i, 1:].exp()
         return places, filled
+
+
+class Field(nn.Module):
+    """A chain of labels, whose scores are taken at the number of the round and at tensors (pytorch-crf)."""
+
+    def __init__(self):
+        super().__init__()
+        self.moves = nn.Parameter(torch.randn(3, 3))
+
+    def forward(self, x, labels):
+        x, labels, mask = x.transpose(0, 1), labels.t(), torch.ones_like(labels.t(), dtype=torch.uint8)
+        rows = torch.arange(x.shape[1])
+        own, every = x[0, rows, labels[0]], x[0]
+        for i in range(1, x.shape[0]):
+            own = own + self.moves[labels[i - 1], labels[i]] + x[i, rows, labels[i]]
+            more = torch.logsumexp(every.unsqueeze(2) + self.moves + x[i].unsqueeze(1), dim=1)
+            every = torch.where(mask[i].unsqueeze(1), more, every)
+        return own - torch.logsumexp(every, dim=1)
+
+
+class Across(nn.Module):
+    """An index that goes on behind a tensor, in the same brackets."""
+
+    def forward(self, x):
+        rows, total = torch.arange(x.shape[0]), torch.zeros_like(x[:, 0])
+        for t in range(x.shape[1]):
+            total = total * 0.5 + x[rows, t]
+        return total

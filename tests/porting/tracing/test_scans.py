@@ -30,6 +30,7 @@ SCANS = {
     "InPieces": {"x": "N,T,3"},
     "Steps": {"x": "N,T,3"},
     "Scattered": {"x": "T,4,3"},
+    "Field": {"x": "N,T,3", "labels": "N,T:int64:0:3"},
 }
 LEAST = {
     "Filter": 3,
@@ -38,6 +39,7 @@ LEAST = {
     "InPieces": 2,
     "OwnAtFirst": 2,
     "Chosen": 2,
+    "Field": 2,
 }  # the others' least length is 1: one round
 
 
@@ -92,6 +94,7 @@ def _made(name):
         ("Averages", 1, "each round computes with another number (torch.Tensor.div, line {}): take it from a tensor"),
         ("Alone", None, "what one of its rounds makes is needed by itself"),
         ("Growing", None, "what a round makes has another shape in the next"),
+        ("Across", 1, "an index goes on beside tensors: index twice, x[i][places] (torch.Tensor.__getitem__, line {})"),
         ("ReadBack", None, "an index goes on in a tensor that changes from round to round"),
         ("Ended", None, "something else"),
     ],

@@ -28,7 +28,7 @@ from .memory import Memory, check_writes, layout, refuse_set, target_of, writes_
 from .modes import free, storage_of, tensors_of
 from .names import FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value, narrowed
 from .scalars import READ, Compared, SizesBehind, measured, number_of
-from .scans.marks import parted, sliced
+from .scans.marks import in_steps, parted, scanning, sliced
 from .traced_sizes import TracedFloat, TracedInt, expression_of, is_traced, plain_number, traced
 
 
@@ -219,6 +219,9 @@ class Recorder:
         if name in ("getitem", "setitem"):
             index = rebuilt(args[1], lambda x: torch.from_numpy(x) if isinstance(x, np.ndarray) else x)
             args = (args[0], index, *args[2:])
+        if name == "getitem" and scanning(GUARDS.get()) and (steps := in_steps(args[1])) is not None:
+            with each_call(self.called):
+                return args[0][steps[0]][steps[1]]
         if name in ("getitem", "masked_select") and (found := self._chosen(name, *args, **kwargs)) is not None:
             return found
         if name in ARRANGING:

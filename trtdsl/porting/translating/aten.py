@@ -59,7 +59,13 @@ def public_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 
 def written_out(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
-    """A distance that torch calls a loss, by what it is made of, since ``functional`` has no losses; None of others."""
+    """A call by what it is made of; None of others.
+
+    It is a distance that torch calls a loss, since ``functional`` has no losses, or a choice by a mask in uint8, which
+    torch takes with values alone.
+    """
+    if function is torch.where and args and getattr(args[0], "dtype", None) == torch.uint8 and len(args) > 1:
+        return lambda: torch.where(args[0].bool(), *args[1:], **kwargs)
     name, given = getattr(function, "__name__", ""), {key: item for key, item in kwargs.items() if item is not None}
     if name not in ("l1_loss", "mse_loss") or given.keys() - {"input", "target", "reduction"}:
         return None

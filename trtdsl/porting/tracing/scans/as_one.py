@@ -375,7 +375,9 @@ class Written(Rounds):
         base, index = op.args[0], taking.index_of(op)
         axis = taking.axis_of(base, index, item)
         if not isinstance(base, Value) or axis is None or base in self.made[0]:
-            raise Unlike(f"an index goes on in a tensor of the round's own{taking.line_of(op)}")
+            beside = axis is None and base not in self.made[0]
+            what = "beside tensors: index twice, x[i][places]" if beside else "in a tensor of the round's own"
+            raise Unlike(f"an index goes on {what}{taking.line_of(op)}")
         place = next(
             sum(len(taking.taken_by(each)) for each in self.ops[0][:number])
             for number, each in enumerate(self.ops[0])

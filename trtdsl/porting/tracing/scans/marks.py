@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ....core.errors import Location
+from ....core.lazy import torch
 from ...calls import (
     Call,
     Op,
@@ -130,6 +131,16 @@ def sliced(name: str, tensor: Any, size: Any = None, dim: int = 0, **named: Any)
     found = Slices(part.unsqueeze(dim) for part in tuple.__iter__(parts))
     found.apart, found.dim = parts, dim
     return found
+
+
+def in_steps(index: Any) -> tuple[Any, Any] | None:
+    """``[i, places]`` as ``[i]`` and ``[places]``, so that a loop over i takes one part after the other; else None."""
+    items = index if isinstance(index, tuple) else ()
+    at = next((place for place, each in enumerate(items) if not isinstance(each, slice)), len(items))
+    numbers = isinstance(items[at], int) and not isinstance(items[at], bool) if at + 1 < len(items) else False
+    if not numbers or not isinstance(items[at + 1], torch.Tensor) or not items[at + 1].dim():
+        return None
+    return items[: at + 1], (*[slice(None)] * at, *items[at + 1 :])
 
 
 def between(loop: Going) -> list[Any]:
