@@ -45,7 +45,8 @@ def files(tmp_path):
         calls = tuple(Tuned.of(site._replace(lowering=dtype)) for site, dtype in zip(sites, dtypes, strict=True))
         variant = Variant.made(spec.case(DIMS, Precisions({})), calls, {"data": "none"})
         path = tmp_path / "net.precision.json"
-        facts = json.loads(dump(Tuning(spec.name, "any 1", __version__, (variant,), "precision")))
+        backend = f"{network.backend.name} {network.backend.version}"
+        facts = json.loads(dump(Tuning(spec.name, backend, __version__, (variant,), "precision")))
         path.write_text(json.dumps({**facts, **changed}))
         return path
 
@@ -114,6 +115,20 @@ def test_each_call_computes_as_the_file_says(files):
     with pytest.warns(PrecisionWarning, match=r"N was \[1, 2, 8\], and is \[1, 2, 9\]"):
         net.define(precision=path, dims={"N": (1, 2, 9)})
     assert net.case(precision=path) != net.case(precision="fp16")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"backend": "tensorrt-rtx 0.9.1"}, "it holds for tensorrt-rtx 0.9.1, and this is tensorrt-rtx"),
+        ({"trtdsl": "0.0.1"}, f"it was made by trtdsl 0.0.1, and this is {__version__}"),
+    ],
+)
+def test_a_file_of_other_versions_is_used_and_said_to_be(files, changed, said):
+    path = files(net, *["float16"] * 4, **changed)
+    with pytest.warns(PrecisionWarning, match=rf"net\.precision\.json was found with other versions: {said}"):
+        network = net.define(precision=path, dims=DIMS)
+    assert set(of_calls(network).values()) == {"float16"}
 
 
 def test_a_file_with_float32_alone_changes_nothing(files):

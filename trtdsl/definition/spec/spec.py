@@ -163,7 +163,7 @@ class NetworkSpec:
                     calls.check(self.name, network.outputs)
                 network.emit()
             if calls is not None:
-                calls.check_case(self.case(dims, calls))
+                calls.check_case(self.case(dims, calls), f"{backend.name} {backend.version}")
             if opened is not None:
                 opened.check_all_used(self.unused)
             return network

@@ -212,6 +212,10 @@ class Tuning(Struct, frozen=True, forbid_unknown_fields=True):
         """Why it says nothing about a network and a version; None where it does."""
         if self.network != network:
             return f"it is of the network {brief(self.network)!r}, and this one is {network!r}"
+        return self.other_versions(backend)
+
+    def other_versions(self, backend: str) -> str | None:
+        """The other version that it was made with, of TensorRT or of trtdsl; None where both are at hand."""
         if self.backend != backend:
             return f"it holds for {brief(self.backend)}, and this is {backend}"
         if self.trtdsl != __version__:

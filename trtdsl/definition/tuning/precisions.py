@@ -15,7 +15,7 @@ from ...core.files.names import check_is_file
 from ...core.files.writing import as_json
 from ...core.lazy import torch
 from .choices import Choices, SiteKey
-from .file import Case, Variant, file_bytes, loads
+from .file import Case, Tuning, file_bytes, loads
 
 SUFFIX = ".precision.json"
 DECIBELS = 20.0
@@ -50,18 +50,19 @@ class Precisions(Choices):
         dtypes: Mapping[SiteKey, str],
         scales: Mapping[SiteKey, tuple[float, ...]] | None = None,
         file: Path | None = None,
-        variant: Variant | None = None,
+        made: Tuning | None = None,
         sha256: str | None = None,
         low: torch.dtype | None = None,
         measured: Mapping[str, Any] | None = None,
     ):
         super().__init__(dtypes)
-        self.scales, self.file, self.variant, self.sha256 = scales or {}, file, variant, sha256
-        self.low, self.measured = low, measured or ({} if variant is None else to_builtins(variant.measured))
+        self.scales, self.file, self.made, self.sha256 = scales or {}, file, made, sha256
+        self.variant = None if made is None else made.variants[0]
+        self.low, self.measured = low, measured or ({} if made is None else to_builtins(made.variants[0].measured))
 
     def fresh(self) -> Precisions:
         """What is asked for, without the calls."""
-        return Precisions(self.tuned, self.scales, self.file, self.variant, self.sha256, self.low, self.measured)
+        return Precisions(self.tuned, self.scales, self.file, self.made, self.sha256, self.low, self.measured)
 
     def __str__(self) -> str:
         calls = [[*key, dtype, self.scales.get(key)] for key, dtype in self.tuned.items()]
@@ -79,12 +80,15 @@ class Precisions(Choices):
         if reason is not None:
             raise UsageError(f"{self.file or 'the precision'} does not fit {network}: {reason}; {FIND}")
 
-    def check_case(self, case: Case) -> None:
-        """A PrecisionWarning where the file was found for other sizes or settings."""
-        other = None if self.variant is None else self.variant.elsewhere(case)
-        if other is not None:
-            text = f"{self.file or 'the precision'} was found with other sizes or settings: {other}; {FIND}"
-            warnings.warn(text, PrecisionWarning, stacklevel=2)
+    def check_case(self, case: Case, backend: str) -> None:
+        """A PrecisionWarning where the file was found for other sizes or settings, and one for other versions."""
+        if self.made is None or self.variant is None:
+            return
+        others = {"sizes or settings": self.variant.elsewhere(case), "versions": self.made.other_versions(backend)}
+        for what, other in others.items():
+            if other is not None:
+                text = f"{self.file or 'the precision'} was found with other {what}: {other}; {FIND}"
+                warnings.warn(text, PrecisionWarning, stacklevel=2)
 
     def decibels(self, outputs: Iterable[str], given: bool = False) -> dict[str, float]:
         """The least SQNR by which outputs below float16 are judged, and others on data that is ``given``: the budget.
@@ -127,4 +131,4 @@ def open_precision(given: Any, network: str) -> Any:
         raise UsageError(f"{path} is no precision: it has {len(found.variants)} variants and not one; {FIND}")
     (variant,) = found.variants
     scales = {call.key: call.scales for call in variant.calls if call.scales}
-    return Precisions(variant.choices(), scales, path, variant, hashlib.sha256(data).hexdigest())
+    return Precisions(variant.choices(), scales, path, found, hashlib.sha256(data).hexdigest())
