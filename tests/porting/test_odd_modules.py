@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import io
 import math
 import random
 import time
@@ -527,3 +528,44 @@ class Policy(nn.Module):
 def test_distributions_assert_nothing_of_values():
     assert ported(Policy, {"x": "N,4", "action": "N,2"}, dims={"N": (1, 2, 3)}, check=True).verdict.passed
     assert torch.distributions.Distribution._validate_args
+
+
+@torch.library.custom_op("trtdsl_tests::gated", mutates_args=())
+def gated(x: torch.Tensor, y: torch.Tensor, scale: float) -> torch.Tensor:
+    return x.sigmoid() * scale + y
+
+
+@gated.register_fake
+def _(x, y, scale):
+    return torch.empty_like(x)
+
+
+class OfALibrary(nn.Module):
+    """An operator of a library's own, by its function and by its names."""
+
+    def forward(self, x):
+        own = torch.ops.trtdsl_tests.gated
+        return gated(x, x * 2, 0.5) + own(x, x, 2.0) * own.default(x, x, 3.0)
+
+
+def test_an_operator_of_a_library_is_what_its_function_computes():
+    made = ported(OfALibrary, {"x": "N,4"}, dims={"N": (1, 2, 3)}, check=True)
+    assert made.verdict.passed and "td.missing" not in made.text
+
+
+class Loading(nn.Module):
+    """Reads a tensor from a file in forward, as what caches constants on a disk does (se3-transformer-pytorch)."""
+
+    def __init__(self):
+        super().__init__()
+        file = io.BytesIO()
+        torch.save(torch.arange(20.0) + 0.5, file)
+        self.data = file.getvalue()
+
+    def forward(self, x):
+        return x[:, :, None] * torch.load(io.BytesIO(self.data))
+
+
+def test_a_tensor_that_forward_loads_is_a_constant():
+    made = ported(Loading, {"x": "N,4"}, dims={"N": (1, 2, 3)}, check=True)
+    assert made.verdict.passed and len(made.constants) == 1

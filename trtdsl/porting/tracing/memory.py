@@ -229,7 +229,7 @@ def target_of(
     """The tensor that the call writes to; ``owners`` of memory are the module's tensors, ``held``, by name."""
     if name == "set":
         attribute = getattr(getattr(function, "__self__", None), "__name__", "memory")
-        if attribute in ("requires_grad", "grad"):
+        if attribute in ("requires_grad", "grad", "_backward_hooks"):
             return None
         raise UnsupportedError(f"a tensor's .{attribute} cannot be set in a network", location=here())
     target = kwargs.get("out")

@@ -17,7 +17,7 @@ from ...core.lazy import np, torch
 from ...core.tensors.watched import each_call
 from ...definition.spec.reference import call_reference
 from ..calls import Call, Helper, Op, SizeOf, SizeOp, Value, Weight, leaves, made_by, rebuilt, sizes_of
-from ..translating.aten import is_overload, public_call, written_out
+from ..translating.aten import is_overload, own_code, public_call, written_out
 from ..translating.counterpart import counterpart
 from ..translating.lowering import COMPLEX_ZEROS
 from ..translating.spellings import python_type, respelled
@@ -195,7 +195,12 @@ class Recorder:
         """Makes one call of torch, and records it where it returns a tensor."""
         if self.inside:
             return function(*args, **kwargs)
+        if (own := own_code(function)) is not None:
+            with each_call(self.called):
+                return own(*args, **kwargs)
         if is_overload(function):
+            if self._loaded(function, args):
+                return function(*args, **kwargs)
             refuse_set(function)
             public = public_call(function, args, kwargs)
         else:
@@ -282,6 +287,19 @@ class Recorder:
         if name in ("split", "chunk"):
             self._count_parts(name, result, *args, **kwargs)
         return result
+
+    def _loaded(self, overload: Any, args: tuple[Any, ...]) -> bool:
+        """Whether a new tensor gets the memory that was read from a file: from now on it is a constant."""
+        if "aten.set_" not in str(overload) or len(list(_tensors(args))) > 1:
+            return False
+        key = id(args[0])
+        if type(args[0]) is not torch.Tensor or key in self.known_names:
+            return False
+        if key in self.values and not self.values[key].known:
+            return False
+        self.values.pop(key, None)
+        self.kept.append(args[0])
+        return True
 
     def _padded(self, tensors: Any, dim: int = 0, **named: Any) -> tuple[torch.Tensor, list[Any]] | None:
         """A tensor, and the pads with which it is joined to zeros of a size at one end; None of other tensors.

@@ -29,7 +29,7 @@ def is_overload(function: Any) -> bool:
 
     if function is torch.sym_not:
         return True
-    return isinstance(function, (OpOverload, OpOverloadPacket)) and _namespace(function) in ("aten", "prims")
+    return isinstance(function, (OpOverload, OpOverloadPacket)) and _name(function).split("::")[0] in ("aten", "prims")
 
 
 def public_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
@@ -58,6 +58,17 @@ def public_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     return None if found is None else lambda: found(*positional, **named)
 
 
+def own_code(function: Any) -> Callable[..., Any] | None:
+    """The Python function that computes an operator of a library's (``torch.library.custom_op``); None for others."""
+    from torch._library.custom_ops import OPDEFS
+    from torch._ops import OpOverload, OpOverloadPacket
+
+    if not isinstance(function, (OpOverload, OpOverloadPacket)):
+        return None
+    found = OPDEFS.get(_name(function))
+    return None if found is None else found._backend_fns.get("cpu", found._backend_fns.get(None))
+
+
 def written_out(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
     """A call by what it is made of; None of others.
 
@@ -72,11 +83,10 @@ def written_out(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     return lambda: RULES[name](*args, **given)
 
 
-def _namespace(function: Any) -> str:
+def _name(function: Any) -> str:
     from torch._ops import OpOverloadPacket
 
-    name = function._qualified_op_name if isinstance(function, OpOverloadPacket) else function._schema.name
-    return name.split("::")[0]
+    return function._qualified_op_name if isinstance(function, OpOverloadPacket) else function._schema.name
 
 
 def _bound(schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
