@@ -191,3 +191,11 @@ def test_a_command_says_how_to_install_torch(tmp_path, line):
     )
     assert done.returncode in (3, 6), done.stderr
     assert "torch is not installed, which defining, checking and building networks needs: pip install" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [[], ["build"], ["weights"], ["weights", "convert"], ["export", "cpp"]])
+def test_help_names_no_value_of_a_flag(arguments):
+    """Typer calls a flag's value <bool>, and an option that takes none is then given one."""
+    said = CliRunner().invoke(commands, [*arguments, "--help"])
+    assert said.exit_code == 0 and "--help" in said.stdout
+    assert "<bool>" not in said.stdout

@@ -11,7 +11,7 @@ import typer
 
 from ..core.version import __version__
 from . import commands
-from .defaults import Group, set_defaults
+from .defaults import Command, Group, set_defaults
 
 app = typer.Typer(
     name="trtdsl",
@@ -31,7 +31,7 @@ def _place(name: str) -> int:
 
 for _name in sorted((file.name for file in pkgutil.iter_modules(commands.__path__)), key=_place):
     _module = importlib.import_module(f"{commands.__name__}.{_name}")
-    app.add_typer(_module.app) if hasattr(_module, "app") else app.command()(getattr(_module, _name))
+    app.add_typer(_module.app) if hasattr(_module, "app") else app.command(cls=Command)(getattr(_module, _name))
 
 
 def _version(show: bool) -> None:

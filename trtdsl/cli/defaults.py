@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from ..core.errors import UsageError, nearest
 from ..core.files.names import brief, working_directory
@@ -69,7 +69,23 @@ def _is_said(context: Any, name: str | None) -> bool:
     return source is not None and source.name == "DEFAULT_MAP"  # of click's, or of the one in typer
 
 
-class Group(TyperGroup):
+class _Flags:
+    """Help that names no value for a flag, of which typer says <bool> as if it took one."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """The options and arguments, with ``--help``."""
+        found = super().get_params(ctx)  # type: ignore[misc]
+        for option in found:
+            if getattr(option, "is_flag", False):
+                option.metavar = ""
+        return found
+
+
+class Command(_Flags, TyperCommand):
+    """A command."""
+
+
+class Group(_Flags, TyperGroup):
     """The commands; an error of what a project's file says of an option names the file."""
 
     def invoke(self, ctx: Any) -> Any:

@@ -11,9 +11,10 @@ import trtdsl as td
 from ...core.errors import UsageError
 from ...display.terminal import print_line
 from ..command import Output, command
+from ..defaults import Command, Group
 from ..options import Dims, dims_of, shape_of
 
-app = typer.Typer(name="explain", help="What a lowering will do, from shapes alone.", no_args_is_help=True)
+app = typer.Typer(cls=Group, name="explain", help="What a lowering will do, from shapes alone.", no_args_is_help=True)
 
 
 @app.callback()
@@ -21,7 +22,7 @@ def _group() -> None:
     pass
 
 
-@app.command()
+@app.command(cls=Command)
 @command
 def einsum(
     out: Output,

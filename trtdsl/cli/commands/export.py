@@ -11,9 +11,10 @@ import trtdsl as td
 
 from ...display.terminal import print_line
 from ..command import Output, command
+from ..defaults import Command, Group
 from ..options import EngineName
 
-app = typer.Typer(name="export", help="Engines for other programs.", no_args_is_help=True)
+app = typer.Typer(cls=Group, name="export", help="Engines for other programs.", no_args_is_help=True)
 
 
 @app.callback()
@@ -21,7 +22,7 @@ def _group() -> None:
     pass
 
 
-@app.command()
+@app.command(cls=Command)
 @command
 def triton(
     out: Output,
@@ -48,7 +49,7 @@ def triton(
     out.result(value, lambda: print_line(str(folder)))
 
 
-@app.command()
+@app.command(cls=Command)
 @command
 def cpp(
     out: Output,

@@ -11,12 +11,13 @@ import trtdsl as td
 
 from ...display.terminal import print_line
 from ..command import Output, command
+from ..defaults import Command, Group
 from ..options import NetworkName, Settings, dims_of
 
-app = typer.Typer(name="weights", help="Weights files.", no_args_is_help=True)
+app = typer.Typer(cls=Group, name="weights", help="Weights files.", no_args_is_help=True)
 
 
-@app.command()
+@app.command(cls=Command)
 @command
 def convert(
     out: Output,
@@ -33,7 +34,7 @@ def convert(
     out.result(value, lambda: print_line(f"{output}: {len(names)} tensors"))
 
 
-@app.command()
+@app.command(cls=Command)
 @command
 def derive(
     out: Output,
