@@ -284,14 +284,15 @@ def _relative(path: str, above: str) -> str:
 
 
 def snake(name: str) -> str:
-    """A class's name as that of a function.
+    """A class's name as that of a function; one capital after two letters ends their word, as in CfC and BiT.
 
     >>> from trtdsl.porting.passes.functions import snake
-    >>> snake("BasicBlock"), snake("LlamaMLP"), snake("ConvBNReLU")
-    ('basic_block', 'llama_mlp', 'conv_bn_relu')
+    >>> snake("BasicBlock"), snake("LlamaMLP"), snake("ConvBNReLU"), snake("CfCCell"), snake("ToRGB")
+    ('basic_block', 'llama_mlp', 'conv_bn_relu', 'cfc_cell', 'to_rgb')
     """
-    for word in ("ReLU", "SiLU", "GeLU", "ViT", "DeiT", "BiT"):
+    for word in ("ReLU", "SiLU", "GeLU", "ViT", "DeiT"):
         name = name.replace(word, word.capitalize())
+    name = re.sub(r"(?<![A-Z])([A-Z][a-z][A-Z])(?=[A-Z][a-z]|[^A-Za-z]|$)", lambda word: word[0].capitalize(), name)
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
     return re.sub(r"_+", "_", name).lower()
 
