@@ -302,6 +302,14 @@ def test_a_network_without_parentheses_is_told_to_give_its_inputs():
             return x
 
 
+def test_a_keyword_that_is_none_of_the_decorators_names_the_nearest():
+    with pytest.raises(td.UsageError, match=r"@td.network has no 'input' \(nearest: inputs\)"):
+
+        @td.network(input={"x": td.Input((2,))})  # type: ignore[call-arg]
+        def net(x):
+            return x
+
+
 def test_a_missing_engine_is_said_to_be_missing(tmp_path):
     with pytest.raises(td.UsageError, match=r"there is no file .*nothing\.engine"):
         td.load_spec(str(tmp_path / "nothing.engine"))

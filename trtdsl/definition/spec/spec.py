@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from ...core.author import authors_code, load_module, without_values
 from ...core.backend import Backend, get_backend
@@ -38,6 +38,9 @@ from ..weights.files import weights_files
 from ..weights.scope import Scope
 from ..weights.source import Source, Weights
 from .reference import as_reference, check_forward, check_makes, evaluating, fill, outside_state, state_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -485,6 +488,21 @@ def _as_inputs(given: Any) -> dict[str, Input]:
     return dict(given)
 
 
+def _names_nearest(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, which says of an unknown keyword what it is nearest to, and keeps its type."""
+    known = inspect.signature(function).parameters
+
+    @functools.wraps(function)
+    def call(*given: P.args, **named: P.kwargs) -> R:
+        for name in named:
+            if name not in known:
+                raise UsageError(f"@td.{function.__name__} has no {name!r}{nearest(name, known)}")
+        return function(*given, **named)
+
+    return call
+
+
+@_names_nearest
 def network(
     *without_parentheses: Any,
     inputs: Mapping[str, Input] | None = None,
