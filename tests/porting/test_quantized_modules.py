@@ -202,3 +202,17 @@ def test_a_product_of_a_view_of_what_is_rounded_runs_in_int8():
     assert td.check(spec).passed
     products = [each.dtype for each in td.program(spec.define()).launches if each.kind == "product"]
     assert products[0] == "int8", products
+
+
+@pytest.mark.filterwarnings("ignore")  # torch calls this part of it deprecated
+def test_a_conv1d_that_has_a_rounded_weight_runs_in_int8():
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(quantization.QuantStub(), torch.nn.Conv1d(32, 32, 3, padding=1)).train()
+    net.qconfig = symmetric()
+    modules = {**quantization.get_default_qat_module_mappings(), torch.nn.Conv1d: torch.ao.nn.qat.Conv1d}
+    net = quantization.prepare_qat(net, mapping=modules)
+    net(torch.randn(2, 32, 8))
+    net.eval().apply(quantization.disable_observer)
+    spec = td.from_module(net, inputs={"input": td.Input((2, 32, 8))})
+    assert td.check(spec).passed
+    assert [each.dtype for each in td.program(spec.define()).launches if each.kind == "convolution"] == ["int8"]
