@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import os
 import signal
 import sys
@@ -116,5 +115,5 @@ def _answer(pipe: int, ended: threading.Event, tell: Callable[[], None], lost: t
                     lost.clear()
                     time.sleep(MOMENT)  # until the finalizer is done
                 if not ended.is_set() and not NOTICED.is_set():
-                    _thread.interrupt_main()
+                    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # ends what sleeps, too
     os.close(pipe)
