@@ -61,7 +61,7 @@ def complaints(folder, texts):
         "include": [str(folder)],
         "typeCheckingMode": "strict",
         "pythonVersion": "3.10",
-        "extraPaths": [str(ROOT)],
+        "extraPaths": [str(ROOT), str(ROOT / "networks")],
         "reportMissingTypeStubs": False,
         "reportMissingModuleSource": False,
     }

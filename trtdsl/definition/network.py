@@ -398,7 +398,8 @@ class Network(Draft):
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{name}: {shape_text(tensor.shape)}" for name, tensor in self.inputs.items())
-        return f"Network({self.name}: {inputs} -> {', '.join(self.outputs)}; {several(len(self.graph.nodes), 'layer')})"
+        layers = self.target.definition.num_layers or len(self.graph.nodes)  # what is emitted, or only recorded yet
+        return f"Network({self.name}: {inputs} -> {', '.join(self.outputs)}; {several(layers, 'layer')})"
 
 
 def _check_name(name: Any, what: str) -> None:
