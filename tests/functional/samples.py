@@ -17,7 +17,7 @@ import trtdsl as td
 import trtdsl.functional as F
 from trtdsl.core.errors import BuildError, UnevaluatedProgramError, UnreadableProgramError
 
-MANY = 100  # samples of one function that are run every time
+MANY = 50  # samples of one function that are run every time
 DYNAMIC = 40  # samples of one function that are run with dynamic dimensions too
 
 

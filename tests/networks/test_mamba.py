@@ -127,6 +127,7 @@ def published():
     return spec, made_up(shapes)
 
 
+@pytest.mark.heavy
 def test_the_published_size_is_built():
     spec, weights = published()
     language_model = spec.function.__globals__["language_model"]

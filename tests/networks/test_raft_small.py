@@ -17,7 +17,7 @@ def spec():
     return td.load_spec(str(FILE))
 
 
-@pytest.mark.parametrize(("n", "height", "width"), [(1, 128, 128), (2, 128, 152), (1, 168, 136)])
+@pytest.mark.parametrize(("n", "height", "width"), [(1, 128, 152), pytest.param(2, 168, 136, marks=pytest.mark.heavy)])
 def test_equals_its_reference(spec, n, height, width):
     report = td.check(spec, dims={"N": n, "H8": height // 8, "W8": width // 8})
     assert report.passed

@@ -118,6 +118,7 @@ def test_half_precision_is_as_near_to_float32_as_torchs_autocast(spec, weights, 
     assert 0 < (got - exact).norm() < 1.5 * (rounded - exact).norm()
 
 
+@pytest.mark.heavy
 def test_every_weight_matters(spec, weights):
     assert not unnoticed_weights(spec, weights, {"N": 1, "T": 4, "H": 32, "W": 32})
 

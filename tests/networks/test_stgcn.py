@@ -25,7 +25,7 @@ def spec():
     return td.load_spec(str(FILE))
 
 
-@pytest.mark.parametrize("name", ["stgcn", "stgcn_ntu"])
+@pytest.mark.parametrize("name", ["stgcn", pytest.param("stgcn_ntu", marks=pytest.mark.heavy)])
 def test_equals_its_reference(name):
     report = td.check(td.load_spec(f"{FILE}:{name}"), dims={"N": (1, 2, 3)})
     assert report.passed
@@ -103,7 +103,7 @@ def test_partitions_are_those_of_the_paper(name, bones):
     torch.testing.assert_close(spec.reference_class()().A, expected)
 
 
-@pytest.mark.parametrize("name", ["stgcn", "stgcn_ntu"])
+@pytest.mark.parametrize("name", ["stgcn", pytest.param("stgcn_ntu", marks=pytest.mark.heavy)])
 def test_activations_stay_of_order_one(name, made_weights):
     """Also with other input than the weights were made with: convolutions give deviations of one, batch norms have the
     statistics of what they get, and what blocks hand on neither fades nor explodes.

@@ -14,13 +14,18 @@ REFERENCES = Path(__file__).parents[2] / "networks" / "reference"
     [
         ("vit", {"x": "N,3,224,224"}, {"N": (1, 1, 2)}),
         ("mobilefacenet", {"x": "N,3,112,112"}, {"N": (1, 2, 3)}),
-        ("slowfast", {"x": "1,3,T,33,40"}, {"T": (4, 7, 8)}),
+        pytest.param("slowfast", {"x": "1,3,T,33,40"}, {"T": (4, 7, 8)}, marks=pytest.mark.heavy),
         ("crnn", {"x": "N,1,32,W"}, {"N": (1, 2, 3), "W": (32, 37, 50)}),
         ("ddrnet", {"x": "1,3,H,W"}, {"H": (64, 96, 130), "W": (64, 80, 131)}),
         ("stgcn", {"x": "N,3,30,18,2"}, {"N": (1, 2, 3)}),
         ("stn", {"x": "N,1,28,28"}, {"N": (1, 2, 4)}),
         ("mamba", {"ids": "N,7:int64"}, {"N": (1, 2, 3)}),
-        ("raft_small", {"first": "1,3,128,8*W", "second": "1,3,128,8*W"}, {"W": (16, 16, 17)}),
+        pytest.param(
+            "raft_small",
+            {"first": "1,3,128,8*W", "second": "1,3,128,8*W"},
+            {"W": (16, 16, 17)},
+            marks=pytest.mark.heavy,
+        ),
     ],
 )
 def test_a_port_of_a_reference_equals_it(port, name, inputs, dims):

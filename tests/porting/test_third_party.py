@@ -81,7 +81,7 @@ def needs(name):
 
 
 # Every run of the tests ports one of a family; -m heavy the others, too.
-OFTEN = {"bert", "llama", "swin", "segformer", "wav2vec2", "resnet18", "swin_tiny_patch4_window7_224", "swin_t"}
+OFTEN = {"bert", "llama", "wav2vec2", "swin_tiny_patch4_window7_224", "swin_t"}
 
 
 def some(names):

@@ -61,7 +61,7 @@ def points(rng, shape, sizes, mode, padding_mode, align_corners):
     return torch.from_numpy(grid)
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(
     st.sampled_from(CASES),
     st.lists(st.integers(1, 7), min_size=3, max_size=3),
@@ -80,7 +80,7 @@ def test_dynamic_sizes_and_any_points(case, sizes, out, batch, channels, lowerin
     near(got, reference(x, grid, mode, padding_mode, align_corners), x)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.sampled_from(CASES),
     st.lists(st.integers(1, 6), min_size=3, max_size=3),
@@ -360,7 +360,7 @@ def sampler(channels, padding_mode, align_corners):
     return td.Interpreter(net)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     st.sampled_from(("valid", *PADDINGS)),
     st.booleans(),

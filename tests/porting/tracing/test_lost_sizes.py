@@ -360,7 +360,7 @@ def outcome(text):
     return f"wrong at {wrong} of {low, usual, high}" if wrong else "equal"
 
 
-EVERY = 6  # of the forms is tried in every run of the tests, the others where heavy ones are asked for
+EVERY = 12  # of the forms is tried in every run of the tests, the others where heavy ones are asked for
 
 
 @pytest.mark.parametrize(

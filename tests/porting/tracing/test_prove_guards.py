@@ -73,7 +73,7 @@ CONDITIONS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(CONDITIONS, st.sampled_from([(4, 8, 16), (10, 11, 12), (7, 7, 7), (1, 12, 20)]))
 @example("h % 4 == 0", (8, 8, 11))  # the branch is the same at both ends of a trace's sizes, and not between
 @example("h % 3", (3, 6, 9))
