@@ -60,6 +60,10 @@ def test_an_engine_says_the_same_as_its_network(trtdsl, small):
     (small / "small.engine.json").unlink()
     alone = json.loads(trtdsl("inspect", "small.engine", "--program", "--json", "--shape", "x=4,3,5,5").stdout)
     assert alone["totals"] == network["totals"] | {"memory": alone["totals"]["memory"]}
+    done = trtdsl("inspect", "small.engine", "--program", "--shape", "z=4,3,5,5", code=2)
+    assert "small.engine has no input or output 'z': it has x, " in done.stderr
+    for source in ("small.engine", "small.py"):
+        assert "--shape belongs to --program" in trtdsl("inspect", source, "--shape", "x=4,3,5,5", code=2).stderr
     done = trtdsl("inspect", "small.engine", "--program", code=2)
     assert "the shapes of the inputs x are needed" in done.stderr
     done = trtdsl("inspect", "small.engine", "--program", "--dim", "N=4", code=2)
@@ -75,6 +79,7 @@ def test_an_engine_says_the_same_as_its_network(trtdsl, small):
         (("--dim", "M=3"), 2, "small has no dimension 'M': it has N"),
         (("--dim", "N=9"), 2, "N = 9 is not within 1 to 4, for which small is built"),
         (("--shape", "x=a,b"), 2, "--shape x=a,b: expected INPUT=SIZES"),
+        (("--shape", "X=2,3,8,8"), 2, "small has no input or output 'X': it has x, scores (nearest: x)"),
     ],
 )
 def test_bad_input_is_one_sentence(trtdsl, arguments, code, message):

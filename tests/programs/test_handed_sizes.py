@@ -188,6 +188,8 @@ def test_what_an_engine_without_a_manifest_lacks(tmp_path):
     first, second = str(error.value).partition("text: ")[2].partition(". ")[0].split(", ")
     program = td.program(engine, shapes=shapes, values={first: 10, second: 14})
     assert written(program)[1].shape == DOUBLED
+    with pytest.raises(td.UsageError, match=r"resized.engine has no input 'U': it has x, "):
+        td.program(engine, shapes=shapes, values={first: 10, second: 14, "U": 3})
     with pytest.raises(td.UsageError, match=rf"{first} = 100: one of them is not within 4 to 16"):
         td.program(engine, shapes=shapes, values={first: 100, second: 14})
     with pytest.raises(td.UsageError, match=r"the engine's o has the shape \(3, 8, 10, 14\), not \(3, 8, 12, 14\)"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -20,7 +20,7 @@ from ..definition.weights.source import Source
 from ..programs.handed import handed_sizes, parse_size
 from ..programs.hazards import UNCOMPUTED
 from ..programs.launches import DENSE
-from ..programs.plan import PlanTexts, read_plan
+from ..programs.plan import SHAPE_INPUT, PlanTexts, ProgramText, plain, read_plan
 from ..programs.program import Program
 from ..programs.reader import Given, make_program
 from ..sizes.dim import Dim
@@ -186,12 +186,9 @@ def program_of_plan(plan: Plan, network: Network, at: At | None = None, texts: P
     backend = network.backend
     texts = texts or texts_of_plan(plan, network)
     own, others = texts.of_profile(at.profile), texts.of_others(at.profile)
-    given = Given(
-        {name: network.input_shape(name, sizes) for name in network.inputs} | dict(at.shapes),
-        sizes,
-        {name: tensor.shape for name, tensor in network.inputs.items()},
-        handed_sizes(network, own) | dict(at.values),
-    )
+    shapes = {name: network.input_shape(name, sizes) for name in network.inputs}
+    named = {name: tensor.shape for name, tensor in network.inputs.items()}
+    given = _with(Given(shapes, sizes, named, handed_sizes(network, own)), at, own, network.name)
     made = make_program(own, given, network=network.name, backend=f"{backend.name} {backend.version}", others=others)
     return replace(made, engine_bytes=len(plan.data), build_seconds=plan.statistics.seconds)
 
@@ -221,6 +218,23 @@ def _of_onnx(path: Path, at: At, backend: Backend, config: BuildConfig | None) -
     return replace(made, engine_bytes=len(plan.data), build_seconds=plan.statistics.seconds)
 
 
+def _with(given: Given, at: At, texts: Sequence[ProgramText], network: str) -> Given:
+    """With the shapes and values that a caller gave; UsageError for a name that the program does not have."""
+    inputs = dict.fromkeys([*given.shapes, *(plain(name) for text in texts for name in text.names("inputs"))])
+    outputs = dict.fromkeys(plain(name) for text in texts for name in text.names("outputs"))
+    tensors = [name for name in inputs | outputs if not SHAPE_INPUT.fullmatch(name)]
+    _refuse_unknown(at.shapes, tensors, "input or output", network)
+    _refuse_unknown(at.values, inputs, "input", network)
+    return replace(given, shapes={**given.shapes, **at.shapes}, handed={**given.handed, **at.values})
+
+
+def _refuse_unknown(given: Iterable[str], names: Collection[str], what: str, network: str) -> None:
+    for name in given:
+        if name not in names:
+            there = ", ".join(names) or "none"
+            raise UsageError(f"{network} has no {what} {name!r}: it has {there}{nearest(name, names)}")
+
+
 def _in_order(names: Sequence[str], shapes: Shapes) -> list[Sequence[int] | None]:
     """The shape of each input, by its name, or by its place where no name fits."""
     if any(name in shapes for name in names) or len(names) != len(shapes):
@@ -245,16 +259,16 @@ def _of_engine(path: Path, at: At) -> Program:
         raise UsageError(f"{path} has no manifest to name its dimensions: give the shapes of its inputs instead")
     else:
         given = Given({})
-    given = replace(given, shapes={**given.shapes, **at.shapes}, handed={**given.handed, **at.values})
     name = manifest.network if manifest is not None else path.name
     if header.product == "tensorrt" and has_cuda_device():  # its plans hold no text, but TensorRT reports them here
         loaded = Loaded(data, get_backend("tensorrt"), 0, manifest=manifest, header=header)
-        told = program_of_inspector(loaded.trt, loaded.backend.trt, given.shapes)
+        told = program_of_inspector(loaded.trt, loaded.backend.trt, {**given.shapes, **at.shapes})
         return replace(told, network=name, dims=dict(given.dims), engine_bytes=len(data))
     texts = read_plan(data, header.product, header.version, str(path))
     own, others = texts.of_profile(at.profile), texts.of_others(at.profile)
     if not own:
         raise UsageError(f"{path} has no profile {at.profile}")
+    given = _with(given, at, own, name)
     made = make_program(own, given, network=name, backend=f"{header.product} {header.version}", others=others)
     source = None if manifest is None else manifest.source
     return replace(made, engine_bytes=len(data), file_sha256=None if source is None else source.sha256)
@@ -290,10 +304,8 @@ def given_of_manifest(manifest: Manifest, dims: Mapping[str, int], profile: int)
 
 def _sizes(ranges: Mapping[str, Sequence[int]], given: Mapping[str, int], network: str) -> dict[str, int]:
     """The sizes that are given, and of the other dimensions those that the profile is tuned for."""
+    _refuse_unknown(given, ranges, "dimension", network)
     for name, size in given.items():
-        if name not in ranges:
-            there = ", ".join(ranges) or "none"
-            raise UsageError(f"{network} has no dimension {name!r}: it has {there}{nearest(name, ranges)}")
         low, _, high = ranges[name]
         if not low <= size <= high:
             raise UsageError(f"{name} = {size} is not within {low} to {high}, for which {network} is built")

@@ -86,6 +86,8 @@ def inspect(
         if ".py" not in Path(network).name and not settings and lowerings is True:
             return launches(out, network)
         return for_each_part(out, network, settings, lambda out, spec: launches(out, spec.tuned(lowerings)), alone)
+    if shape:
+        raise UsageError("--shape belongs to --program; --dim has the sizes that a network's layers are shown at")
     if Path(network).suffix == ".engine" and is_file(network):
         return _engine(out, Path(network))
     order = sort or "order"
