@@ -264,6 +264,41 @@ def test_a_saved_check_is_of_one_network_and_one_reference(tmp_path):
         td.check(named("one", lambda x: x * 3, Thrice), against=file)
 
 
+MADE = """
+import trtdsl as td
+from made_by_a_lambda import Model
+
+
+def make(slope: float = 1.0) -> td.NetworkSpec:
+    return td.network(inputs={"x": td.Input((2, 3))}, reference=lambda: Model(slope))(lambda x: x.relu())
+"""
+MODEL = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self, slope):
+        super().__init__()
+
+    def forward(self, x):
+        return torch.relu(x)
+"""
+
+
+def test_a_saved_check_of_a_reference_that_a_lambda_makes_is_of_its_files_and_of_the_settings(tmp_path):
+    (tmp_path / "made.py").write_text(MADE)
+    reference, file = tmp_path / "made_by_a_lambda.py", tmp_path / "check.safetensors"
+    network = f"{tmp_path / 'made.py'}:make"
+    reference.write_text(MODEL)
+    td.check(td.load_spec(network), save=file)
+    assert td.check(td.load_spec(network), against=file).passed
+    with pytest.raises(td.UsageError, match="other settings"):
+        td.check(td.load_spec(network, {"slope": 2.0}), against=file)
+    reference.write_text(MODEL.replace("torch.relu(", "torch.tanh("))
+    with pytest.raises(td.UsageError, match="another state of its files"):
+        td.check(td.load_spec(network), against=file)
+
+
 def test_a_saved_check_is_of_one_state_of_the_references_files(small, tmp_path):
     file = tmp_path / "check.safetensors"
     td.check(str(small / "small.py"), save=file, sizes="quick")

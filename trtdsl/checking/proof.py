@@ -12,7 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ..core.author import READ
+from ..core.author import READ, source_of
 from ..core.errors import DefinitionError, UsageError
 from ..core.files.names import is_file
 from ..core.files.reading import read_file
@@ -43,9 +43,8 @@ class Sources:
     def _imports(self) -> Imports:
         """What the reference and the functions that draw samples import."""
         reference = [] if self.reference is None else [self.reference[1]]
-        codes = (getattr(given.sample, "__code__", None) for given in self._spec.inputs.values())
-        samples = [Path(code.co_filename) for code in codes if code is not None and is_file(code.co_filename)]
-        return imported([*reference, *samples])
+        samples = (source_of(given.sample) for given in self._spec.inputs.values() if callable(given.sample))
+        return imported([*reference, *(found[1] for found in samples if found is not None)])
 
     def are_loaded(self) -> bool:
         """Whether the reference and the samples that were loaded are those that their files hold now."""
@@ -118,20 +117,22 @@ def proof_of(spec: NetworkSpec, weights: Source | None, sources: Sources | None 
     return _sha256(as_json(facts, sort_keys=True).encode())
 
 
-def subject_of(spec: NetworkSpec, network: Network, weights: Source | None) -> tuple[str, str | None]:
+def subject_of(spec: NetworkSpec, network: Network, weights: Source | None) -> tuple[str, str]:
     """What a check is of, as :attr:`CheckReport.of` has it."""
-    defined = f"{fingerprint(network.definition, network.backend)} {network.precision} {network.profiles}"
-    return _sha256(defined.encode()), proof_of(spec, weights)
+    file = getattr(network.asked, "sha256", "")  # of a precision, which has the budget
+    defined = f"{fingerprint(network.definition, network.backend)} {network.precision} {file} {network.profiles}"
+    return _sha256(defined.encode()), proof_of(spec, weights) or str(reference_facts(spec))
 
 
 def reference_facts(spec: NetworkSpec) -> dict[str, str] | None:
-    """The reference's name, and a hash of its file and of those that it imports; None where it is in no file."""
-    reference = _reference(spec)
+    """The reference's name, the settings, a hash of its file and of those that it imports; None of one in no file."""
+    reference = _reference(spec) or source_of(spec.reference)
     if reference is None:
         return None
     hashes = {path: _hash_of(path) for path in imported([reference[1]]).files}
-    named = as_json(_named(hashes, reference[1]))
-    return {"name": reference[0].rpartition(":")[2], "files_sha256": _sha256(named.encode())}
+    files = _sha256(as_json(_named(hashes, reference[1])).encode())
+    settings = str({name: str(value) for name, value in sorted(spec.settings.items())})
+    return {"name": reference[0].rpartition(":")[2], "settings": settings, "files_sha256": files}
 
 
 def _hash_of(path: Path) -> str | None:

@@ -60,8 +60,7 @@ class CheckReport:
     relaxed: list[str] = field(default_factory=list)
     """Outputs that have more room than by default."""
     of: tuple[str, str | None] = ("", None)
-    """What was checked: a hash of the network as defined, its weights and sizes included, and one of its reference with
-    all that this imports; None for one that is in no file."""
+    """Hashes of what was checked: the network as defined, with weights and sizes; its reference, with its imports."""
 
     @property
     def passed(self) -> bool:

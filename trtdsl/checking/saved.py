@@ -119,11 +119,11 @@ def load(
         raise UsageError(f"{path} was saved for the network {facts.network!r}, not {network.name!r}")
     if facts.precision != str(network.precision):
         raise UsageError(f"{path} was saved in precision {facts.precision}, not {network.precision}")
-    known, here = facts.reference, reference_facts(spec)
-    if here is not None and known is not None and (here != known or not Sources(spec).have_read(facts.read)):
+    here = reference_facts(spec)
+    if spec.reference is not None and (here != facts.reference or (here and not Sources(spec).have_read(facts.read))):
         raise UsageError(
-            f"{path} was saved with another reference, or another state of its files: save it again; none counts where "
-            f"the code of the reference {UNREPEATABLE}"
+            f"{path} was saved with another reference, other settings or another state of its files: save it again; "
+            f"none counts where the code of the reference {UNREPEATABLE}"
         )
     working, cases = working_precision(network), []
     for index, fact in enumerate(facts.draws):

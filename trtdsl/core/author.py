@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.util
+import inspect
 import os
 import re
 import sys
@@ -258,6 +259,22 @@ def _place_of(author: Callable[..., Any] | Path | None) -> Location | None:
     if code is None or not is_authors(code.co_filename):
         return None
     return Location(code.co_filename, code.co_firstlineno)
+
+
+def source_of(made: Any) -> tuple[str, Path] | None:
+    """Name and file of the code of a function, lambda, closure, class, partial or instance; None where no file has it.
+
+    >>> name, file = source_of(functools.partial(source_of, 1))
+    >>> name, file.name, source_of(len)
+    ('source_of', 'author.py', None)
+    """
+    while isinstance(made, functools.partial):
+        made = made.func
+    code = made if inspect.isroutine(made) or inspect.isclass(made) else type(made)
+    with contextlib.suppress(TypeError, OSError):  # what is built in, and what a notebook made
+        file = inspect.getsourcefile(code)
+        return (code.__qualname__, Path(file).resolve()) if file and Path(file).is_file() else None
+    return None
 
 
 @functools.lru_cache(maxsize=1024)

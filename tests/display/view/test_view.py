@@ -91,6 +91,28 @@ def test_a_saved_report_gives_the_colours(small, tmp_path):
     assert run(file, "--report", saved, "-o", tmp_path / "v.html").exit_code == 0
 
 
+def test_a_report_counts_for_the_budget_and_for_the_files_of_a_reference_that_a_lambda_makes(small, monkeypatch):
+    monkeypatch.chdir(small)
+    text = Path("small.py").read_text().replace("N = ", "from given_by_a_lambda import Model\nN = ", 1)
+    Path("small.py").write_text(text.replace('reference="reference.py:Model"', "reference=lambda: Model()"))
+    Path("reference.py").rename("given_by_a_lambda.py")
+    td.find_precision("small.py", budget=td.SQNR(20), allow="fp16", output="small.precision.json")
+    options = ["--precision", "small.precision.json", "--report", "r.json", "-o", "v.html"]
+    report = td.check("small.py", precision="small.precision.json", sizes="quick")
+    Path("r.json").write_text(json.dumps(report.to_json()))
+    assert run("small.py", *options).exit_code == 0
+    for file, before, after in (
+        ("small.precision.json", "20.0", "30.0"),
+        ("given_by_a_lambda.py", "torch.relu(", "torch.tanh("),
+    ):
+        kept = Path(file).read_text()
+        assert before in kept
+        Path(file).write_text(kept.replace(before, after))
+        done = run("small.py", *options)
+        assert (done.exit_code, "of another state of small" in done.stderr) == (2, True), (file, done.stderr)
+        Path(file).write_text(kept)
+
+
 def test_a_report_counts_for_what_was_checked_alone(small, tmp_path, monkeypatch):
     """Another's "equals its torch reference" on a page would be a false proof."""
     monkeypatch.chdir(small)
