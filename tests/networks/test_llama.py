@@ -2,9 +2,12 @@
 
 import json
 import math
+import os
 import resource
 import runpy
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -221,6 +224,17 @@ def test_a_wrong_window_is_seen_by_the_check(family, wrong, tmp_path):
     settings = {"folder": tmp_path, "capacity": 16, "prompt": 8, "batch": 2}
     assert td.check(spec_of(tmp_path), sizes="N=1,S=8").passed
     assert not td.check(td.load_spec(str(tmp_path / "llama.py"), settings), sizes="N=1,S=8").passed
+
+
+@pytest.mark.parametrize("package", ["published", "reference"])
+def test_packages_elsewhere_do_not_hide_the_files_beside_it(package, tmp_path):
+    """Python takes a folder with ``__init__.py`` of any entry of sys.path before one without."""
+    (tmp_path / package).mkdir()
+    (tmp_path / package / "__init__.py").touch()
+    code = f"import importlib.util\nprint(importlib.util.find_spec('{package}.llama').origin)"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (FILE.parent, tmp_path)))}
+    found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert found.stdout.strip() == str(FILE.parent / package / "llama.py"), found.stderr
 
 
 def test_a_wrong_last_token_is_seen_by_the_check(tmp_path):
