@@ -7,7 +7,7 @@
 - ``trtdsl/functional/__init__.pyi`` is its contents page for editors and type checkers, with the members of families
   written out: each has its own parameters and docstring there;
 - ``trtdsl/definition/function_methods.pyi`` has every function of ``functional`` that torch.Tensor has as a method,
-  with the function's own parameters; Tensor reads its names there, and so do editors and type checkers.
+  each the function itself; Tensor reads its names there, and so do editors and type checkers.
 
 A test fails when one of them is not current.
 """
@@ -81,6 +81,15 @@ from ..core.errors import no_attribute as _no_attribute
 '''
 METHODS_HEAD = '''\
 """Functions of trtdsl.functional as methods of Tensor; written by tools/make_contents.py."""
+
+from typing import Any
+
+from trtdsl import functional as F
+from trtdsl.definition.tensor import Tensor
+
+NAMES: tuple[str, ...]
+OPERATORS: dict[str, str]
+REFLECTED: tuple[str, ...]
 '''
 ELSEWHERE = {"cond", "scan", "while_loop"}  # td's own, which torch has not among its functions
 CLASSES_AND_HELPERS = {"Conditional", "Loop", "int4_constant", "quantize_values"}  # of the layers floor
@@ -142,9 +151,12 @@ def offered(node: ast.stmt, tree: ast.Module) -> list[ast.FunctionDef]:
 
 
 def members(call: ast.Call, tree: ast.Module) -> list[ast.FunctionDef]:
-    """The functions of a family as if each were written out: the common one's parameters but the first."""
+    """The functions of a family as if each were written out: the common one's parameters but the first.
+
+    The example that their common docstring has is left to ``help``.
+    """
     common, *text = [ast.unparse(argument) for argument in call.args]
-    common_text = constant(call.args[1]) if text else "{}"
+    common_text = constant(call.args[1]).partition(">>>")[0] if text else "{}"
     (written,) = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == common]
     found = []
     for row in call.keywords:
@@ -153,7 +165,7 @@ def members(call: ast.Call, tree: ast.Module) -> list[ast.FunctionDef]:
         member = copy.deepcopy(written)
         (member.args.posonlyargs or member.args.args).pop(0)
         shown = ast.literal_eval(key) if isinstance(key, ast.Constant) else ast.unparse(key)
-        filled = inspect.cleandoc(common_text).replace("{}", inspect.cleandoc(constant(words)))
+        filled = inspect.cleandoc(common_text.rstrip()).replace("{}", inspect.cleandoc(constant(words)))
         filled = filled.replace("{name}", row.arg).replace("{key}", str(shown)) if text else filled
         member.name, member.body = row.arg, [ast.Expr(ast.Constant(filled))]
         found.append(member)
@@ -241,26 +253,30 @@ def stub_page(room: Path, head: str, leave_out: set[str]) -> str:
     """The text of a floor's ``__init__.pyi``: its page, with a declaration of each member of a family."""
     imports: set[str] = set()
     declarations: list[Function] = []
-    names: list[str] = []
-    for function in functions(room):
-        if function.name in leave_out:
-            continue
-        names.append(function.name)
+    found = {function.name: function for function in functions(room) if function.name not in leave_out}
+    second = {name: function for name, (_, function) in aliases(room).items()}
+    for name, function in found.items():
         if function.node in function.tree.body and not is_finished(function.node):
-            imports.add(f"from {function.module} import {function.name} as {function.name}\n")
-        elif function.name in aliases(room):
-            imports.add(f"from .aliases import {function.name} as {function.name}\n")
-        else:
+            imports.add(f"from {function.module} import {name} as {name}\n")
+        elif name not in second:
             imports |= imports_of(function)
             declarations.append(function)
-    shadowed = {name for name in names if hasattr(builtins, name)}
-    written = [declaration(function, shadowed) for function in declarations]
-    body = "import builtins\n" + "".join(sorted(imports)) + f"\n__all__ = {sorted(names)!r}\n\n" + "\n".join(written)
-    return formatted(head + "\n" + body, room / "__init__.pyi")
+    shadowed = {name for name in found if hasattr(builtins, name)}
+    written: dict[str, str] = {}  # the names of functions, by how they are declared
+    for function in declarations:
+        name = written.setdefault(declaration(function, shadowed), function.name)
+        if name != function.name:
+            second[function.name] = name
+    declared = "\n".join(f"def {name}{text}" for text, name in written.items())
+    also = "".join(f"{name} = {function}\n" for name, function in second.items())
+    head += f"\nimport builtins\n{''.join(sorted(imports))}\n__all__: builtins.list[builtins.str]\n\n"
+    return formatted(head + declared + also, room / "__init__.pyi")
 
 
 def declaration(function: Function, shadowed: set[str]) -> str:
-    """A function's parameters and docstring; Python's own names that the page has too are written ``builtins.int``."""
+    """What follows a function's name: parameters and docstring; Python's own names that the page has, too, as
+    ``builtins.int``.
+    """
     bare = ast.FunctionDef(
         function.name, copy.deepcopy(function.node.args), [], [], copy.deepcopy(function.node.returns)
     )
@@ -269,28 +285,21 @@ def declaration(function: Function, shadowed: set[str]) -> str:
             node.id = f"builtins.{node.id}"
     text = textwrap.indent(ast.get_docstring(function.node) or "", "    ").strip()
     returned = f" -> {ast.unparse(bare.returns)}" if bare.returns else ""
-    return f'def {function.name}({ast.unparse(bare.args)}){returned}:\n    """{text}\n    """\n'
+    return f'({ast.unparse(bare.args)}){returned}:\n    """{text}\n    """\n'
 
 
 def methods() -> str:
-    """The text of the stub with the functions that are methods."""
-    own = own_methods()
-    imports: set[str] = set()
-    blocks = []
-    for function in sorted(functions(FUNCTIONAL), key=lambda function: function.name):
-        if function.name in own | NO_METHODS | ELSEWHERE or not hasattr(torch.Tensor, function.name):
-            continue
-        if function.parameters and function.parameters[0].arg in ("input", "tensor"):
-            imports |= imports_of(function, method=True)
-            blocks.append(stub(function))
-    head = (
-        METHODS_HEAD
-        + "\n"
-        + "".join(sorted(imports))
-        + "\n\nNAMES: tuple[str, ...]\nOPERATORS: dict[str, str]\nREFLECTED: tuple[str, ...]\n\n"
-    )
-    body = "class FunctionMethods:\n    __slots__ = ()\n\n" + "\n".join([*blocks, *operators()])
-    return formatted(head + body, METHODS)
+    """The text of the stub with the functions that are methods: each is the function itself."""
+    taken = own_methods() | NO_METHODS | ELSEWHERE
+    names = [
+        function.name
+        for function in sorted(functions(FUNCTIONAL), key=lambda function: function.name)
+        if function.name not in taken and hasattr(torch.Tensor, function.name)
+        if function.parameters and function.parameters[0].arg in ("input", "tensor")
+    ]
+    body = "class FunctionMethods:\n    __slots__ = ()\n\n"
+    body += "".join(f"    {name} = F.{name}\n" for name in names) + "\n" + "".join(operators())
+    return formatted(f"{METHODS_HEAD}\n{body}", METHODS)
 
 
 def operators() -> list[str]:
@@ -315,23 +324,12 @@ def own_methods() -> set[str]:
     return found
 
 
-def stub(function: Function) -> str:
-    """A method's declaration: the function's, with ``self`` for its first parameter, and its first sentence."""
-    arguments = ast.parse(ast.unparse(function.node.args).join(["def f(", "): ..."])).body[0].args  # type: ignore[attr-defined]
-    first = (arguments.posonlyargs or arguments.args)[0]
-    first.arg, first.annotation = "self", None
-    returned = f" -> {ast.unparse(function.node.returns)}" if function.node.returns else ""
-    lines = textwrap.wrap((ast.get_docstring(function.node) or "").split("\n\n")[0], 100)
-    sentence = "\n        ".join(lines if len(lines) == 1 else [*lines, ""])
-    return f'    def {function.name}({ast.unparse(arguments)}){returned}:\n        """{sentence}"""\n'
-
-
-def imports_of(function: Function, *, method: bool = False) -> set[str]:
-    """The imports that the types in a function's declaration need, as lines of the stub; a method's self has none."""
+def imports_of(function: Function) -> set[str]:
+    """The imports that the types in a function's declaration need, as lines of the stub."""
     annotations = [node.annotation for node in ast.walk(function.node.args) if isinstance(node, ast.arg)]
     names = {
         node.id
-        for annotation in [*(annotations[1:] if method else annotations), function.node.returns]
+        for annotation in [*annotations, function.node.returns]
         if annotation is not None
         for node in ast.walk(annotation)
         if isinstance(node, ast.Name) and not hasattr(builtins, node.id)

@@ -1,7 +1,7 @@
 """Functions of :mod:`trtdsl.functional` as methods of Tensor: those that torch.Tensor has, and Python's operators.
 
-The names are those of the stub beside this file, which has each method's parameters for editors and type checkers;
-tools/make_contents.py writes it from the functions. A method is the function itself, with its signature and docstring.
+The names are those of the stub beside this file, which editors and type checkers read;
+tools/make_contents.py writes it. A method is the function itself, with its signature and docstring.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from ..core.lazy import F
 from ..sizes.torch_calls import OPERATORS
 
-NAMES = tuple(re.findall(r"^    def ([a-z]\w*)\(", Path(__file__).with_suffix(".pyi").read_text("utf-8"), re.MULTILINE))
+NAMES = tuple(re.findall(r"^    ([a-z]\w*) = ", Path(__file__).with_suffix(".pyi").read_text("utf-8"), re.MULTILINE))
 REFLECTED = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor")
 
 

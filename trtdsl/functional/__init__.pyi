@@ -3,6 +3,7 @@
 In the examples, ``net`` is a new ``td.Network()``.
 """
 
+import builtins
 from collections.abc import Sequence
 from typing import Any
 
@@ -220,634 +221,63 @@ from trtdsl.functional.windows.extent import Window
 from trtdsl.functional.windows.pooling import avg_pool1d as avg_pool1d
 from trtdsl.sizes.size import SizeLike
 
-from .aliases import absolute as absolute
-from .aliases import arccos as arccos
-from .aliases import arccosh as arccosh
-from .aliases import arcsin as arcsin
-from .aliases import arcsinh as arcsinh
-from .aliases import arctan as arctan
-from .aliases import arctan2 as arctan2
-from .aliases import arctanh as arctanh
-from .aliases import clip as clip
-from .aliases import concat as concat
-from .aliases import divide as divide
-from .aliases import fix as fix
-from .aliases import ger as ger
-from .aliases import greater as greater
-from .aliases import greater_equal as greater_equal
-from .aliases import less as less
-from .aliases import less_equal as less_equal
-from .aliases import moveaxis as moveaxis
-from .aliases import multiply as multiply
-from .aliases import negative as negative
-from .aliases import not_equal as not_equal
-from .aliases import subtract as subtract
-from .aliases import swapaxes as swapaxes
-from .aliases import swapdims as swapdims
-from .aliases import trapz as trapz
-from .aliases import true_divide as true_divide
-from .aliases import upsample as upsample
-from .aliases import view_as as view_as
-
-__all__ = [
-    "abs",
-    "absolute",
-    "acos",
-    "acosh",
-    "adaptive_avg_pool1d",
-    "adaptive_avg_pool2d",
-    "adaptive_avg_pool3d",
-    "adaptive_max_pool1d",
-    "adaptive_max_pool2d",
-    "adaptive_max_pool3d",
-    "add",
-    "addbmm",
-    "addcdiv",
-    "addcmul",
-    "addmm",
-    "addmv",
-    "addr",
-    "affine_grid",
-    "all",
-    "alpha_dropout",
-    "amax",
-    "amin",
-    "aminmax",
-    "angle",
-    "any",
-    "arange",
-    "arccos",
-    "arccosh",
-    "arcsin",
-    "arcsinh",
-    "arctan",
-    "arctan2",
-    "arctanh",
-    "argmax",
-    "argmin",
-    "argsort",
-    "argwhere",
-    "as_strided",
-    "as_tensor",
-    "asin",
-    "asinh",
-    "associative_scan",
-    "atan",
-    "atan2",
-    "atanh",
-    "atleast_1d",
-    "atleast_2d",
-    "atleast_3d",
-    "avg_pool1d",
-    "avg_pool2d",
-    "avg_pool3d",
-    "baddbmm",
-    "batch_norm",
-    "batched_nms",
-    "bilinear",
-    "bilinear_sample",
-    "bincount",
-    "bitwise_and",
-    "bitwise_left_shift",
-    "bitwise_not",
-    "bitwise_or",
-    "bitwise_right_shift",
-    "bitwise_xor",
-    "block_diag",
-    "bmm",
-    "box_area",
-    "box_convert",
-    "box_iou",
-    "broadcast_tensors",
-    "broadcast_to",
-    "bucketize",
-    "cartesian_prod",
-    "cat",
-    "cdist",
-    "ceil",
-    "celu",
-    "channel_shuffle",
-    "chunk",
-    "clamp",
-    "clamp_max",
-    "clamp_min",
-    "clip",
-    "clone",
-    "column_stack",
-    "combinations",
-    "complex",
-    "concat",
-    "conj",
-    "constant_pad_nd",
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "conv_transpose1d",
-    "conv_transpose2d",
-    "conv_transpose3d",
-    "copysign",
-    "corrcoef",
-    "cos",
-    "cosh",
-    "cosine_similarity",
-    "count_nonzero",
-    "cov",
-    "cross",
-    "cummax",
-    "cummin",
-    "cumprod",
-    "cumsum",
-    "cumulative_trapezoid",
-    "deform_conv2d",
-    "deg2rad",
-    "dequantize",
-    "det",
-    "diag",
-    "diag_embed",
-    "diagflat",
-    "diagonal",
-    "diff",
-    "dist",
-    "div",
-    "divide",
-    "dot",
-    "dropout",
-    "dropout1d",
-    "dropout2d",
-    "dropout3d",
-    "dsplit",
-    "dstack",
-    "einops_einsum",
-    "einsum",
-    "elu",
-    "embedding",
-    "embedding_bag",
-    "empty",
-    "empty_like",
-    "empty_strided",
-    "entr",
-    "eq",
-    "equal",
-    "erf",
-    "erfc",
-    "exp",
-    "exp2",
-    "expand",
-    "expand_as",
-    "expm1",
-    "eye",
-    "fake_quantize_per_channel_affine",
-    "fake_quantize_per_tensor_affine",
-    "feature_alpha_dropout",
-    "fft",
-    "fft2",
-    "fftn",
-    "fftshift",
-    "fill",
-    "fix",
-    "flatten",
-    "flip",
-    "fliplr",
-    "flipud",
-    "floor",
-    "floor_divide",
-    "fmax",
-    "fmin",
-    "fmod",
-    "fold",
-    "frac",
-    "full",
-    "full_like",
-    "fuse_conv_bn_weights",
-    "fused_moving_avg_obs_fake_quant",
-    "gather",
-    "ge",
-    "gelu",
-    "ger",
-    "getitem",
-    "glu",
-    "greater",
-    "greater_equal",
-    "grid_sample",
-    "group_norm",
-    "grouped_mm",
-    "gru",
-    "gru_cell",
-    "gt",
-    "hardshrink",
-    "hardsigmoid",
-    "hardswish",
-    "hardtanh",
-    "heaviside",
-    "histc",
-    "hsplit",
-    "hstack",
-    "hypot",
-    "ifft",
-    "ifft2",
-    "ifftn",
-    "ifftshift",
-    "imag",
-    "index_add",
-    "index_copy",
-    "index_fill",
-    "index_put",
-    "index_select",
-    "inner",
-    "instance_norm",
-    "interpolate",
-    "inverse",
-    "irfft",
-    "irfft2",
-    "irfftn",
-    "isclose",
-    "isfinite",
-    "isin",
-    "isinf",
-    "isnan",
-    "isneginf",
-    "isposinf",
-    "istft",
-    "kron",
-    "kthvalue",
-    "layer_norm",
-    "ldexp",
-    "le",
-    "leaky_relu",
-    "lerp",
-    "less",
-    "less_equal",
-    "linear",
-    "linear_recurrence",
-    "linspace",
-    "local_response_norm",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "log_softmax",
-    "logaddexp",
-    "logaddexp2",
-    "logcumsumexp",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "logit",
-    "logsigmoid",
-    "logspace",
-    "logsumexp",
-    "lp_pool1d",
-    "lp_pool2d",
-    "lp_pool3d",
-    "lstm",
-    "lstm_cell",
-    "lt",
-    "masked_fill",
-    "masked_scatter",
-    "masked_select",
-    "matmul",
-    "matrix_norm",
-    "matrix_power",
-    "max",
-    "max_pool1d",
-    "max_pool2d",
-    "max_pool3d",
-    "maximum",
-    "mean",
-    "median",
-    "meshgrid",
-    "min",
-    "minimum",
-    "mish",
-    "mm",
-    "moveaxis",
-    "movedim",
-    "msort",
-    "mul",
-    "multi_dot",
-    "multi_head_attention_forward",
-    "multiply",
-    "mv",
-    "nan_to_num",
-    "nanmean",
-    "nansum",
-    "narrow",
-    "ndtr",
-    "ne",
-    "neg",
-    "negative",
-    "new_empty",
-    "new_full",
-    "new_ones",
-    "new_zeros",
-    "nms",
-    "nonzero",
-    "norm",
-    "normalize",
-    "not_equal",
-    "one_hot",
-    "ones",
-    "ones_like",
-    "outer",
-    "pad",
-    "pairwise_distance",
-    "pdist",
-    "permute",
-    "pixel_shuffle",
-    "pixel_unshuffle",
-    "polar",
-    "positive",
-    "pow",
-    "prelu",
-    "prod",
-    "quantile",
-    "quantize",
-    "rad2deg",
-    "ravel",
-    "real",
-    "reciprocal",
-    "relu",
-    "relu6",
-    "remainder",
-    "renorm",
-    "repeat",
-    "repeat_interleave",
-    "reshape",
-    "reshape_as",
-    "rfft",
-    "rfft2",
-    "rfftn",
-    "rms_norm",
-    "rnn_relu",
-    "rnn_relu_cell",
-    "rnn_tanh",
-    "rnn_tanh_cell",
-    "roi_align",
-    "roll",
-    "rot90",
-    "round",
-    "rrelu",
-    "rsqrt",
-    "rsub",
-    "scalar_tensor",
-    "scaled_dot_product_attention",
-    "scatter",
-    "scatter_add",
-    "scatter_reduce",
-    "searchsorted",
-    "select",
-    "select_scatter",
-    "selective_scan",
-    "selu",
-    "setitem",
-    "sgn",
-    "sigmoid",
-    "sign",
-    "signbit",
-    "silu",
-    "sin",
-    "sinc",
-    "sinh",
-    "slice_scatter",
-    "softmax",
-    "softmin",
-    "softplus",
-    "softshrink",
-    "softsign",
-    "solve",
-    "sort",
-    "split",
-    "split_with_sizes",
-    "sqrt",
-    "square",
-    "squeeze",
-    "stack",
-    "std",
-    "std_mean",
-    "stft",
-    "sub",
-    "subtract",
-    "sum",
-    "sum_to_size",
-    "swapaxes",
-    "swapdims",
-    "t",
-    "take",
-    "take_along_dim",
-    "tan",
-    "tanh",
-    "tanhshrink",
-    "tensor",
-    "tensor_split",
-    "tensordot",
-    "threshold",
-    "tile",
-    "to",
-    "topk",
-    "trace",
-    "transpose",
-    "trapezoid",
-    "trapz",
-    "tril",
-    "tril_indices",
-    "triu",
-    "triu_indices",
-    "true_divide",
-    "trunc",
-    "unbind",
-    "unflatten",
-    "unfold",
-    "unfold_dimension",
-    "unravel_index",
-    "unsqueeze",
-    "upsample",
-    "upsample_bilinear",
-    "upsample_nearest",
-    "var",
-    "var_mean",
-    "vdot",
-    "vecdot",
-    "vector_norm",
-    "view",
-    "view_as",
-    "view_as_complex",
-    "view_as_real",
-    "vsplit",
-    "vstack",
-    "where",
-    "xlog1py",
-    "xlogy",
-    "zeros",
-    "zeros_like",
-]
+__all__: builtins.list[builtins.str]
 
 def sigmoid(input: Tensor) -> Tensor:
-    """``1 / (1 + exp(-input))``: IActivationLayer SIGMOID.
-
-    >>> F.sigmoid(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """``1 / (1 + exp(-input))``: IActivationLayer SIGMOID."""
 
 def tanh(input: Tensor) -> Tensor:
-    """The hyperbolic tangent: IActivationLayer TANH.
-
-    >>> F.tanh(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """The hyperbolic tangent: IActivationLayer TANH."""
 
 def softsign(input: Tensor) -> Tensor:
-    """``input / (1 + |input|)``: IActivationLayer SOFTSIGN.
-
-    >>> F.softsign(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """``input / (1 + |input|)``: IActivationLayer SOFTSIGN."""
 
 def logsigmoid(input: Tensor) -> Tensor:
-    """``log(sigmoid(input))`` without underflow: ``-softplus(-input)``: IUnaryLayer NEG, IActivationLayer SOFTPLUS.
-
-    >>> F.logsigmoid(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """``log(sigmoid(input))`` without underflow: ``-softplus(-input)``: IUnaryLayer NEG, IActivationLayer SOFTPLUS."""
 
 def tanhshrink(input: Tensor) -> Tensor:
-    """``input - tanh(input)``: IActivationLayer TANH and IElementWiseLayer SUB.
-
-    >>> F.tanhshrink(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """``input - tanh(input)``: IActivationLayer TANH and IElementWiseLayer SUB."""
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """``max(input, 0)``: IActivationLayer RELU, before a max_pool of a convolution, where it costs nothing.
-
-    >>> F.relu(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """``max(input, 0)``: IActivationLayer RELU, before a max_pool of a convolution, where it costs nothing."""
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    """``input`` between 0 and 6: IActivationLayer CLIP.
-
-    >>> F.relu6(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """``input`` between 0 and 6: IActivationLayer CLIP."""
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """``min(max(input / 6 + 1 / 2, 0), 1)``: IActivationLayer HARD_SIGMOID; in half precision CLIP, to keep NaN.
-
-    >>> F.hardsigmoid(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """``min(max(input / 6 + 1 / 2, 0), 1)``: IActivationLayer HARD_SIGMOID; in half precision CLIP, to keep NaN."""
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """``input * hardsigmoid(input)``: IActivationLayer HARD_SIGMOID and IElementWiseLayer PROD.
-
-    >>> F.hardswish(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """``input * hardsigmoid(input)``: IActivationLayer HARD_SIGMOID and IElementWiseLayer PROD."""
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
-    """``scale * (max(0, input) + min(0, alpha * (exp(input) - 1)))`` with SELU's constants: IActivationLayer SELU.
-
-    >>> F.selu(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """``scale * (max(0, input) + min(0, alpha * (exp(input) - 1)))`` with SELU's constants: IActivationLayer SELU."""
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """``input * tanh(softplus(input))``: IActivationLayer SOFTPLUS and TANH, IElementWiseLayers; of a product, EXP.
-
-    >>> F.mish(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """``input * tanh(softplus(input))``: IActivationLayer SOFTPLUS and TANH, IElementWiseLayers; of a product, EXP."""
 
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """``input`` where ``|input| > lambd``, else 0: IUnaryLayer ABS, IElementWiseLayer GREATER, ISelectLayer.
-
-    >>> F.hardshrink(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """``input`` where ``|input| > lambd``, else 0: IUnaryLayer ABS, IElementWiseLayer GREATER, ISelectLayer."""
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """``input`` drawn towards 0 by ``lambd``, to 0 at most: IActivationLayer CLIP and IElementWiseLayer SUB.
-
-    >>> F.softshrink(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """``input`` drawn towards 0 by ``lambd``, to 0 at most: IActivationLayer CLIP and IElementWiseLayer SUB."""
 
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    """``exp(input) / sum(exp(input))`` over ``dim``: ISoftMaxLayer.
-
-    >>> F.softmax(net.input("x", (2, 3)), dim=-1).shape
-    (2, 3)
-    """
+    """``exp(input) / sum(exp(input))`` over ``dim``: ISoftMaxLayer."""
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    """:func:`softmax` of ``-input``: IUnaryLayer NEG and ISoftMaxLayer.
-
-    >>> F.softmin(net.input("x", (2, 3)), dim=-1).shape
-    (2, 3)
-    """
+    """:func:`softmax` of ``-input``: IUnaryLayer NEG and ISoftMaxLayer."""
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """``input - logsumexp(input)`` over ``dim``, exact also where the softmax itself underflows.
 
     IReduceLayer MAX and SUM, IElementWiseLayer SUB, IUnaryLayer EXP and LOG.
-
-    >>> F.log_softmax(net.input("x", (2, 3)), dim=-1).shape
-    (2, 3)
     """
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """``input`` itself: an engine is for inference.
 
     ``training=True``, the default in torch, is refused unless p is 0 or 1, which leave nothing to chance.
-
-    >>> F.dropout(net.input("x", (2, 3, 4)), 0.5).name
-    'x'
-    """
-
-def dropout1d(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """``input`` itself: an engine is for inference.
-
-    ``training=True``, the default in torch, is refused unless p is 0 or 1, which leave nothing to chance.
-
-    >>> F.dropout1d(net.input("x", (2, 3, 4)), 0.5).name
-    'x'
-    """
-
-def dropout2d(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """``input`` itself: an engine is for inference.
-
-    ``training=True``, the default in torch, is refused unless p is 0 or 1, which leave nothing to chance.
-
-    >>> F.dropout2d(net.input("x", (2, 3, 4)), 0.5).name
-    'x'
-    """
-
-def dropout3d(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """``input`` itself: an engine is for inference.
-
-    ``training=True``, the default in torch, is refused unless p is 0 or 1, which leave nothing to chance.
-
-    >>> F.dropout3d(net.input("x", (2, 3, 4)), 0.5).name
-    'x'
-    """
-
-def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """``input`` itself: an engine is for inference.
-
-    ``training=True``, the default in torch, is refused unless p is 0 or 1, which leave nothing to chance.
-
-    >>> F.alpha_dropout(net.input("x", (2, 3, 4)), 0.5).name
-    'x'
-    """
-
-def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """``input`` itself: an engine is for inference.
-
-    ``training=True``, the default in torch, is refused unless p is 0 or 1, which leave nothing to chance.
-
-    >>> F.feature_alpha_dropout(net.input("x", (2, 3, 4)), 0.5).name
-    'x'
     """
 
 def floor_divide(input: Any, other: Any) -> Tensor:
@@ -856,9 +286,6 @@ def floor_divide(input: Any, other: Any) -> Tensor:
     On other floats, the quotient that is rounded down is the exact one, as in torch (1.0 // 0.1 is 9, though 1.0 /
     0.1 rounds to 10): long division by IElementWiseLayers, exact for quotients below 2**24 and ``|input|`` below
     3.4e38. Greater quotients are right to a few units in their last place. Half types are computed in float32.
-
-    >>> F.floor_divide(net.input("n", (2,), "int32"), 3).dtype
-    torch.int32
     """
 
 def remainder(input: Any, other: Any) -> Tensor:
@@ -867,18 +294,12 @@ def remainder(input: Any, other: Any) -> Tensor:
     On floats of the exact quotient, as in torch, by the long division of :func:`floor_divide`; the rest of a
     quotient greater than 2**24 means nothing. For a constant power of two everything is exact by the three layers,
     unless ``input / other`` is too great or too small for the dtype.
-
-    >>> F.remainder(net.input("n", (2,), "int32"), 3).dtype
-    torch.int32
     """
 
 def fmod(input: Any, other: Any) -> Tensor:
     """``input - other * trunc(input / other)``, with the sign of ``input``: IElementWiseLayer DIV, PROD and SUB.
 
     Floats are computed as those of :func:`remainder`.
-
-    >>> F.fmod(net.input("n", (2,), "int32"), 3).dtype
-    torch.int32
     """
 
 def maximum(input: Any, other: Any) -> Tensor:
@@ -886,31 +307,16 @@ def maximum(input: Any, other: Any) -> Tensor:
 
     TensorRT gives NaN for that of one operand alone (:func:`layers.elementwise`); two tensors take IUnaryLayer
     ISNAN and ISelectLayer for the other's.
-
-    >>> F.maximum(net.input("x", (2, 3)), net.input("y", (3,))).shape
-    (2, 3)
     """
 
 def minimum(input: Any, other: Any) -> Tensor:
-    """The lesser, NaN where either is NaN: IElementWiseLayer MIN (AND for bool), as :func:`maximum`.
-
-    >>> F.minimum(net.input("x", (2, 3)), net.input("y", (3,))).shape
-    (2, 3)
-    """
+    """The lesser, NaN where either is NaN: IElementWiseLayer MIN (AND for bool), as :func:`maximum`."""
 
 def fmax(input: Any, other: Any) -> Tensor:
-    """The greater, the other one where one is NaN: IElementWiseLayer MAX, IUnaryLayer ISNAN and ISelectLayer.
-
-    >>> F.fmax(net.input("x", (2, 3)), net.input("y", (3,))).shape
-    (2, 3)
-    """
+    """The greater, the other one where one is NaN: IElementWiseLayer MAX, IUnaryLayer ISNAN and ISelectLayer."""
 
 def fmin(input: Any, other: Any) -> Tensor:
-    """The lesser, the other one where one is NaN: IElementWiseLayer MIN, IUnaryLayer ISNAN and ISelectLayer.
-
-    >>> F.fmin(net.input("x", (2, 3)), net.input("y", (3,))).shape
-    (2, 3)
-    """
+    """The lesser, the other one where one is NaN: IElementWiseLayer MIN, IUnaryLayer ISNAN and ISelectLayer."""
 
 def addcmul(input: Tensor, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:
     """``input + value * tensor1 * tensor2``: IElementWiseLayer PROD and SUM.
@@ -918,401 +324,181 @@ def addcmul(input: Tensor, tensor1: Any, tensor2: Any, *, value: float = 1) -> T
     Half precision is computed in float32 and rounded once, as in torch; after a product of half precision, the
     builder then writes the product in float32 (1.92 MB moved instead of 1.30 for (4, 200, 192), TensorRT-RTX
     1.7.1).
-
-    >>> F.addcmul(net.input("x", (2, 3)), net.input("y", (2, 1)), net.input("z", (3,)), value=2).shape
-    (2, 3)
     """
 
 def addcdiv(input: Tensor, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:
-    """``input + value * tensor1 / tensor2``: IElementWiseLayer DIV, PROD and SUM; half types as in :func:`addcmul`.
-
-    >>> F.addcdiv(net.input("x", (2, 3)), net.input("y", (2, 1)), net.input("z", (3,)), value=2).shape
-    (2, 3)
-    """
+    """``input + value * tensor1 / tensor2``: IElementWiseLayer DIV, PROD and SUM; half types as in :func:`addcmul`."""
 
 def atan2(input: Any, other: Any) -> Tensor:
-    """The angle of the point (``other``, ``input``) up to pi: IUnaryLayer ATAN, IElementWiseLayers, ISelectLayers.
-
-    >>> F.atan2(net.input("x", (2, 3)), net.input("y", (3,))).shape
-    (2, 3)
-    """
+    """The angle of the point (``other``, ``input``) up to pi: IUnaryLayer ATAN, IElementWiseLayers, ISelectLayers."""
 
 def xlogy(input: Any, other: Any) -> Tensor:
     """``input * log(other)``, 0 where ``input`` is 0 and ``other`` is not NaN.
 
     IUnaryLayer LOG, IElementWiseLayers, ISelectLayers.
-
-    >>> F.xlogy(net.input("x", (2, 3)), net.input("y", (3,))).shape
-    (2, 3)
     """
 
 def xlog1py(input: Any, other: Any) -> Tensor:
-    """``x log(1 + y)``, 0 where x is 0 unless y is NaN: the layers of :func:`log1p`, ISelectLayers.
-
-    >>> F.xlog1py(net.input("x", (2, 3)), net.input("y", (3,))).shape
-    (2, 3)
-    """
+    """``x log(1 + y)``, 0 where x is 0 unless y is NaN: the layers of :func:`log1p`, ISelectLayers."""
 
 def copysign(input: Any, other: Any) -> Tensor:
-    """The size of ``input`` with the sign of ``other``: IUnaryLayer ABS and NEG, ISelectLayer.
-
-    >>> F.copysign(net.input("x", (2, 3)), net.input("y", (3,))).shape
-    (2, 3)
-    """
+    """The size of ``input`` with the sign of ``other``: IUnaryLayer ABS and NEG, ISelectLayer."""
 
 def logaddexp(input: Any, other: Any) -> Tensor:
-    """``log(exp(input) + exp(other))`` without overflow: the greater and IActivationLayer SOFTPLUS of -distance.
-
-    >>> F.logaddexp(net.input("x", (2, 3)), net.input("y", (3,))).shape
-    (2, 3)
-    """
+    """``log(exp(input) + exp(other))`` without overflow: the greater and IActivationLayer SOFTPLUS of -distance."""
 
 def logaddexp2(input: Any, other: Any) -> Tensor:
-    """``log2(2 ** input + 2 ** other)`` without overflow: as :func:`logaddexp`.
-
-    >>> F.logaddexp2(net.input("x", (2, 3)), net.input("y", (3,))).shape
-    (2, 3)
-    """
+    """``log2(2 ** input + 2 ** other)`` without overflow: as :func:`logaddexp`."""
 
 def ldexp(input: Any, other: Any) -> Tensor:
-    """``x * 2 ** y``: IElementWiseLayers POW and PROD; integers become float32 first.
-
-    >>> F.ldexp(net.input("x", (2, 3)), net.input("y", (3,))).shape
-    (2, 3)
-    """
+    """``x * 2 ** y``: IElementWiseLayers POW and PROD; integers become float32 first."""
 
 def exp(input: Tensor) -> Tensor:
-    """``e ** input``: IUnaryLayer EXP; integers become float32 first.
-
-    >>> F.exp(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """``e ** input``: IUnaryLayer EXP; integers become float32 first."""
 
 def log(input: Tensor) -> Tensor:
-    """The natural logarithm: IUnaryLayer LOG; integers become float32 first.
-
-    >>> F.log(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """The natural logarithm: IUnaryLayer LOG; integers become float32 first."""
 
 def sqrt(input: Tensor) -> Tensor:
-    """The square root: IUnaryLayer SQRT; integers become float32 first.
-
-    >>> F.sqrt(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """The square root: IUnaryLayer SQRT; integers become float32 first."""
 
 def reciprocal(input: Tensor) -> Tensor:
-    """``1 / input``: IUnaryLayer RECIP; integers become float32 first.
-
-    >>> F.reciprocal(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """``1 / input``: IUnaryLayer RECIP; integers become float32 first."""
 
 def sin(input: Tensor) -> Tensor:
-    """The sine of radians: IUnaryLayer SIN; integers become float32 first.
-
-    >>> F.sin(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """The sine of radians: IUnaryLayer SIN; integers become float32 first."""
 
 def cos(input: Tensor) -> Tensor:
-    """The cosine of radians: IUnaryLayer COS; integers become float32 first.
-
-    >>> F.cos(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """The cosine of radians: IUnaryLayer COS; integers become float32 first."""
 
 def tan(input: Tensor) -> Tensor:
-    """The tangent of radians: IUnaryLayer TAN; integers become float32 first.
-
-    >>> F.tan(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """The tangent of radians: IUnaryLayer TAN; integers become float32 first."""
 
 def sinh(input: Tensor) -> Tensor:
-    """The hyperbolic sine: IUnaryLayer SINH; integers become float32 first.
-
-    >>> F.sinh(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """The hyperbolic sine: IUnaryLayer SINH; integers become float32 first."""
 
 def cosh(input: Tensor) -> Tensor:
-    """The hyperbolic cosine: IUnaryLayer COSH; integers become float32 first.
-
-    >>> F.cosh(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """The hyperbolic cosine: IUnaryLayer COSH; integers become float32 first."""
 
 def asin(input: Tensor) -> Tensor:
-    """The inverse sine: IUnaryLayer ASIN; integers become float32 first.
-
-    >>> F.asin(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """The inverse sine: IUnaryLayer ASIN; integers become float32 first."""
 
 def acos(input: Tensor) -> Tensor:
-    """The inverse cosine: IUnaryLayer ACOS; integers become float32 first.
-
-    >>> F.acos(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """The inverse cosine: IUnaryLayer ACOS; integers become float32 first."""
 
 def atan(input: Tensor) -> Tensor:
-    """The inverse tangent: IUnaryLayer ATAN; integers become float32 first.
-
-    >>> F.atan(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """The inverse tangent: IUnaryLayer ATAN; integers become float32 first."""
 
 def asinh(input: Tensor) -> Tensor:
-    """The inverse hyperbolic sine: IUnaryLayer ASINH; integers become float32 first.
-
-    >>> F.asinh(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """The inverse hyperbolic sine: IUnaryLayer ASINH; integers become float32 first."""
 
 def acosh(input: Tensor) -> Tensor:
-    """The inverse hyperbolic cosine: IUnaryLayer ACOSH; integers become float32 first.
-
-    >>> F.acosh(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """The inverse hyperbolic cosine: IUnaryLayer ACOSH; integers become float32 first."""
 
 def atanh(input: Tensor) -> Tensor:
-    """The inverse hyperbolic tangent: IUnaryLayer ATANH; integers become float32 first.
-
-    >>> F.atanh(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """The inverse hyperbolic tangent: IUnaryLayer ATANH; integers become float32 first."""
 
 def erf(input: Tensor) -> Tensor:
-    """The error function: IUnaryLayer ERF; integers become float32 first.
-
-    >>> F.erf(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """The error function: IUnaryLayer ERF; integers become float32 first."""
 
 def abs(input: Tensor) -> Tensor:
-    """The absolute value: IUnaryLayer ABS; bool is itself.
-
-    >>> F.abs(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """The absolute value: IUnaryLayer ABS; bool is itself."""
 
 def neg(input: Tensor) -> Tensor:
-    """``-input``: IUnaryLayer NEG. bool is refused, as by torch.
-
-    >>> F.neg(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """``-input``: IUnaryLayer NEG. bool is refused, as by torch."""
 
 def positive(input: Tensor) -> Tensor:
-    """``input`` itself; no layer.
-
-    >>> F.positive(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """``input`` itself; no layer."""
 
 def sign(input: Tensor) -> Tensor:
-    """-1, 0 or 1: IUnaryLayer SIGN; bool is itself.
-
-    >>> F.sign(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """-1, 0 or 1: IUnaryLayer SIGN; bool is itself."""
 
 def sgn(input: Tensor) -> Tensor:
-    """As :func:`sign`: TensorRT has no complex numbers.
-
-    >>> F.sgn(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """As :func:`sign`: TensorRT has no complex numbers."""
 
 def square(input: Tensor) -> Tensor:
-    """``input * input``: IElementWiseLayer PROD.
-
-    >>> F.square(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """``input * input``: IElementWiseLayer PROD."""
 
 def rsqrt(input: Tensor) -> Tensor:
-    """``1 / sqrt(input)``: IUnaryLayer SQRT and RECIP.
-
-    >>> F.rsqrt(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """``1 / sqrt(input)``: IUnaryLayer SQRT and RECIP."""
 
 def exp2(input: Tensor) -> Tensor:
-    """``2 ** input``: IElementWiseLayer POW.
-
-    >>> F.exp2(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """``2 ** input``: IElementWiseLayer POW."""
 
 def expm1(input: Tensor) -> Tensor:
     """``exp(input) - 1``, exact near 0 too, where it is ``2t / (1 - t)`` with ``t = tanh(input / 2)``.
 
     IUnaryLayer EXP, IActivationLayer TANH, IElementWiseLayers and ISelectLayer.
-
-    >>> F.expm1(net.input("x", (2, 3))).shape
-    (2, 3)
     """
 
 def log1p(input: Tensor) -> Tensor:
     """``log(1 + input)``, exact near 0 too, where it is ``2 * atanh(input / (2 + input))``.
 
     IUnaryLayer LOG and ATANH, IElementWiseLayers and ISelectLayer.
-
-    >>> F.log1p(net.input("x", (2, 3))).shape
-    (2, 3)
     """
 
 def log2(input: Tensor) -> Tensor:
-    """The logarithm to base 2: IUnaryLayer LOG and IElementWiseLayer PROD.
-
-    >>> F.log2(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """The logarithm to base 2: IUnaryLayer LOG and IElementWiseLayer PROD."""
 
 def log10(input: Tensor) -> Tensor:
-    """The logarithm to base 10: IUnaryLayer LOG and IElementWiseLayer PROD.
-
-    >>> F.log10(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """The logarithm to base 10: IUnaryLayer LOG and IElementWiseLayer PROD."""
 
 def erfc(input: Tensor) -> Tensor:
-    """``1 - erf(input)``: IUnaryLayer ERF, IElementWiseLayer SUB; its tail below 1e-7 is lost to rounding.
-
-    >>> F.erfc(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """``1 - erf(input)``: IUnaryLayer ERF, IElementWiseLayer SUB; its tail below 1e-7 is lost to rounding."""
 
 def deg2rad(input: Tensor) -> Tensor:
-    """Degrees as radians: IElementWiseLayer PROD.
-
-    >>> F.deg2rad(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """Degrees as radians: IElementWiseLayer PROD."""
 
 def rad2deg(input: Tensor) -> Tensor:
-    """Radians as degrees: IElementWiseLayer PROD.
-
-    >>> F.rad2deg(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """Radians as degrees: IElementWiseLayer PROD."""
 
 def sinc(input: Tensor) -> Tensor:
-    """``sin(pi * input) / (pi * input)``, 1 at 0: IUnaryLayer SIN, IElementWiseLayers, ISelectLayer.
-
-    >>> F.sinc(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """``sin(pi * input) / (pi * input)``, 1 at 0: IUnaryLayer SIN, IElementWiseLayers, ISelectLayer."""
 
 def entr(input: Tensor) -> Tensor:
-    """``-x log(x)``, 0 for 0 and -inf below: IUnaryLayer LOG, IElementWiseLayers, ISelectLayers.
-
-    >>> F.entr(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """``-x log(x)``, 0 for 0 and -inf below: IUnaryLayer LOG, IElementWiseLayers, ISelectLayers."""
 
 def ndtr(input: Tensor) -> Tensor:
-    """The standard normal distribution up to x, ``erfc(-x / √2) / 2``: the layers of :func:`erfc`.
-
-    >>> F.ndtr(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """The standard normal distribution up to x, ``erfc(-x / √2) / 2``: the layers of :func:`erfc`."""
 
 def eq(input: Any, other: Any) -> Tensor:
-    """``input == other``, broadcast: IElementWiseLayer EQUAL.
-
-    >>> F.eq(net.input("x", (2, 3)), 0).dtype
-    torch.bool
-    """
+    """``input == other``, broadcast: IElementWiseLayer EQUAL."""
 
 def ne(input: Any, other: Any) -> Tensor:
-    """``input != other``, broadcast: IElementWiseLayer EQUAL and IUnaryLayer NOT.
-
-    >>> F.ne(net.input("x", (2, 3)), 0).dtype
-    torch.bool
-    """
+    """``input != other``, broadcast: IElementWiseLayer EQUAL and IUnaryLayer NOT."""
 
 def lt(input: Any, other: Any) -> Tensor:
-    """``input < other``, broadcast: IElementWiseLayer LESS.
-
-    >>> F.lt(net.input("x", (2, 3)), 0).dtype
-    torch.bool
-    """
+    """``input < other``, broadcast: IElementWiseLayer LESS."""
 
 def le(input: Any, other: Any) -> Tensor:
-    """``input <= other``, broadcast: IElementWiseLayer GREATER, IUnaryLayer NOT; ISNAN for what may be NaN.
-
-    >>> F.le(net.input("x", (2, 3)), 0).dtype
-    torch.bool
-    """
+    """``input <= other``, broadcast: IElementWiseLayer GREATER, IUnaryLayer NOT; ISNAN for what may be NaN."""
 
 def gt(input: Any, other: Any) -> Tensor:
-    """``input > other``, broadcast: IElementWiseLayer GREATER.
-
-    >>> F.gt(net.input("x", (2, 3)), 0).dtype
-    torch.bool
-    """
+    """``input > other``, broadcast: IElementWiseLayer GREATER."""
 
 def ge(input: Any, other: Any) -> Tensor:
-    """``input >= other``, broadcast: IElementWiseLayer LESS, IUnaryLayer NOT; ISNAN for what may be NaN.
-
-    >>> F.ge(net.input("x", (2, 3)), 0).dtype
-    torch.bool
-    """
+    """``input >= other``, broadcast: IElementWiseLayer LESS, IUnaryLayer NOT; ISNAN for what may be NaN."""
 
 def isnan(input: Tensor) -> Tensor:
-    """Whether an element is NaN: IUnaryLayer ISNAN; integers never are.
-
-    >>> F.isnan(net.input("x", (2, 3))).dtype
-    torch.bool
-    """
+    """Whether an element is NaN: IUnaryLayer ISNAN; integers never are."""
 
 def isinf(input: Tensor) -> Tensor:
-    """Whether an element is infinite: IUnaryLayer ISINF; integers never are.
-
-    >>> F.isinf(net.input("x", (2, 3))).dtype
-    torch.bool
-    """
+    """Whether an element is infinite: IUnaryLayer ISINF; integers never are."""
 
 def isposinf(input: Tensor) -> Tensor:
-    """Whether an element is positive infinity: IElementWiseLayer EQUAL.
-
-    >>> F.isposinf(net.input("x", (2, 3))).dtype
-    torch.bool
-    """
+    """Whether an element is positive infinity: IElementWiseLayer EQUAL."""
 
 def isneginf(input: Tensor) -> Tensor:
-    """Whether an element is negative infinity: IElementWiseLayer EQUAL.
-
-    >>> F.isneginf(net.input("x", (2, 3))).dtype
-    torch.bool
-    """
+    """Whether an element is negative infinity: IElementWiseLayer EQUAL."""
 
 def logical_and(input: Any, other: Any) -> Tensor:
-    """Both, broadcast: IElementWiseLayer AND; numbers are true unless 0.
-
-    >>> F.logical_and(net.input("x", (2, 3), "bool"), True).dtype
-    torch.bool
-    """
+    """Both, broadcast: IElementWiseLayer AND; numbers are true unless 0."""
 
 def logical_or(input: Any, other: Any) -> Tensor:
-    """Either or both, broadcast: IElementWiseLayer OR; numbers are true unless 0.
-
-    >>> F.logical_or(net.input("x", (2, 3), "bool"), True).dtype
-    torch.bool
-    """
+    """Either or both, broadcast: IElementWiseLayer OR; numbers are true unless 0."""
 
 def logical_xor(input: Any, other: Any) -> Tensor:
-    """One of the two, broadcast: IElementWiseLayer XOR; numbers are true unless 0.
-
-    >>> F.logical_xor(net.input("x", (2, 3), "bool"), True).dtype
-    torch.bool
-    """
+    """One of the two, broadcast: IElementWiseLayer XOR; numbers are true unless 0."""
 
 def bitwise_and(input: Any, other: Any) -> Tensor:
     """The bits that both have: IElementWiseLayer AND for bool.
@@ -1320,88 +506,42 @@ def bitwise_and(input: Any, other: Any) -> Tensor:
     TensorRT has no bit operations on integers: they are taken apart into bits (IElementWiseLayer FLOOR_DIV by
     powers of two along a new dimension), and put together by IReduceLayer SUM. That takes 32 or 64 times the
     memory.
-
-    >>> F.bitwise_and(net.input("n", (2, 3), "int32"), 7).dtype
-    torch.int32
     """
 
 def bitwise_or(input: Any, other: Any) -> Tensor:
-    """The bits that either has: IElementWiseLayer OR for bool; integers as in :func:`bitwise_and`.
-
-    >>> F.bitwise_or(net.input("n", (2, 3), "int32"), 7).dtype
-    torch.int32
-    """
+    """The bits that either has: IElementWiseLayer OR for bool; integers as in :func:`bitwise_and`."""
 
 def bitwise_xor(input: Any, other: Any) -> Tensor:
-    """The bits that one of the two has: IElementWiseLayer XOR for bool; integers as in :func:`bitwise_and`.
-
-    >>> F.bitwise_xor(net.input("n", (2, 3), "int32"), 7).dtype
-    torch.int32
-    """
+    """The bits that one of the two has: IElementWiseLayer XOR for bool; integers as in :func:`bitwise_and`."""
 
 def bitwise_left_shift(input: Any, other: Any) -> Tensor:
-    """``input * 2 ** other``: IGatherLayer in the powers of two, and IElementWiseLayer PROD.
-
-    >>> F.bitwise_left_shift(net.input("n", (2, 3), "int32"), 7).dtype
-    torch.int32
-    """
+    """``input * 2 ** other``: IGatherLayer in the powers of two, and IElementWiseLayer PROD."""
 
 def bitwise_right_shift(input: Any, other: Any) -> Tensor:
-    """``floor(input / 2 ** other)``: IGatherLayer in the powers of two, and IElementWiseLayer FLOOR_DIV.
-
-    >>> F.bitwise_right_shift(net.input("n", (2, 3), "int32"), 7).dtype
-    torch.int32
-    """
+    """``floor(input / 2 ** other)``: IGatherLayer in the powers of two, and IElementWiseLayer FLOOR_DIV."""
 
 def ceil(input: Tensor) -> Tensor:
-    """Rounded up: IUnaryLayer CEIL; integers are themselves.
-
-    >>> F.ceil(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """Rounded up: IUnaryLayer CEIL; integers are themselves."""
 
 def floor(input: Tensor) -> Tensor:
-    """Rounded down: IUnaryLayer FLOOR; integers are themselves.
-
-    >>> F.floor(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """Rounded down: IUnaryLayer FLOOR; integers are themselves."""
 
 def trunc(input: Tensor) -> Tensor:
-    """Rounded towards zero: IUnaryLayer FLOOR, CEIL and ISelectLayer; integers are themselves.
-
-    >>> F.trunc(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """Rounded towards zero: IUnaryLayer FLOOR, CEIL and ISelectLayer; integers are themselves."""
 
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
-    """The product of two matrices: IMatrixMultiplyLayer.
-
-    >>> F.mm(net.input("a", (5, 2, 3)[-2:]), net.input("b", (5, 3, 4)[-2:])).shape[-2:]
-    (2, 4)
-    """
+    """The product of two matrices: IMatrixMultiplyLayer."""
 
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """The product of two batches of matrices: IMatrixMultiplyLayer.
-
-    >>> F.bmm(net.input("a", (5, 2, 3)[-3:]), net.input("b", (5, 3, 4)[-3:])).shape[-2:]
-    (2, 4)
-    """
+    """The product of two batches of matrices: IMatrixMultiplyLayer."""
 
 def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """Sums of the elements up to each: ICumulativeLayer SUM; integers and bool as int64.
-
-    >>> F.cumsum(net.input("x", (2, 5)), 1).shape
-    (2, 5)
-    """
+    """Sums of the elements up to each: ICumulativeLayer SUM; integers and bool as int64."""
 
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """Products of the elements up to each: ISliceLayer and IElementWiseLayer PROD for each power of two.
 
     Raises UnsupportedError for a dimension without an upper bound.
-
-    >>> F.cumprod(net.input("x", (2, 5)), 1).shape
-    (2, 5)
     """
 
 def cummax(input: Tensor, dim: int) -> Selected:
@@ -1410,9 +550,6 @@ def cummax(input: Tensor, dim: int) -> Selected:
     ISliceLayer, IElementWiseLayers and ISelectLayers for each power of two. NaN is taken before all, as in torch.
 
     Raises UnsupportedError for a dimension without an upper bound.
-
-    >>> F.cummax(net.input("x", (2, 5)), 1).indices.shape
-    (2, 5)
     """
 
 def cummin(input: Tensor, dim: int) -> Selected:
@@ -1421,47 +558,25 @@ def cummin(input: Tensor, dim: int) -> Selected:
     ISliceLayer, IElementWiseLayers and ISelectLayers for each power of two. NaN is taken before all, as in torch.
 
     Raises UnsupportedError for a dimension without an upper bound.
-
-    >>> F.cummin(net.input("x", (2, 5)), 1).indices.shape
-    (2, 5)
     """
 
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1) -> Tensor:
-    """The area below the line through ``y`` at ``x``, or steps of ``dx``: ISliceLayers, IElementWiseLayers, a sum.
-
-    >>> F.trapezoid(net.input("y", (2, 9))).shape[0]
-    2
-    """
+    """The area below the line through ``y`` at ``x``, or steps of ``dx``: ISliceLayers, IElementWiseLayers, a sum."""
 
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1) -> Tensor:
-    """The area below the line up to each point after the first: the layers of :func:`trapezoid`, ICumulativeLayer.
-
-    >>> F.cumulative_trapezoid(net.input("y", (2, 9))).shape[0]
-    2
-    """
+    """The area below the line up to each point after the first: the layers of :func:`trapezoid`, ICumulativeLayer."""
 
 def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """The sum over ``dim`` (all dimensions when None): IReduceLayer SUM; integers and bool are summed as int64.
-
-    >>> F.sum(net.input("x", (2, 3, 4)), (0, 2)).shape
-    (3,)
-    """
+    """The sum over ``dim`` (all dimensions when None): IReduceLayer SUM; integers and bool are summed as int64."""
 
 def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """The sum of what is not NaN: IUnaryLayer ISNAN, ISelectLayer, IReduceLayer SUM.
-
-    >>> F.nansum(net.input("x", (2, 3, 4)), (0, 2)).shape
-    (3,)
-    """
+    """The sum of what is not NaN: IUnaryLayer ISNAN, ISelectLayer, IReduceLayer SUM."""
 
 def amax(input: Tensor, dim: Dims = (), keepdim: bool = False, *, lowering: str = "auto") -> Tensor:
     """The greatest element over ``dim`` (all dimensions when empty).
 
     IReduceLayer MAX (``lowering="reduce"``), which skips NaN where torch gives NaN; maxima may be an IPoolingLayer
     (``"pooling"``, ``"by_use"``) as in :func:`mean`.
-
-    >>> F.amax(net.input("x", (2, 3, 4)), (0, 2)).shape
-    (3,)
     """
 
 def amin(input: Tensor, dim: Dims = (), keepdim: bool = False, *, lowering: str = "auto") -> Tensor:
@@ -1469,58 +584,31 @@ def amin(input: Tensor, dim: Dims = (), keepdim: bool = False, *, lowering: str 
 
     IReduceLayer MIN (``lowering="reduce"``), which skips NaN where torch gives NaN; maxima may be an IPoolingLayer
     (``"pooling"``, ``"by_use"``) as in :func:`mean`.
-
-    >>> F.amin(net.input("x", (2, 3, 4)), (0, 2)).shape
-    (3,)
     """
 
 def max(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
     """The greatest element of all, or (values, indices) over ``dim``, or :func:`maximum` with a second tensor.
 
     IReduceLayer MAX; ITopKLayer of one element with ``dim``, the first of equal ones.
-
-    >>> values, indices = F.max(net.input("x", (2, 3)), dim=1)
-    >>> values.shape, indices.dtype
-    ((2,), torch.int64)
     """
 
 def min(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
     """The least element of all, or (values, indices) over ``dim``, or :func:`minimum` with a second tensor.
 
     IReduceLayer MIN; ITopKLayer of one element with ``dim``, the first of equal ones.
-
-    >>> values, indices = F.min(net.input("x", (2, 3)), dim=1)
-    >>> values.shape, indices.dtype
-    ((2,), torch.int64)
     """
 
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Where the greatest element is over ``dim``, or in the flattened tensor; the first of equal ones: ITopKLayer.
-
-    >>> F.argmax(net.input("x", (2, 3)), dim=1).dtype
-    torch.int64
-    """
+    """Where the greatest element is over ``dim``, or in the flattened tensor; the first of equal ones: ITopKLayer."""
 
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Where the least element is over ``dim``, or in the flattened tensor; the first of equal ones: ITopKLayer.
-
-    >>> F.argmin(net.input("x", (2, 3)), dim=1).dtype
-    torch.int64
-    """
+    """Where the least element is over ``dim``, or in the flattened tensor; the first of equal ones: ITopKLayer."""
 
 def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Whether all elements are true over ``dim``: IReduceLayer PROD of zeros and ones, between two ICastLayers.
-
-    >>> F.all(net.input("x", (2, 3), "bool"), 1).dtype
-    torch.bool
-    """
+    """Whether all elements are true over ``dim``: IReduceLayer PROD of zeros and ones, between two ICastLayers."""
 
 def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Whether any element is true over ``dim``: IReduceLayer SUM of zeros and ones, between two ICastLayers.
-
-    >>> F.any(net.input("x", (2, 3), "bool"), 1).dtype
-    torch.bool
-    """
+    """Whether any element is true over ``dim``: IReduceLayer SUM of zeros and ones, between two ICastLayers."""
 
 def var(
     input: Tensor,
@@ -1584,40 +672,22 @@ def std_mean(
 def upsample_nearest(
     input: Tensor, size: Targets | None = None, scale_factor: float | Sequence[float] | None = None
 ) -> Tensor:
-    """As :func:`interpolate` with mode nearest.
-
-    >>> F.upsample_nearest(net.input("x", ("N", 3, 4, 8)), (5, 5)).shape
-    (N, 3, 5, 5)
-    """
+    """As :func:`interpolate` with mode nearest."""
 
 def upsample_bilinear(
     input: Tensor, size: Targets | None = None, scale_factor: float | Sequence[float] | None = None
 ) -> Tensor:
-    """As :func:`interpolate` with mode bilinear and ``align_corners=True``.
-
-    >>> F.upsample_bilinear(net.input("x", ("N", 3, 4, 8)), (5, 5)).shape
-    (N, 3, 5, 5)
-    """
+    """As :func:`interpolate` with mode bilinear and ``align_corners=True``."""
 
 def rnn_tanh_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
-    """The next state (N, hidden) of torch.nn.RNNCell: two products, their sum, and its tanh.
-
-    >>> x, h = net.input("x", ("N", 4)), net.input("h", ("N", 2))
-    >>> F.rnn_tanh_cell(x, h, net.constant(torch.ones(2, 4)), net.constant(torch.ones(2, 2))).shape
-    (N, 2)
-    """
+    """The next state (N, hidden) of torch.nn.RNNCell: two products, their sum, and its tanh."""
 
 def rnn_relu_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
-    """The next state (N, hidden) of torch.nn.RNNCell: two products, their sum, and its relu.
-
-    >>> x, h = net.input("x", ("N", 4)), net.input("h", ("N", 2))
-    >>> F.rnn_relu_cell(x, h, net.constant(torch.ones(2, 4)), net.constant(torch.ones(2, 2))).shape
-    (N, 2)
-    """
+    """The next state (N, hidden) of torch.nn.RNNCell: two products, their sum, and its relu."""
 
 def gru(
     input: Tensor,
@@ -1632,14 +702,7 @@ def gru(
     *,
     lengths: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Gated recurrent units (torch.nn.GRU): all hidden states and the last ones, as :func:`lstm`.
-
-    >>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
-    >>> module = torch.nn.RNNBase("gru".upper(), 4, 2)
-    >>> weights = [net.constant(each.detach()) for each in module.parameters()]
-    >>> [y.shape for y in F.gru(x, h, weights, True, 1, 0.0, False, False, False)]
-    [(T, N, 2), (1, N, 2)]
-    """
+    """Gated recurrent units (torch.nn.GRU): all hidden states and the last ones, as :func:`lstm`."""
 
 def rnn_tanh(
     input: Tensor,
@@ -1654,14 +717,7 @@ def rnn_tanh(
     *,
     lengths: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """A plain recurrent network (torch.nn.RNN) with tanh: all hidden states and the last ones, as :func:`lstm`.
-
-    >>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
-    >>> module = torch.nn.RNNBase("rnn_tanh".upper(), 4, 2)
-    >>> weights = [net.constant(each.detach()) for each in module.parameters()]
-    >>> [y.shape for y in F.rnn_tanh(x, h, weights, True, 1, 0.0, False, False, False)]
-    [(T, N, 2), (1, N, 2)]
-    """
+    """A plain recurrent network (torch.nn.RNN) with tanh: all hidden states and the last ones, as :func:`lstm`."""
 
 def rnn_relu(
     input: Tensor,
@@ -1676,28 +732,13 @@ def rnn_relu(
     *,
     lengths: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """A plain recurrent network (torch.nn.RNN) with relu: all hidden states and the last ones, as :func:`lstm`.
-
-    >>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
-    >>> module = torch.nn.RNNBase("rnn_relu".upper(), 4, 2)
-    >>> weights = [net.constant(each.detach()) for each in module.parameters()]
-    >>> [y.shape for y in F.rnn_relu(x, h, weights, True, 1, 0.0, False, False, False)]
-    [(T, N, 2), (1, N, 2)]
-    """
+    """A plain recurrent network (torch.nn.RNN) with relu: all hidden states and the last ones, as :func:`lstm`."""
 
 def fliplr(input: Tensor) -> Tensor:
-    """The elements of dimension 1 in reverse: ISliceLayer with a stride of -1.
-
-    >>> F.fliplr(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """The elements of dimension 1 in reverse: ISliceLayer with a stride of -1."""
 
 def flipud(input: Tensor) -> Tensor:
-    """The elements of dimension 0 in reverse: ISliceLayer with a stride of -1.
-
-    >>> F.flipud(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """The elements of dimension 0 in reverse: ISliceLayer with a stride of -1."""
 
 def full(
     size: Sequence[SizeLike],
@@ -1718,28 +759,13 @@ def full(
     """
 
 def zeros(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Zeros (float32 unless ``dtype`` says otherwise), as :func:`full`.
-
-    >>> with net.current():
-    ...     F.zeros(2, 3).shape
-    (2, 3)
-    """
+    """Zeros (float32 unless ``dtype`` says otherwise), as :func:`full`."""
 
 def ones(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Ones (float32 unless ``dtype`` says otherwise), as :func:`full`.
-
-    >>> with net.current():
-    ...     F.ones(2, 3).shape
-    (2, 3)
-    """
+    """Ones (float32 unless ``dtype`` says otherwise), as :func:`full`."""
 
 def empty(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Values that nobody may use, which are zeros (float32 unless ``dtype`` says otherwise), as :func:`full`.
-
-    >>> with net.current():
-    ...     F.empty(2, 3).shape
-    (2, 3)
-    """
+    """Values that nobody may use, which are zeros (float32 unless ``dtype`` says otherwise), as :func:`full`."""
 
 def full_like(
     input: Tensor,
@@ -1766,11 +792,7 @@ def zeros_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """Zeros in the shape and dtype of ``input``, as :func:`full`.
-
-    >>> F.zeros_like(net.input("x", ("N", 3))).shape
-    (N, 3)
-    """
+    """Zeros in the shape and dtype of ``input``, as :func:`full`."""
 
 def ones_like(
     input: Tensor,
@@ -1781,11 +803,7 @@ def ones_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """Ones in the shape and dtype of ``input``, as :func:`full`.
-
-    >>> F.ones_like(net.input("x", ("N", 3))).shape
-    (N, 3)
-    """
+    """Ones in the shape and dtype of ``input``, as :func:`full`."""
 
 def empty_like(
     input: Tensor,
@@ -1796,11 +814,7 @@ def empty_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """Values that nobody may use, which are zeros, in the shape and dtype of ``input``, as :func:`full`.
-
-    >>> F.empty_like(net.input("x", ("N", 3))).shape
-    (N, 3)
-    """
+    """Values that nobody may use, which are zeros, in the shape and dtype of ``input``, as :func:`full`."""
 
 def new_full(
     input: Tensor,
@@ -1821,29 +835,17 @@ def new_full(
 def new_zeros(
     input: Tensor, *size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Zeros in a tensor of ``size`` and the dtype of ``input``, as :func:`full`.
-
-    >>> F.new_zeros(net.input("x", ("N", 3)), 2).shape
-    (2,)
-    """
+    """Zeros in shape ``size`` and the dtype of ``input``, as :func:`full`."""
 
 def new_ones(
     input: Tensor, *size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Ones in a tensor of ``size`` and the dtype of ``input``, as :func:`full`.
-
-    >>> F.new_ones(net.input("x", ("N", 3)), 2).shape
-    (2,)
-    """
+    """Ones in shape ``size`` and the dtype of ``input``, as :func:`full`."""
 
 def new_empty(
     input: Tensor, *size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Values that nobody may use, which are zeros, in a tensor of ``size`` and the dtype of ``input``, as :func:`full`.
-
-    >>> F.new_empty(net.input("x", ("N", 3)), 2).shape
-    (2,)
-    """
+    """Values that nobody may use, which are zeros, in shape ``size`` and the dtype of ``input``, as :func:`full`."""
 
 def arange(
     start: SizeLike | float,
@@ -1914,18 +916,10 @@ def tensor(
     """
 
 def tril(input: Tensor, diagonal: SizeLike = 0) -> Tensor:
-    """The lower triangle of the last two dimensions, zeros above ``diagonal``: ISelectLayer with a constant mask.
-
-    >>> F.tril(net.input("x", ("N", 4, 4))).shape
-    (N, 4, 4)
-    """
+    """The lower triangle of the last two dimensions, zeros above ``diagonal``: ISelectLayer with a constant mask."""
 
 def triu(input: Tensor, diagonal: SizeLike = 0) -> Tensor:
-    """The upper triangle of the last two dimensions, zeros below ``diagonal``: ISelectLayer with a constant mask.
-
-    >>> F.triu(net.input("x", ("N", 4, 4))).shape
-    (N, 4, 4)
-    """
+    """The upper triangle of the last two dimensions, zeros below ``diagonal``: ISelectLayer with a constant mask."""
 
 def empty_strided(
     size: Sequence[SizeLike],
@@ -1972,246 +966,113 @@ def logspace(
     """
 
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
-    """The tensors one after the other along dimension 1 (0 for vectors): IConcatenationLayer.
-
-    >>> F.hstack([net.input("a", (2, 3)), net.input("b", (2, 3))]).numel()
-    12
-    """
+    """The tensors one after the other along dimension 1 (0 for vectors): IConcatenationLayer."""
 
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
-    """The tensors one after the other along dimension 0, vectors as rows: IConcatenationLayer.
-
-    >>> F.vstack([net.input("a", (2, 3)), net.input("b", (2, 3))]).numel()
-    12
-    """
+    """The tensors one after the other along dimension 0, vectors as rows: IConcatenationLayer."""
 
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
-    """The tensors one after the other along dimension 2: IConcatenationLayer.
-
-    >>> F.dstack([net.input("a", (2, 3)), net.input("b", (2, 3))]).numel()
-    12
-    """
+    """The tensors one after the other along dimension 2: IConcatenationLayer."""
 
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
-    """The tensors one after the other along dimension 1, vectors as columns: IConcatenationLayer.
-
-    >>> F.column_stack([net.input("a", (2, 3)), net.input("b", (2, 3))]).numel()
-    12
-    """
+    """The tensors one after the other along dimension 1, vectors as columns: IConcatenationLayer."""
 
 def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """:func:`tensor_split` along dimension 1 (0 for vectors); sections must divide it.
-
-    >>> [part.numel() for part in F.hsplit(net.input("x", (2, 2, 2)), 2)]
-    [4, 4]
-    """
+    """:func:`tensor_split` along dimension 1 (0 for vectors); sections must divide it."""
 
 def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """:func:`tensor_split` along dimension 0; sections must divide it.
-
-    >>> [part.numel() for part in F.vsplit(net.input("x", (2, 2, 2)), 2)]
-    [4, 4]
-    """
+    """:func:`tensor_split` along dimension 0; sections must divide it."""
 
 def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """:func:`tensor_split` along dimension 2; sections must divide it.
-
-    >>> [part.numel() for part in F.dsplit(net.input("x", (2, 2, 2)), 2)]
-    [4, 4]
-    """
+    """:func:`tensor_split` along dimension 2; sections must divide it."""
 
 def atleast_1d(*tensors: Any) -> Any:
-    """The tensor (or each of several) with one dimension at least: IShuffleLayer.
-
-    >>> F.atleast_1d(net.input("x", ())).numel()
-    1
-    """
+    """The tensor (or each of several) with one dimension at least: IShuffleLayer."""
 
 def atleast_2d(*tensors: Any) -> Any:
-    """The tensor (or each of several) with two dimensions at least, new ones in front: IShuffleLayer.
-
-    >>> F.atleast_2d(net.input("x", ())).numel()
-    1
-    """
+    """The tensor (or each of several) with two dimensions at least, new ones in front: IShuffleLayer."""
 
 def atleast_3d(*tensors: Any) -> Any:
-    """The tensor (or each of several) with three dimensions at least, (1, L, 1) and (H, W, 1): IShuffleLayer.
-
-    >>> F.atleast_3d(net.input("x", ())).numel()
-    1
-    """
+    """The tensor (or each of several) with three dimensions at least, (1, L, 1) and (H, W, 1): IShuffleLayer."""
 
 def reshape_as(input: Tensor, other: Tensor) -> Tensor:
-    """``input`` in the shape of ``other``: IShuffleLayer.
-
-    >>> F.reshape_as(net.input("x", (1, 6)), net.input("y", (1, 6))).shape
-    (1, 6)
-    """
+    """``input`` in the shape of ``other``: IShuffleLayer."""
 
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
-    """``input`` in the shape of ``other``: ISliceLayer with a stride of 0.
-
-    >>> F.expand_as(net.input("x", (1, 6)), net.input("y", (1, 6))).shape
-    (1, 6)
-    """
+    """``input`` in the shape of ``other``: ISliceLayer with a stride of 0."""
 
 def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = None, layout: Any = None, device: Any = None
 ) -> Tensor:
-    """Rows and columns (2, n) of the lower triangle of a matrix, up to the diagonal ``offset``: a constant.
-
-    >>> with net.current():
-    ...     F.tril_indices(3, 3).shape
-    (2, 6)
-    """
+    """Rows and columns (2, n) of the lower triangle of a matrix, up to the diagonal ``offset``: a constant."""
 
 def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = None, layout: Any = None, device: Any = None
 ) -> Tensor:
-    """Rows and columns (2, n) of the upper triangle of a matrix, from the diagonal ``offset``: a constant.
-
-    >>> with net.current():
-    ...     F.triu_indices(3, 3).shape
-    (2, 6)
-    """
+    """Rows and columns (2, n) of the upper triangle of a matrix, from the diagonal ``offset``: a constant."""
 
 def real(input: Any) -> Any:
-    """The real part; of a Tensor itself. No layer.
-
-    >>> F.real(F.view_as_complex(net.input("x", ("N", 2)))).shape
-    (N,)
-    """
+    """The real part; of a Tensor itself. No layer."""
 
 def imag(input: Any) -> Any:
-    """The imaginary part of a complex value; no layer.
-
-    >>> F.imag(F.view_as_complex(net.input("x", ("N", 2)))).shape
-    (N,)
-    """
+    """The imaginary part of a complex value; no layer."""
 
 def conj(input: Any) -> Any:
-    """The conjugate; of a Tensor itself: IUnaryLayer NEG.
-
-    >>> F.conj(F.view_as_complex(net.input("x", ("N", 2)))).shape
-    (N,)
-    """
+    """The conjugate; of a Tensor itself: IUnaryLayer NEG."""
 
 def angle(input: Any) -> Any:
-    """The angle of complex values: the layers of :func:`atan2`.
-
-    >>> F.angle(F.view_as_complex(net.input("x", ("N", 2)))).shape
-    (N,)
-    """
+    """The angle of complex values: the layers of :func:`atan2`."""
 
 def fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """The discrete Fourier transform along ``dim``, of real or complex values: two or four IMatrixMultiplyLayers.
 
     The length (``n``, or the axis's) is 4096 at most; the waves of a dynamic one are computed in the network, each
     time that it runs. Computed in float32.
-
-    >>> F.fft(net.input("x", ("N", 8)), dim=1).shape[0]
-    N
     """
 
 def ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
-    """The inverse of :func:`fft`.
-
-    >>> F.ifft(net.input("x", ("N", 8)), dim=1).shape[0]
-    N
-    """
+    """The inverse of :func:`fft`."""
 
 def rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
-    """The half of :func:`fft` of real values that says all: ``length // 2 + 1`` frequencies. Two products.
-
-    >>> F.rfft(net.input("x", ("N", 8)), dim=1).shape[0]
-    N
-    """
+    """The half of :func:`fft` of real values that says all: ``length // 2 + 1`` frequencies. Two products."""
 
 def irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
-    """The inverse of :func:`rfft`: ``n`` real values, twice the frequencies less 2 by default. Two products.
-
-    >>> F.irfft(net.input("x", ("N", 8)), dim=1).shape[0]
-    N
-    """
+    """The inverse of :func:`rfft`: ``n`` real values, twice the frequencies less 2 by default. Two products."""
 
 def fftn(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None) -> Any:
-    """:func:`fft` along several dimensions, all of them by default.
-
-    >>> F.fftn(net.input("x", ("N", 4, 8)), dim=(1, 2)).shape[0]
-    N
-    """
+    """:func:`fft` along several dimensions, all of them by default."""
 
 def ifftn(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None) -> Any:
-    """The inverse of :func:`fftn`.
-
-    >>> F.ifftn(net.input("x", ("N", 4, 8)), dim=(1, 2)).shape[0]
-    N
-    """
+    """The inverse of :func:`fftn`."""
 
 def rfftn(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None) -> Any:
-    """:func:`rfft` along the last of several dimensions, then :func:`fft` along the others.
-
-    >>> F.rfftn(net.input("x", ("N", 4, 8)), dim=(1, 2)).shape[0]
-    N
-    """
+    """:func:`rfft` along the last of several dimensions, then :func:`fft` along the others."""
 
 def irfftn(
     input: Any, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None
 ) -> Any:
-    """The inverse of :func:`rfftn`.
-
-    >>> F.irfftn(net.input("x", ("N", 4, 8)), dim=(1, 2)).shape[0]
-    N
-    """
+    """The inverse of :func:`rfftn`."""
 
 def fft2(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
-    """:func:`fftn` along the last two dimensions.
-
-    >>> F.fft2(net.input("x", ("N", 4, 8))).shape[:2]
-    (N, 4)
-    """
+    """:func:`fftn` along the last two dimensions."""
 
 def ifft2(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
-    """:func:`ifftn` along the last two dimensions.
-
-    >>> F.ifft2(net.input("x", ("N", 4, 8))).shape[:2]
-    (N, 4)
-    """
+    """:func:`ifftn` along the last two dimensions."""
 
 def rfft2(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
-    """:func:`rfftn` along the last two dimensions.
-
-    >>> F.rfft2(net.input("x", ("N", 4, 8))).shape[:2]
-    (N, 4)
-    """
+    """:func:`rfftn` along the last two dimensions."""
 
 def irfft2(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
-    """:func:`irfftn` along the last two dimensions.
-
-    >>> F.irfft2(net.input("x", ("N", 4, 8))).shape[:2]
-    (N, 4)
-    """
+    """:func:`irfftn` along the last two dimensions."""
 
 def fftshift(input: Any, dim: Any = None) -> Any:
-    """The frequency 0 in the middle: as :func:`roll`.
-
-    >>> F.fftshift(net.input("x", ("N", 8)), 1).shape
-    (N, 8)
-    """
+    """The frequency 0 in the middle: as :func:`roll`."""
 
 def ifftshift(input: Any, dim: Any = None) -> Any:
-    """The inverse of :func:`fftshift`.
-
-    >>> F.ifftshift(net.input("x", ("N", 8)), 1).shape
-    (N, 8)
-    """
+    """The inverse of :func:`fftshift`."""
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
-    """Averages over ``output_size`` windows of the last dimension, as :func:`adaptive_avg_pool2d`.
-
-    >>> F.adaptive_avg_pool1d(net.input("x", ("N", 3, 7, "H", 6)[: 1 + 2]), 1).shape[:2]
-    (N, 3)
-    """
+    """Averages over ``output_size`` windows of the last dimension, as :func:`adaptive_avg_pool2d`."""
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     """Averages over ``output_size`` windows of the last two dimensions; None keeps a dimension.
@@ -2219,41 +1080,23 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     One window: IReduceLayer AVG, or IPoolingLayer after a convolution. Windows of one size: IPoolingLayer.
     Otherwise IGatherLayer of each window's elements, their product with its weights and IReduceLayer SUM; where a
     size is dynamic IMatrixMultiplyLayer with weights that are computed from the shape.
-
-    >>> F.adaptive_avg_pool2d(net.input("x", ("N", 3, 7, "H", 6)[: 2 + 2]), 1).shape[:2]
-    (N, 3)
     """
 
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
-    """Averages over ``output_size`` windows of the last three dimensions, as :func:`adaptive_avg_pool2d`.
-
-    >>> F.adaptive_avg_pool3d(net.input("x", ("N", 3, 7, "H", 6)[: 3 + 2]), 1).shape[:2]
-    (N, 3)
-    """
+    """Averages over ``output_size`` windows of the last three dimensions, as :func:`adaptive_avg_pool2d`."""
 
 def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """Maxima over ``output_size`` windows of the last dimension, as :func:`adaptive_max_pool2d`.
-
-    >>> F.adaptive_max_pool1d(net.input("x", ("N", 3, 7, "H", 6)[: 1 + 2]), 1).shape[:2]
-    (N, 3)
-    """
+    """Maxima over ``output_size`` windows of the last dimension, as :func:`adaptive_max_pool2d`."""
 
 def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Maxima over ``output_size`` windows of the last two dimensions; None keeps a dimension.
 
     One window: IReduceLayer MAX. Windows of one size: IPoolingLayer. Otherwise IGatherLayer of each window's
     elements and IReduceLayer MAX, or ITopKLayer for ``return_indices``.
-
-    >>> F.adaptive_max_pool2d(net.input("x", ("N", 3, 7, "H", 6)[: 2 + 2]), 1).shape[:2]
-    (N, 3)
     """
 
 def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """Maxima over ``output_size`` windows of the last three dimensions, as :func:`adaptive_max_pool2d`.
-
-    >>> F.adaptive_max_pool3d(net.input("x", ("N", 3, 7, "H", 6)[: 3 + 2]), 1).shape[:2]
-    (N, 3)
-    """
+    """Maxima over ``output_size`` windows of the last three dimensions, as :func:`adaptive_max_pool2d`."""
 
 def conv1d(
     input: Tensor,
@@ -2372,9 +1215,6 @@ def lp_pool1d(
     """``sum(input ** norm_type) ** (1 / norm_type)`` over windows of the last dimension.
 
     The layers of :func:`pow` and :func:`avg_pool2d`.
-
-    >>> F.lp_pool1d(net.input("x", ("N", 3, 8, 8, 8)[: 1 + 2]), 2, 2).shape[:3]
-    (N, 3, 4)
     """
 
 def lp_pool2d(
@@ -2383,9 +1223,6 @@ def lp_pool2d(
     """``sum(input ** norm_type) ** (1 / norm_type)`` over windows of the last two dimensions.
 
     The layers of :func:`pow` and :func:`avg_pool2d`.
-
-    >>> F.lp_pool2d(net.input("x", ("N", 3, 8, 8, 8)[: 2 + 2]), 2, 2).shape[:3]
-    (N, 3, 4)
     """
 
 def lp_pool3d(
@@ -2394,9 +1231,6 @@ def lp_pool3d(
     """``sum(input ** norm_type) ** (1 / norm_type)`` over windows of the last three dimensions.
 
     The layers of :func:`pow` and :func:`avg_pool2d`.
-
-    >>> F.lp_pool3d(net.input("x", ("N", 3, 8, 8, 8)[: 3 + 2]), 2, 2).shape[:3]
-    (N, 3, 4)
     """
 
 def avg_pool2d(
@@ -2499,3 +1333,37 @@ def max_pool3d(
     >>> F.max_pool3d(net.input("x", (64, 8, 56, 56)), (1, 3, 3), (4, 2, 2), (0, 1, 1)).shape
     (64, 2, 28, 28)
     """
+
+absolute = abs
+arccos = acos
+arccosh = acosh
+arcsin = asin
+arcsinh = asinh
+arctan = atan
+arctan2 = atan2
+arctanh = atanh
+clip = clamp
+concat = cat
+divide = div
+fix = trunc
+ger = outer
+greater = gt
+greater_equal = ge
+less = lt
+less_equal = le
+moveaxis = movedim
+multiply = mul
+negative = neg
+not_equal = ne
+subtract = sub
+swapaxes = transpose
+swapdims = transpose
+trapz = trapezoid
+true_divide = div
+upsample = interpolate
+view_as = reshape_as
+dropout1d = dropout
+dropout2d = dropout
+dropout3d = dropout
+alpha_dropout = dropout
+feature_alpha_dropout = dropout

@@ -127,7 +127,7 @@ def _new(value: int, input: Tensor, *size: Any, dtype: Any = None) -> Tensor:
 
 new_zeros, new_ones, new_empty = family(
     _new,
-    """{} in a tensor of ``size`` and the dtype of ``input``, as :func:`full`.
+    """{} in shape ``size`` and the dtype of ``input``, as :func:`full`.
 
     >>> F.{name}(net.input("x", ("N", 3)), 2).shape
     (2,)
