@@ -108,6 +108,16 @@ def test_importing_torch_is_progress(monkeypatch, capsys):
         assert [task.description for task in progress._bar.tasks] == ["defining the network"]
 
 
+@pytest.mark.parametrize("width", ["60", "80", "120"])
+def test_a_narrow_terminal_cuts_names_and_not_counts(monkeypatch, capsys, width):
+    monkeypatch.setenv("COLUMNS", width)
+    monkeypatch.setattr(terminal.sys.stderr, "isatty", lambda: True, raising=False)
+    with terminal.Progress(silent=False) as progress:
+        progress.step("checking against torch (N = 2, T = 8, H = 12, offset values)", 3, 12)
+    seen = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err)
+    assert " 3/12 0:00:00 -:--:--" in seen
+
+
 def test_what_is_piped_is_short(file, monkeypatch):
     monkeypatch.delenv("COLUMNS")
     out = trtdsl("check", "net.py:net")

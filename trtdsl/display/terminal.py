@@ -105,12 +105,17 @@ class Progress:
                 TimeRemainingColumn,
             )
             from rich.progress import Progress as Bar
+            from rich.table import Column
 
-            columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(20))
-            columns += (MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+            console = terminal(stderr=True)
+            # In a narrow terminal long names are cut, never counts and times: they and the blanks take 29 characters.
+            bar = 20 if console.width >= 100 else 8
+            name = Column(no_wrap=True, overflow="ellipsis", max_width=max(console.width - bar - 29, 1))
+            columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False, table_column=name))
+            columns += (BarColumn(bar), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
             # What is printed into a file or a pipe meanwhile goes there.
             redirected = sys.stdout.isatty()
-            self._bar = Bar(*columns, console=terminal(stderr=True), transient=True, redirect_stdout=redirected)
+            self._bar = Bar(*columns, console=console, transient=True, redirect_stdout=redirected)
             self._bar.start()
         if "torch" not in sys.modules:  # which takes seconds
             self.step(STARTING, 0, 1)
