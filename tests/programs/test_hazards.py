@@ -310,6 +310,24 @@ def test_a_concatenation_in_a_helper_is_named_by_its_own_line_and_by_the_helpers
     assert str(found[0]).startswith(f"{here}:{line} (from {here}:{caller}): a concatenation")
 
 
+def test_a_part_of_a_concatenation_that_is_pooled_is_told_as_what_it_is(program_of, constant):
+    """A U-Net's skip: its convolution writes into the concatenation, and the pooling reads a copy of that part."""
+
+    def half(net, *shape):
+        return constant(net, *shape, dtype=torch.float16)
+
+    def write(net):
+        x = F.conv2d(net.input("x", (2, 16, 64, 64), "float16"), half(net, 32, 16, 3, 3), padding=1)
+        low = F.conv2d(F.max_pool2d(x, 2), half(net, 32, 32, 3, 3), padding=1)  # told
+        up = F.conv_transpose2d(low, half(net, 32, 32, 2, 2), stride=2)
+        return F.conv2d(F.cat([up, x], 1), half(net, 8, 64, 3, 3), padding=1)
+
+    line = write.__code__.co_firstlineno + 2
+    (hazard,) = [each for each in td.find_hazards(program_of(write)) if "a part of" in each.text]
+    assert str(hazard).startswith(f"programs/test_hazards.py:{line}: what is a part of a concatenation, too, is copied")
+    assert "No edit is known" in hazard.advice
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_attention_whose_weights_are_an_output_is_not_to_become_a_call_that_does_not_give_them(program_of, dtype):
     def write(net):

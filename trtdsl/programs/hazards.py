@@ -103,6 +103,10 @@ LAST = (
     "A step that generates needs those of the last token: take its row before the product, "
     "L.gather(x, lengths - 1, 1, num_elementwise_dims=1)."
 )
+JOINED = (
+    "Its launch writes straight into the concatenation, which so moves nothing itself; only this copy is left of it. "
+    "No edit is known that moves less."
+)
 JOINS = frozenset({"cat", "concat", "concatenate", "concatenation", "hstack", "vstack", "dstack", "stack"})
 """Calls that put tensors together."""
 TURNS = frozenset({"permute", "transpose", "movedim", "moveaxis", "swapaxes", "swapdims", "mT", "T", "t", "contiguous"})
@@ -173,6 +177,10 @@ def _rearranging(program: Program, graph: Graph) -> Iterable[Found]:
             odd = all(before.isdigit() for before, _ in padded)
             yield "padding", launch, launch.bytes * launch.times, text, PADDING if odd else PERHAPS_ODD
             continue
+        if _is_part(program, launch):
+            text = "what is a part of a concatenation, too, is copied before it is read here"
+            yield "rearranging", launch, launch.bytes * launch.times, text, JOINED
+            continue
         launch = _at(launch, JOINS if "Conc" in parts(launch.name) else TURNS)
         what = "a concatenation" if "Conc" in parts(launch.name) else "a transpose or copy"
         around = {other.kind for other in graph.neighbours(launch) if other is not None}
@@ -189,6 +197,13 @@ def _rearranging(program: Program, graph: Graph) -> Iterable[Found]:
             advice = "Give the tensor the order in which it is read."
         text = f"{what} computes nothing{f', {_kinds(cause)}' if cause else ''}"
         yield "rearranging", launch, launch.bytes * launch.times, text, advice
+
+
+def _is_part(program: Program, launch: Launch) -> bool:
+    """Whether a copy reads a part of a tensor whose parts several launches write in place."""
+    wholes = {program.tensors[operand.tensor].view_of for operand in launch.reads} - {None}
+    written = (operand for other in program.launches for operand in other.writes)
+    return sum(program.tensors[operand.tensor].view_of in wholes for operand in written) > 1
 
 
 def _padded(program: Program, launch: Launch) -> list[tuple[str, str]]:
