@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 
@@ -47,6 +49,12 @@ def test_a_network_has_weights():
     assert net.layers["encoder.fc1.linear"].weights == ("encoder.fc1.weight",)
     with pytest.raises(td.WeightsError, match="no weights file"):
         net.weights("nothing.safetensors")
+
+
+def test_missing_weights_are_told_by_a_path_without_dots(tmp_path):
+    (tmp_path / "networks").mkdir()
+    with pytest.raises(td.WeightsError, match=f"no weights file {re.escape(str(tmp_path / 'none.safetensors'))}:"):
+        td.Network().weights(tmp_path / "networks" / ".." / "none.safetensors")
 
 
 @pytest.mark.parametrize(

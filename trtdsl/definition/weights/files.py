@@ -211,6 +211,7 @@ def _opened(path: Path) -> Snapshot:
             raise WeightsError(f"the weights file {path} changed while it was opened: {change}. Start again")
         return snapshot
     except FileNotFoundError:
+        path = path.parent.resolve() / path.name if ".." in path.parts else path
         hint = nearest_beside(path, ".safetensors") or (
             f": make it with `trtdsl weights convert CHECKPOINT {path}`, or in Python with "
             f"safetensors.torch.save_file(module.state_dict(), {path.name!r})"
