@@ -133,7 +133,7 @@ def llama(
     dtype = weights.dtypes[published.EMBEDDING]
     config = replace(config, tie_word_embeddings=published.is_tied(config, weights))
     published.check_weights(weights, config, dtype)
-    published.frequencies(config)  # refused before transformers says it otherwise
+    published.rotary(config)  # refused before transformers says it otherwise
     views, scale, part = published.windows(config), width**-0.5, Part(rank, ranks, bits, published.biased(config))
     if bits in LEVELS and not any(part.rounds(size[-1]) for _, size in published.shapes_of(config)):
         raise td.UsageError(f"{bits} bits: no weight has rows of 2 or more groups of {GROUP} numbers")
@@ -248,9 +248,12 @@ def llama(
         published.check_same_config(used.path, folder, given)
         published.check_weights(used, config, dtype)  # without transformers no reference says what there must be
         positions = starts.to(torch.int64).unsqueeze(1) + F.arange(tokens.shape[1])
-        angles = torch.arange(capacity).unsqueeze(1) * published.frequencies(config)
+        turns, sharpness = published.rotary(config)
+        angles = torch.arange(capacity).unsqueeze(1) * turns
         kind = w.model.embed_tokens.weight.dtype
-        cos, sin = (tokens.network.constant(table.to(kind)) for table in (angles.cos(), angles.sin()))
+        cos, sin = (
+            tokens.network.constant(table.to(kind)) for table in (angles.cos() * sharpness, angles.sin() * sharpness)
+        )
         behind = positions.unsqueeze(-1) - F.arange(capacity)
         masks: dict[int | None, td.Tensor] = {}
         for view in dict.fromkeys(views):

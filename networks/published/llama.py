@@ -80,6 +80,12 @@ class Rope(Struct):
     high_freq_factor: Number | None = None
     original_max_position_embeddings: Number | None = None
     partial_rotary_factor: Whole | None = None
+    attention_factor: Number | None = None
+    beta_fast: Number | None = None
+    beta_slow: Number | None = None
+    mscale: float | None = None
+    mscale_all_dim: float | None = None
+    truncate: bool = True
 
 
 class Config(Struct):
@@ -295,19 +301,21 @@ TURNS = {
     "default": (),
     "linear": ("factor",),
     "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
+    "yarn": ("factor", "original_max_position_embeddings"),
 }
 """The kinds of rotary positions, and the numbers of each."""
 
 
-def frequencies(config: Config) -> torch.Tensor:
-    """The angle that each pair of a head turns by from one token to the next."""
+def rotary(config: Config) -> tuple[torch.Tensor, float]:
+    """The angle that each pair of a head turns by from one token to the next, and the factor of its sine and cosine."""
     rope, width = config.rope_scaling or config.rope_parameters or Rope(), config.width
     kind = rope.rope_type or rope.type or "default"
     if kind not in TURNS:
         raise td.UnsupportedError(
             f"config.json: rotary positions of kind {kind!r}: {', '.join(TURNS)} are written here"
         )
-    plain: torch.Tensor = (rope.rope_theta or config.rope_theta) ** -(torch.arange(0, width, 2) / width)
+    base = rope.rope_theta or config.rope_theta
+    plain: torch.Tensor = base ** -(torch.arange(0, width, 2) / width)
     # As transformers has it.
     context = (
         config.original_max_position_embeddings
@@ -318,10 +326,33 @@ def frequencies(config: Config) -> torch.Tensor:
     numbers = [getattr(rope, name) for name in TURNS[kind]]
     if None in numbers:
         raise td.UsageError(f"config.json: rope_parameters of kind {kind!r} have {', '.join(TURNS[kind])}")
-    if kind != "llama3":
-        return plain / numbers[0] if numbers else plain
-    factor, low, high, context = numbers
-    turns: torch.Tensor = context * plain / (2 * math.pi)  # in the context of the first training
-    # None of it is slowed down, where it turns often. In transformers, too, a low above the high one is a step.
-    share = ((turns - low) / max(high - low, 1e-9)).clamp(0, 1)
-    return plain * share + plain / factor * (1 - share)
+    if kind in ("default", "linear"):
+        return plain / numbers[0] if numbers else plain, 1.0
+    factor, context = numbers[0], numbers[-1]
+    if kind == "llama3":
+        low, high = numbers[1:3]
+        turns: torch.Tensor = context * plain / (2 * math.pi)  # in the context of the first training
+        # None of it is slowed down, where it turns often. In transformers, too, a low above the high one is a step.
+        share = ((turns - low) / max(high - low, 1e-9)).clamp(0, 1)
+    else:
+        # The pairs that turn so often in that context are where the slope begins and ends.
+        edges = [
+            width * math.log(context / (often * 2 * math.pi)) / (2 * math.log(base))
+            for often in (rope.beta_fast or 32, rope.beta_slow or 1)
+        ]
+        if rope.truncate:
+            edges = [math.floor(edges[0]), math.ceil(edges[1])]
+        first, last = max(edges[0], 0), min(edges[1], width - 1)
+        share = 1 - ((torch.arange(width // 2) - first) / ((last - first) or 0.001)).clamp(0, 1)
+    return plain * share + plain / factor * (1 - share), _sharpness(rope) if kind == "yarn" else 1.0
+
+
+def _sharpness(rope: Rope) -> float:
+    """The factor of sines and cosines, by which attention stays as sharp over more tokens."""
+
+    def of(scale: float) -> float:
+        return 0.1 * scale * math.log(max(rope.factor or 1.0, 1.0)) + 1.0
+
+    if rope.attention_factor:
+        return rope.attention_factor
+    return of(rope.mscale) / of(rope.mscale_all_dim) if rope.mscale and rope.mscale_all_dim else of(1.0)

@@ -1,5 +1,6 @@
 """Checkpoints of seven families in small: equal to transformers, one step and a whole generated text."""
 
+import importlib
 import json
 import math
 import os
@@ -121,6 +122,30 @@ def test_rotary_positions_of_llama3_that_are_odd(rope, tmp_path):
     facts["rope_parameters"] = {name: number for name, number in turned.items() if number is not None}
     path.write_text(json.dumps(facts))
     assert text_of(tmp_path) == text_by(transformers().AutoModelForCausalLM.from_pretrained(tmp_path).eval())
+
+
+@pytest.mark.parametrize(
+    "rope",
+    [
+        {"factor": 4.0, "original_max_position_embeddings": 16},
+        {"factor": 8.0, "original_max_position_embeddings": 4096, "beta_fast": 8.0, "beta_slow": 2.0},
+        {"factor": 4.0, "original_max_position_embeddings": 100, "truncate": False, "attention_factor": 1.5},
+        {"factor": 40.0, "original_max_position_embeddings": 4096, "mscale": 1.0, "mscale_all_dim": 0.7},
+        {"factor": 0.5, "original_max_position_embeddings": 64},
+    ],
+    ids=str,
+)
+def test_rotary_positions_of_a_longer_context(rope, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(FILE.parent)
+    published = importlib.import_module("published.llama")
+    save_checkpoint("qwen3", tmp_path)
+    with_entries(tmp_path, {"rope_parameters": rope | {"rope_type": "yarn", "rope_theta": 500.0}})
+    model = transformers().AutoModelForCausalLM.from_pretrained(tmp_path).eval()
+    turns, sharpness = published.rotary(published.read_config(tmp_path))
+    embedding = model.model.rotary_emb
+    torch.testing.assert_close(turns, embedding.inv_freq)
+    assert sharpness == pytest.approx(embedding.attention_scaling)
+    assert text_of(tmp_path) == text_by(model)
 
 
 WINDOW = {"use_sliding_window": True, "sliding_window": 4}
@@ -537,7 +562,11 @@ def checkpoint(tmp_path_factory):
         ({"rope_parameters": {"rope_theta": math.nan}}, "rope_parameters.rope_theta: expected float > 0"),
         ({"partial_rotary_factor": 0.5}, "partial_rotary_factor: expected float >= 1.0"),
         ({"rope_parameters": {"partial_rotary_factor": 0.5}}, "rope_parameters.partial_rotary_factor: expected float"),
-        ({"rope_parameters": {"rope_type": "yarn"}}, "rotary positions of kind 'yarn': default, linear, llama3 are"),
+        (
+            {"rope_parameters": {"rope_type": "dynamic"}},
+            "rotary positions of kind 'dynamic': default, linear, llama3, yarn are",
+        ),
+        ({"rope_parameters": {"rope_type": "yarn", "factor": 0}}, "rope_parameters.factor: expected float > 0"),
         ({"sliding_window": -1}, "sliding_window: expected int >= 0"),
         (
             {"use_sliding_window": True, "sliding_window": 0, "layer_types": ["sliding_attention"] * 2},
