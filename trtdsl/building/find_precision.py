@@ -213,20 +213,11 @@ def find_precision(
         best = _best(search, (*plain_choice, *fp32), (*alike, *other), device, serves)
         chosen, network, quality, program, cost = best
         found = recording.precisions(chosen, search.method)
-    notes = []
-    if _costs_more(cost, other[1]):
-        lower = "costs less" if other[1].beats(cost, CLOSE) else "moves fewer bytes"
-        why = f"does not meet the budget{'' if is_one else ' by calls'}: {_decibels(rough.decibels())}"
-        if enough_of_it:
-            call = max(close, key=lambda call: call.greatest)
-            has = f"{call.site.key.function} has {call.greatest:.3g}"
-            why = f"is close to its greatest number: {call.site.location}: {has}"
-        notes.append(f"{name} {lower}, and {why}")
-    if fp32[1].beats(cost, CLOSE):
-        floors = " for ".join(f"{each.floor_seconds * 1e6:.3g}" for each in (fp32[1], cost))
-        notes.append(
-            f"fp32 has the lower floor ({floors} µs), and moves more bytes than {name}, which meets the budget"
-        )
+    why = f"does not meet the budget{'' if is_one else ' by calls'}: {_decibels(rough.decibels())}"
+    if enough_of_it and close:
+        call = max(close, key=lambda call: call.greatest)
+        why = f"is close to its greatest number: {call.site.location}: {call.site.key.function} has {call.greatest:.3g}"
+    notes = _cheaper(name, other[1], why, fp32[1], cost)
     if best[0] is plain_choice[0]:
         late = time.perf_counter() - began > seconds
         more = "; more seconds or fewer samples may find it" if late else ""
@@ -405,6 +396,19 @@ def _best(search: Search, plain: Priced, autocast: Priced, device: str, serves: 
 def _costs_more(figures: Figures, other: Figures) -> bool:
     """Whether a program has the higher floor, or moves more bytes."""
     return figures.floor_seconds > other.floor_seconds or figures.bytes > other.bytes
+
+
+def _cheaper(name: str, half: Figures, why: str, fp32: Figures, found: Figures) -> list[str]:
+    """What is cheaper than what was found: half precision, ``why`` it does not serve, and float32."""
+    notes = []
+    if _costs_more(found, half):
+        notes.append(f"{name} {'costs less' if half.beats(found, CLOSE) else 'moves fewer bytes'}, and {why}")
+    if fp32.beats(found, CLOSE):
+        floors = " for ".join(f"{each.floor_seconds * 1e6:.3g}" for each in (fp32, found))
+        notes.append(
+            f"fp32 has the lower floor ({floors} µs), and moves more bytes than {name}, which meets the budget"
+        )
+    return notes
 
 
 def _sites(network: Network) -> list[Site]:
