@@ -56,7 +56,7 @@ def _truncated(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if low < 0 else (0, (1 << bits) - 1)
     wide = x.double().nan_to_num(0.0, high, low).trunc().clamp(min=low)
     if info.bits == 64:  # float64 cannot hold the greatest int64: what reaches it saturates by hand
-        return torch.where(wide >= float(high), high, wide.clamp(max=2.0**62).to(dtype))
+        return torch.where(wide >= 2.0**63, high, wide.clamp(max=2.0**63 - 1024).to(dtype))
     return wide.clamp(max=high).long().to(dtype)
 
 

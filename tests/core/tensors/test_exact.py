@@ -128,6 +128,18 @@ def test_decisions_are_those_of_the_exact_values():
         assert (x * 0.999995).floor().tolist() == [1, 1, 0]
 
 
+@pytest.mark.parametrize("alone", [False, True])
+def test_what_an_integer_cannot_hold_saturates_as_on_a_gpu(alone):
+    """C++ leaves it open, and torch's CPU gives the least integer for all of it."""
+    exact = Exact()
+    exact.alone = alone
+    with exact:
+        x = torch.tensor([300.0, -1.0, torch.nan, 2.7])
+        y = torch.where(x > 0, torch.exp(x), x) * torch.tensor([1.0, 1e30, 1.0, 1.0])
+        assert y.long().tolist() == [2**63 - 1, -(2**63), 0, 14]
+        assert y.int().tolist() == [2**31 - 1, -(2**31), 0, 14]
+
+
 def test_of_a_definition_the_rounded_values_decide():
     with Exact(decide=False):
         assert (torch.ones(1).bfloat16() + torch.tensor([1e-5])).bfloat16().gt(1).tolist() == [False]

@@ -21,6 +21,13 @@ F = [-2.7, -0.5, 0.0, 0.5, 2.7]
 case("CAST", "float-int32", [F], [torch.tensor([-2, 0, 0, 0, 2], dtype=i32)], cast("int32"))
 case("CAST", "float-int64", [F], [[-2, 0, 0, 0, 2]], cast("int64"))
 case("CAST", "float-int32-saturates", [[3e9, -3e9]], [torch.tensor([2**31 - 1, -(2**31)], dtype=i32)], cast("int32"))
+case(
+    "CAST",
+    "float-int64-saturates",
+    [[2.0**62 * 1.5, 3e19, -3e19, NAN]],
+    [[3 * 2**61, 2**63 - 1, -(2**63), 0]],
+    cast("int64"),
+)
 case("CAST", "float-bool", [[0.0, -0.0, 0.1, NAN]], [[False, False, True, True]], cast("bool"))
 case("CAST", "int-bool", [[0, 2, -1]], [[False, True, True]], cast("bool"))
 case("CAST", "bool-float", [[True, False]], [[1.0, 0.0]], cast("float32"))

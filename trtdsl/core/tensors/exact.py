@@ -26,6 +26,7 @@ from .operators import (
     REMAINDERS,
     STEPS,
     by_channel,
+    converted,
     faked,
     finite_of,
     nearest,
@@ -279,7 +280,7 @@ class Exact:
             return func(*args, **kwargs)  # of a network's weights, nothing is rounded yet
         wide = self.widened(args), {key: self.widened(value) for key, value in kwargs.items()}
         try:
-            plain = func(*args, **kwargs)
+            plain = (converted if name == "_to_copy" else func)(*args, **kwargs)
         except RuntimeError:  # of a half precision, in which torch's CPU lacks some operators
             if not floating or func._schema.is_mutable:
                 raise

@@ -112,6 +112,16 @@ def _best(x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = Tr
     return (values.narrow(dim, 0, k), indices.narrow(dim, 0, k)) if x.ndim else (values, indices)
 
 
+def converted(x: Any, dtype: Any = None, **how: Any) -> Any:
+    """Numbers in another dtype; what int32 or int64 cannot hold, saturates, as on a GPU (a CPU gives any)."""
+    made = torch.ops.aten._to_copy(x, dtype=dtype, **how)
+    if dtype not in (torch.int32, torch.int64) or not x.is_floating_point():
+        return made
+    known = torch.iinfo(dtype)
+    made = torch.where(x >= float(known.max), known.max, torch.where(x <= float(known.min), known.min, made))
+    return torch.where(torch.isnan(x), 0, made)
+
+
 def _convolved(x: Any, kernel: Any, bias: Any, *how: Any) -> Any:
     """A convolution in float64: by products of parts that stay in the cache, where torch's own copies all places of the
     kernel at once. A kernel of one column needs no copy: rows lie behind each other, and a place of it is a distance.
@@ -148,6 +158,7 @@ LEFT_OPEN = {"sort": _sorted, "topk": _best}
 INSTEAD = {
     "convolution": _convolved,
     **LEFT_OPEN,
+    "_to_copy": converted,
     "_euclidean_dist": lambda a, b: torch.ops.aten._cdist_forward(a, b, 2.0, 2),  # not of squares, which cancel
     "_scaled_dot_product_flash_attention_for_cpu": _attended,
     "fake_quantize_per_tensor_affine_cachemask": faked,
