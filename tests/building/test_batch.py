@@ -1,8 +1,13 @@
 """Several networks tuned and built in processes of their own; failures are covered in test_build and in the cli."""
 
 import json
+import os
+import subprocess
+import sys
+import time
 
 import pytest
+import torch
 from support.naive import FILE_END
 
 import trtdsl as td
@@ -43,3 +48,74 @@ def test_each_network_is_tuned_before_it_is_built(tmp_path, capsys):
     (outcome,) = build_several([str(files[0])], tmp_path, tuning=False)
     assert outcome.built and outcome.tuning is None
     assert td.load_spec(str(files[0])).tuning_file is not None
+
+
+HELPED = """
+import sys
+from pathlib import Path
+
+sys.path.{adding}str(Path(__file__).with_name("lib")))
+import scaling
+import torch
+import trtdsl as td
+
+
+class Scaled(torch.nn.Module):
+    def forward(self, x):
+        return x * scaling.FACTOR
+
+
+@td.network(inputs={{"x": td.Input((4,))}}, reference=Scaled)
+def {name}(x):
+    return {{"y": x * scaling.FACTOR}}
+"""
+
+
+@pytest.mark.parametrize("adding", ["insert(0, ", "append("])
+def test_a_module_of_another_project_does_not_stand_for_one_of_the_same_name(tmp_path, adding):
+    for name, factor in (("double", 2.0), ("triple", 3.0)):
+        (tmp_path / name / "lib").mkdir(parents=True)
+        (tmp_path / name / "lib" / "scaling.py").write_text(f"FACTOR = {factor}\n")
+        (tmp_path / name / f"{name}.py").write_text(HELPED.format(name=name, adding=adding))
+    outcomes = build_several([str(tmp_path / name / f"{name}.py") for name in ("double", "triple")], tmp_path)
+    assert [outcome.error for outcome in outcomes] == [None, None]
+    x = torch.tensor([1.0, 2.0, 3.0, 4.0])
+    for name, factor in (("double", 2.0), ("triple", 3.0)):
+        y = td.evaluate_engine(tmp_path / f"{name}.engine", {"x": x})["y"]
+        assert y.tolist() == [factor, 2 * factor, 3 * factor, 4 * factor]
+
+
+def test_a_process_that_dies_takes_no_other_with_it(tmp_path):
+    dying = TEXT.replace("    w =", "    import os, sys\n    if 'pytest' not in sys.modules: os._exit(9)\n    w =")
+    for name, text in (("dying", dying), ("living", TEXT)):
+        (tmp_path / f"{name}.py").write_text(text.format(name=name))
+    dead, alive = build_several([str(tmp_path / f"{name}.py") for name in ("dying", "living")], tmp_path, jobs=2)
+    assert (dead.exit_code, dead.built) == (8, False) and "died, with the exit code 9" in dead.error
+    assert alive.built and (tmp_path / "living.engine").is_file()
+
+
+WAITING = """
+import time
+from pathlib import Path
+import trtdsl as td
+
+@td.network(inputs={"x": td.Input((4,))})
+def waiting(x):
+    Path(__file__).with_name("began").touch()
+    time.sleep(60)
+    return x
+"""
+
+
+def test_what_is_told_to_end_ends_its_processes(tmp_path):
+    (tmp_path / "waiting.py").write_text(WAITING)
+    (tmp_path / "living.py").write_text(TEXT.format(name="living"))
+    command = [sys.executable, "-m", "trtdsl", "build", "waiting.py", "living.py", "-o", "out/", "-j", "2"]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=os.environ)
+    while not (tmp_path / "began").exists():
+        time.sleep(0.1)
+    process.terminate()
+    began = time.monotonic()
+    said = process.communicate()[1]
+    assert process.returncode == 130 and time.monotonic() - began < 20  # it would be 60
+    assert said.endswith("cancelling…\nerror: cancelled; what was not complete was not written\n")

@@ -195,7 +195,7 @@ def test_imports_that_lead_nowhere(tmp_path, text):
 
 
 def test_a_relative_import_in_the_root_folder():
-    assert list(_found("", 1, Path("/ref.py"), [])) == []
+    assert list(_found("", 1, Path("/ref.py"), [], True)) == []
 
 
 def test_an_expression_that_is_nested_too_deeply_for_python(tmp_path):
@@ -485,3 +485,31 @@ def test_packages_that_are_installed_elsewhere_count_by_their_version(project, m
     (project / "a.py").write_text("import kept\n")
     found = imported([project / "a.py"])
     assert (found.files, found.packages) == ({project / "a.py"}, {"kept"})
+
+
+def test_a_module_of_another_project_does_not_count_for_one_of_its_name(project, tmp_path_factory):
+    """Neither is it told apart by what else was loaded here: another process compares the proof."""
+    alone = proof_of(td.load_spec(str(project / "net.py")), None)
+    forget()
+    other = tmp_path_factory.mktemp("other")
+    for name in ("net.py", "ref.py", "drawings.py", "parts/__init__.py", "parts/scale.py", "parts/inner.py"):
+        (other / name).parent.mkdir(exist_ok=True)
+        (other / name).write_text((project / name).read_text().replace("TWO = 2", "TWO = 3"))
+    assert not td.check(str(other / "net.py"), dims={"N": 2}).passed
+    assert td.check(str(project / "net.py"), dims={"N": 2}).passed
+    assert proof_of(td.load_spec(str(project / "net.py")), None) == alone
+    (project / "parts" / "inner.py").write_text("TWO = 2.0\n")
+    assert proof_of(td.load_spec(str(project / "net.py")), None) != alone
+
+
+def test_a_method_that_draws_proves_nothing(tmp_path):
+    """What it is bound to may be made from anything."""
+    (tmp_path / "ref.py").write_text(REFERENCE.replace("from parts.scale import scale\n", "").replace("scale()", "2"))
+    (tmp_path / "net.py").write_text(
+        NETWORK.replace("SAMPLE", "Sampler(2).draw").replace(
+            "from drawings import draw\n",
+            "import torch\n\n\nclass Sampler:\n    def __init__(self, scale):\n        self.scale = scale\n\n"
+            "    def draw(self, shape, generator):\n        return self.scale * torch.rand(shape)\n\n",
+        )
+    )
+    assert proof_of(td.load_spec(str(tmp_path / "net.py")), None) is None

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import msgspec
 
 from ..core import exit_codes
-from ..core.cancel import Progress, cancellable, untold
+from ..core.cancel import ENDING, Progress, cancellable, noted, untold
 from ..core.errors import CancelledError, TrtdslError, UsageError, told
 from ..core.files.names import file_name
 from ..core.files.writing import Output, check_writable, make_folder, write_atomically
@@ -70,6 +73,7 @@ def build_several(
     target = Path(folder) if folder is not None else Path()
     wholes: dict[str, list[str]] = {}
     called: dict[str, str] = {}  # the engines of the networks that can be opened
+    paths = [*sys.path]
     for name in networks:
         whole, parts = name, []
         with suppress(TrtdslError):  # its own build says what is wrong with it, and the others are built
@@ -87,6 +91,7 @@ def build_several(
         for name in names:
             load_spec(name, {**shared, "rank": 0})  # what refuses ranks does so once
         names = {f"{name} rank {rank}": (name, {**shared, "rank": rank}) for name in names for rank in range(ranks)}
+    sys.path[:] = paths  # processes begin with it, and files that were opened here may have added to it
     if os.path.lexists(target) and not os.path.isdir(target):  # Path.is_dir raises for a name that is too long
         raise UsageError(f"several networks are built into a directory, and {target} is none")
     make_folder(target)
@@ -101,35 +106,19 @@ def build_several(
         raise UsageError(f"two networks would be written as {twice[0]}: build them apart")
     if jobs < 1:
         raise UsageError(f"-j must be at least 1, not {jobs}")
-    import multiprocessing  # slow to import, and needed only here
-    from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-
-    context = multiprocessing.get_context("spawn")  # TensorRT's threads and CUDA do not survive a fork
     outcomes: dict[str, Outcome] = {}
     tell, phase = progress or untold, f"building {len(names)} networks"
     tell(phase, 0, len(names))
-    with ProcessPoolExecutor(min(jobs, len(names)), context, _print_aside) as pool:
-        futures: dict[Future[Outcome], str] = {
-            pool.submit(_build_one, name, *given, str(target), tuning, tune_seconds, options): name
-            for name, given in names.items()
-        }
-        try:
-            with cancellable():
-                for future in as_completed(futures):
-                    name = futures[future]
-                    try:
-                        outcomes[name] = future.result()
-                    except Exception as error:  # the process died: TensorRT's own crash, or no memory
-                        text = f"the process that built it died: {error}"
-                        outcomes[name] = Outcome(
-                            name, error=text, kind=type(error).__name__, exit_code=exit_codes.RUNTIME
-                        )
-                    if done is not None:
-                        done(outcomes[name])
-                    tell(phase, len(outcomes), len(names))
-        except CancelledError:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise CancelledError("cancelled; what was not complete was not written") from None
+    work = [(name, *given, str(target), tuning, tune_seconds, options) for name, given in names.items()]
+    try:
+        with cancellable():
+            for outcome in _each_apart(work, jobs):
+                outcomes[outcome.network] = outcome
+                if done is not None:
+                    done(outcome)
+                tell(phase, len(outcomes), len(names))
+    except CancelledError:
+        raise CancelledError("cancelled; what was not complete was not written") from None
     for whole, output in manifests.items():
         built = [outcomes[each] for each in wholes[whole]]
         if not any(each.exit_code for each in built):
@@ -165,9 +154,74 @@ def write_engines(output: Output, name: str, engines: Sequence[Path]) -> None:
     write_atomically(output, dump(facts))
 
 
-def _print_aside() -> None:
-    """What the author's code prints is no result: these are printed where they come together."""
-    sys.stdout = sys.stderr
+def _each_apart(work: Sequence[tuple[Any, ...]], jobs: int) -> Iterator[Outcome]:
+    """What :func:`_build_one` gives for each of these arguments, as it comes, in a process of its own.
+
+    What a file imports, such as a module of a name that others have, too, is not there for the next one; and a process
+    that dies takes no other's work with it.
+    """
+    import multiprocessing  # slow to import, and needed only here
+    from multiprocessing.connection import wait
+
+    context = multiprocessing.get_context("spawn")  # TensorRT's threads and CUDA do not survive a fork
+    waiting, running = [*reversed(work)], dict[Any, tuple[str, Any]]()
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                with noted() as pressed:  # none is started that is not known of
+                    given, (end, other) = waiting.pop(), context.Pipe(duplex=False)
+                    process = context.Process(target=_work, args=(other, *given))
+                    process.start()
+                    other.close()
+                    running[end] = given[0], process
+                if pressed():
+                    raise KeyboardInterrupt
+            ended: list[Any] = wait([*running])
+            for end in ended:
+                name, process = running[end]
+                try:
+                    outcome = end.recv()
+                except EOFError:  # TensorRT's own crash, or no memory
+                    process.join()
+                    text = f"the process that built it died, with the exit code {process.exitcode}"
+                    outcome = Outcome(name, error=text, kind="ProcessError", exit_code=exit_codes.RUNTIME)
+                process.join()
+                del running[end]
+                yield outcome
+    finally:
+        with noted():
+            _end([process for _, process in running.values()])
+
+
+def _end(processes: Sequence[Any]) -> None:
+    """Ends processes as Ctrl-C would, which a library may lose, and in the end in any case."""
+    for again in range(4):
+        for process in processes:
+            if process.is_alive():
+                process.kill() if again == 3 else os.kill(process.pid, signal.SIGINT)
+        for process in processes:
+            process.join(MOMENT)
+
+
+MOMENT = 1.2
+"""Seconds until a process that was told to end is told again, which is more than it takes two signals for one."""
+
+
+def _work(end: Any, *given: Any) -> None:
+    """Sends what became of a network; ends where it is told to, with nothing half-written."""
+    told_at = [-MOMENT]
+
+    def cancel(number: int, frame: FrameType | None) -> None:
+        if time.monotonic() - told_at[0] > 1:  # a terminal's Ctrl-C comes from there, and from the process above
+            told_at[0] = time.monotonic()
+            raise KeyboardInterrupt
+
+    for each in (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])):
+        ENDING.setdefault(each, ENDING[signal.SIGINT])
+        signal.signal(each, cancel)
+    sys.stdout = sys.stderr  # what the author's code prints is no result: these are printed where they come together
+    with suppress(KeyboardInterrupt):
+        end.send(_build_one(*given))
 
 
 def _build_one(

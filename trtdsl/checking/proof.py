@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ..core.author import READ, source_of
+from ..core.author import source_of
 from ..core.errors import DefinitionError, UsageError
 from ..core.files.names import is_file
 from ..core.files.reading import read_file
 from ..core.files.writing import as_json
-from ..core.imports import Imports, imported
+from ..core.imports import READ, Imports, imported
 from ..core.lazy import torch
 from ..core.reads import Hashes, hold, reads_of
 from ..core.version import __version__
@@ -109,7 +110,7 @@ def proof_of(spec: NetworkSpec, weights: Source | None, sources: Sources | None 
         "reference": reference[0],
         "files": _named(hashes, reference[1]),
         "packages": {name: _version(name) for name in sorted(found.packages)},
-        "samples": {name: [s[0], *s[2:]] if s and s[0] == "function" else s for name, s in samples.items()},
+        "samples": samples,
         "tolerances": sorted((str(name), repr(given)) for name, given in as_tolerances(spec.tolerance).items()),
         "left_out": [spec.leave_out, spec.trivial],
         "weights": opened.sha256() if opened is not None and spec.unused else None,
@@ -155,17 +156,7 @@ def _reference(spec: NetworkSpec) -> tuple[str, Path] | None:
         with suppress(DefinitionError, UsageError):  # which is told where the reference is needed
             spec.reference_class()
         return (spec.reference, path.resolve()) if path.is_file() else None
-    return None if spec.reference is None else _in_a_file(spec.reference)
-
-
-def _in_a_file(function: Callable[..., Any]) -> tuple[str, Path] | None:
-    """Name and file of a function or class that a module has under its name; None for any other."""
-    name, module = getattr(function, "__qualname__", ""), sys.modules.get(getattr(function, "__module__", None) or "")
-    found: Any = module
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    file = getattr(module, "__file__", None)
-    return (name, Path(file).resolve()) if found is function and file is not None and name else None
+    return source_of(spec.reference, named=True)
 
 
 def _sample(given: Input, sources: Sources) -> list[Any] | None:
@@ -175,10 +166,10 @@ def _sample(given: Input, sources: Sources) -> list[Any] | None:
         return ["range", sample, dtype]
     if isinstance(sample, (str, PathLike)):
         return ["file", sources.hashes[Path(sample)], dtype]
-    code = getattr(sample, "__code__", None)
-    if code is None or code.co_freevars or not Path(code.co_filename).is_file():
-        return None  # what it closes over is in no file
-    return ["function", code.co_filename, sample.__qualname__, dtype]
+    found = source_of(sample)
+    if found is None or not inspect.isfunction(sample) or sample.__code__.co_freevars:
+        return None  # what it closes over, or is bound to, is in no file
+    return ["function", found[0], dtype]
 
 
 def _version(package: str) -> str:

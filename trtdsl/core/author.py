@@ -18,7 +18,7 @@ from typing import Any
 from .diagnosis import misfits
 from .errors import PACKAGE, DefinitionError, Location, TrtdslError, UsageError, shown_file, told
 from .files.reading import read_file
-from .imports import is_library
+from .imports import READ, is_library
 from .lazy import not_installed, torch
 from .reads import Reads, asker_of, noted
 
@@ -151,10 +151,6 @@ class _Source(SourceFileLoader):
         return self.source_to_code(data, path)
 
 
-READ: dict[str, str] = {}
-"""The SHA-256 of each of the author's files as it was when it was loaded last."""
-
-
 class _Finder:
     """Finds what Python would, and has the author's files loaded as they are now."""
 
@@ -261,13 +257,24 @@ def _place_of(author: Callable[..., Any] | Path | None) -> Location | None:
     return Location(code.co_filename, code.co_firstlineno)
 
 
-def source_of(made: Any) -> tuple[str, Path] | None:
+def source_of(made: Any, *, named: bool = False) -> tuple[str, Path] | None:
     """Name and file of the code of a function, lambda, closure, class, partial or instance; None where no file has it.
 
+    With ``named`` only of a function or class that its module has under its name, where another process finds it.
+
     >>> name, file = source_of(functools.partial(source_of, 1))
-    >>> name, file.name, source_of(len)
-    ('source_of', 'author.py', None)
+    >>> name, file.name, source_of(len), source_of(functools.partial(source_of, 1), named=True)
+    ('source_of', 'author.py', None, None)
     """
+    name, module = getattr(made, "__qualname__", ""), sys.modules.get(getattr(made, "__module__", None) or "")
+    found: Any = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    own = getattr(module, "__file__", None)
+    if name and found is made and own is not None:
+        return name, Path(own).resolve()
+    if named:
+        return None
     while isinstance(made, functools.partial):
         made = made.func
     code = made if inspect.isroutine(made) or inspect.isclass(made) else type(made)

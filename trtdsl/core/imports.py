@@ -35,11 +35,20 @@ class Imports(NamedTuple):
         return {file_of(path) for path in self.modules}
 
 
+READ: dict[str, str] = {}
+"""The SHA-256 of each of the author's files as it was when trtdsl loaded it last."""
+
+
 def imported(roots: Iterable[Path]) -> Imports:
-    """What these files import, anywhere in them, as ``sys.path`` is now."""
+    """What these files import, anywhere in them, as ``sys.path`` is now.
+
+    Also a module that was imported already, of whichever project: Python may take it again. Where trtdsl loads these
+    files, what lies beside them has its place.
+    """
     importlib.invalidate_caches()
     waiting = [path.resolve() for path in roots]
     folders = [str(path.parent) for path in waiting]
+    beside = folders if all(str(path) in READ for path in waiting) else []
     places = [place for place in map(os.path.abspath, _paths()) if not is_library(place)]
     modules, packages = set[Path](), set[str]()
     while waiting:
@@ -52,7 +61,8 @@ def imported(roots: Iterable[Path]) -> Imports:
             if not level and top in ("torch", "trtdsl"):
                 continue
             own = (place for place in places if not (_is_installation(place) and top in _installed(*_paths())))
-            found = list(_found(name, level, path, [*folders, str(path.parent), *own]))
+            is_beside = not level and PathFinder.find_spec(top, beside) is not None
+            found = list(_found(name, level, path, [*folders, str(path.parent), *own], not is_beside))
             waiting += found
             if not found and not level and top and top not in sys.stdlib_module_names:
                 packages.add(top)
@@ -104,20 +114,23 @@ def _names(source: bytes) -> dict[tuple[str, int], None]:
     return found
 
 
-def _found(name: str, level: int, path: Path, places: list[str]) -> Iterator[Path]:
-    """The author's files of a module that a file imports from one of some places, its packages' own among them."""
+def _found(name: str, level: int, path: Path, places: list[str], earlier: bool) -> Iterator[Path]:
+    """The author's files of a module that a file imports from one of some places, its packages' own among them, and
+    with ``earlier`` those of one that was imported already.
+    """
     parts = [part for part in name.split(".") if part]
     if level:
         package = path.parents[level - 1] if level <= len(path.parents) else Path("/")
         places, parts = [str(package.parent)], [package.name, *parts]
     for depth, part in enumerate(parts, 1):
-        spec = None if level else _earlier(".".join(parts[:depth]))
-        spec = spec or PathFinder.find_spec(part, places)
-        if spec is None:
+        loaded = _earlier(".".join(parts[:depth])) if earlier and not level else None
+        specs = [spec for spec in (PathFinder.find_spec(part, places), loaded) if spec is not None]
+        if not specs:
             return
-        if spec.has_location and spec.origin is not None and not spec.origin.startswith(PACKAGE):
-            yield Path(spec.origin).resolve()
-        places = list(spec.submodule_search_locations or ())
+        for spec in specs:
+            if spec.has_location and spec.origin is not None and not spec.origin.startswith(PACKAGE):
+                yield Path(spec.origin).resolve()
+        places = [place for spec in specs for place in spec.submodule_search_locations or ()]
 
 
 def _earlier(name: str) -> ModuleSpec | None:
