@@ -102,9 +102,32 @@ def test_a_file_that_is_edited_meanwhile_is_left_as_it_is(folder):
         if phase.startswith("checking"):
             file.write_text(mine)
 
-    with pytest.raises(td.UsageError, match="was edited meanwhile"):
+    with pytest.raises(td.UsageError, match="windows.py changed while it was in use"):
         td.advise(str(file), write=True, progress=progress)
     assert file.read_text() == mine
+
+
+@pytest.mark.parametrize("read", ["reference.py", "windows.safetensors"])
+def test_nothing_is_written_when_what_it_was_checked_with_changed_meanwhile(folder, read):
+    def progress(phase, done, total):
+        if phase.startswith("checking"):
+            (folder / read).write_bytes((folder / read).read_bytes() + b" ")
+
+    with pytest.raises(td.TrtdslError, match=f"{read} changed while it was in use"):
+        td.advise(str(folder / "windows.py"), write=True, progress=progress)
+    assert (folder / "windows.py").read_text() == HEAD + WRITTEN
+
+
+def test_a_file_that_is_read_only_or_has_another_name_is_left_as_it_is(folder):
+    file = folder / "windows.py"
+    file.chmod(0o444)
+    with pytest.raises(td.UsageError, match="its mode says that it is read-only"):
+        td.advise(str(file), write=True)
+    file.chmod(0o644)
+    (folder / "same.py").hardlink_to(file)
+    with pytest.raises(td.UsageError, match="it has other names"):
+        td.advise(str(file), write=True)
+    assert file.samefile(folder / "same.py") and file.read_text() == HEAD + WRITTEN
 
 
 def test_an_edit_that_gives_another_network_is_not_offered(folder):

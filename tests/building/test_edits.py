@@ -118,7 +118,7 @@ def test_the_rest_of_a_file_stays_as_it_is():
     data = body("# ü: scores", "s = q @ k.mT  # of all", "", "p = s.softmax(-1)", "return p @ v  # weighted")
     data = data.replace(b"\n", b"\r\n")
     assert edited(data) == (
-        body("# ü: scores", "", "return F.scaled_dot_product_attention(q, k, v, scale=1.0)  # weighted")
+        body("# ü: scores", "# of all", "", "return F.scaled_dot_product_attention(q, k, v, scale=1.0)  # weighted")
     ).replace(b"\n", b"\r\n")
 
 
@@ -191,3 +191,40 @@ def test_random_ways_to_write_attention_become_calls_that_compute_the_same():
         assert got.shape == wanted.shape, data.decode()
         assert torch.allclose(got, wanted, atol=1e-5, equal_nan=True), data.decode()
     assert edited_ones == 400
+
+
+PLAIN = """\
+import trtdsl.functional as F
+def f(q, k, v, the_long_name_of_a_first_operand, the_long_name_of_a_second_operand):
+    scores = q @ k.mT / 8  # of 64
+    return F.relu(F.softmax(scores, -1) @ v, the_long_name_of_a_first_operand, the_long_name_of_a_second_operand)
+"""
+WANTED = """\
+import trtdsl.functional as F
+def f(q, k, v, the_long_name_of_a_first_operand, the_long_name_of_a_second_operand):
+    # of 64
+    return F.relu(F.scaled_dot_product_attention(
+        q, k, v, scale=0.125
+    ), the_long_name_of_a_first_operand, the_long_name_of_a_second_operand)
+"""
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("begin", [b"", b"\xef\xbb\xbf", b"# coding: latin-1\n", "# coding: utf-8 \u00e9\n".encode()])
+@pytest.mark.parametrize("last", [True, False])
+def test_all_but_the_edit_is_as_it_was(end, begin, last):
+    before, after = (begin + text.replace("\n", end).encode() for text in (PLAIN, WANTED))
+    before, after = (before, after) if last else (before.rstrip(), after.rstrip())
+    assert changed(before, edits_of(before)) == after
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PLAIN.replace("scores = q @ k.mT / 8", "scores = (q @ k.mT  # all keys\n        / 8)"),
+        PLAIN.replace("F.softmax(scores, -1) @ v", "F.softmax(  # of the keys\n        scores, -1) @ v"),
+        "# coding: latin-1\n" + PLAIN.replace("    return", "    print('\u00e9'); return"),
+    ],
+)
+def test_no_edit_takes_a_comment_away_or_is_of_another_encoding(text):
+    assert edits_of(text.encode()) == []

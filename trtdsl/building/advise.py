@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..checking.check import check
+from ..checking.proof import Sources
 from ..checking.report import CheckReport
 from ..core.backend import Backend
 from ..core.cancel import Progress, untold
@@ -26,6 +27,7 @@ from ..programs.devices import DEFAULT, find_device
 from ..programs.hazards import WORTH_TELLING, Hazard, find_hazards
 from ..programs.program import megabytes
 from ..sizes.profile import Profile, Range
+from .build import check_unchanged, opened_once
 from .edits import Edit, changed, edits_of
 from .search import MEMORY, Figures, Truth, measured
 
@@ -106,8 +108,9 @@ def advise(
     With ``write`` the changed network is checked against its reference first, and the file is written only where it
     passes, whole or not at all. The file's text is that of now, whatever was loaded from it earlier.
 
-    Raises UsageError for a network that is in no file, with ``write`` for one without a reference and for a file that
-    cannot be written or was edited meanwhile, and what ``spec.define``, the builder and :func:`check` raise.
+    Raises UsageError for a network that is in no file, with ``write`` for one without a reference, for a file that
+    cannot be written, may not be or has several names, and where one that was read changed meanwhile; and what
+    ``spec.define``, the builder and :func:`check` raise.
     """
     spec = as_spec(source)
     if spec.file is None:
@@ -116,8 +119,13 @@ def advise(
     if write:
         spec.reference_class()
         output = check_writable(spec.file, Kind("a network file", "(?!)"), (), force=True)
+        found = spec.file.stat()
+        if not found.st_mode & 0o222 or found.st_nlink > 1:
+            reason = "it has other names (hard links), which would keep the old text" if found.st_mode & 0o222 else ""
+            raise UsageError(f"cannot write {spec.file}: {reason or 'its mode says that it is read-only'}")
+    opened, sources = opened_once(spec, weights), Sources(spec)
     tell, data = progress or untold, spec.file.read_bytes()
-    how = {"weights": weights, "dims": dims, "profiles": profiles, "precision": precision, "backend": backend}
+    how = {"weights": opened, "dims": dims, "profiles": profiles, "precision": precision, "backend": backend}
     how["allow_nonfinite"] = allow_nonfinite
     trials = _Trials(spec, data, how, config or BuildConfig(), find_device(device).name, tell)
     trials.run()
@@ -126,10 +134,9 @@ def advise(
     if output is not None and trials.kept:
         edited = trials.spec_of(text)
         network = edited.define(**how, exact=True)
-        report = check(edited, network=network, weights=weights, progress=progress)
+        report = check(edited, network=network, weights=opened, progress=progress)
         if report.passed:
-            if spec.file.read_bytes() != data:
-                raise UsageError(f"{spec.file} was edited meanwhile, and is left as it is: ask for advice again")
+            check_unchanged(opened, sources)
             write_atomically(output, text)
     return Advice(
         spec.name,

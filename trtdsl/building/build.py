@@ -114,7 +114,7 @@ def build(
     tell = progress or untold
     tell("defining the network", 0, 1)
     how: dict[str, Any] = {"precision": precision, "backend": backend, "allow_nonfinite": allow_nonfinite}
-    opened = _opened(spec, weights)
+    opened = opened_once(spec, weights)
     sources = Sources(spec)
     before = proof_of(spec, opened, sources)
     network = spec.define(weights=opened, dims=dims, profiles=profiles, exact=check, **how)
@@ -147,14 +147,14 @@ def build(
         made = recipe(spec, network, engine, dims, opened)
         manifest["refit"] = {**made, "identical": not config.refit}
     manifest = sealed(manifest)
-    _check_unchanged(opened, sources)
+    check_unchanged(opened, sources)
     if not dry_run and (plan is not None or manifest != previous):
         write_all_atomically(({} if plan is None else {files[0]: plan.data}) | {files[1]: dump(manifest)})
         remember(manifest["engine"]["sha256"])
     return Build(engine, manifest_path, manifest, plan is not None, report)
 
 
-def _opened(spec: NetworkSpec, weights: Source | None) -> Weights | None:
+def opened_once(spec: NetworkSpec, weights: Source | None) -> Weights | None:
     """The weights, opened once: what is defined, checked, compiled and hashed is one state of their file."""
     opened = spec.open_weights(weights)
     if opened is not None and opened.path is not None:
@@ -162,15 +162,15 @@ def _opened(spec: NetworkSpec, weights: Source | None) -> Weights | None:
     return opened
 
 
-def _check_unchanged(weights: Weights | None, sources: Sources) -> None:
-    """WeightsError or UsageError where a file that the build read is another one than when it began."""
+def check_unchanged(weights: Weights | None, sources: Sources) -> None:
+    """WeightsError or UsageError where a file that was read is another one than when work began."""
     if weights is not None:
         weights.check_unchanged()
     path = sources.changed()
     if path is not None:
         raise UsageError(
             f"{path} changed while it was in use: what was defined and checked is not what is there now, and nothing "
-            "was written. Build again"
+            "was written. Start again"
         )
 
 

@@ -6,7 +6,9 @@ They are candidates: whether the network means the same afterwards, and what tha
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -44,7 +46,8 @@ def changed(data: bytes, edits: Sequence[Edit]) -> bytes:
 
 
 def edits_of(data: bytes) -> list[Edit]:
-    """The edits that the text of a Python file suggests, in its order; none of a file that is not UTF-8.
+    """The edits that the text of a Python file suggests, in its order; none of a file that is not UTF-8, and none that
+    would take away a comment.
 
     >>> text = b"import trtdsl.functional as F\\ndef f(q, k, v):\\n    return F.softmax(q @ k.mT / 8, -1) @ v\\n"
     >>> print(changed(text, edits_of(text)).decode().splitlines()[-1].strip())
@@ -52,6 +55,8 @@ def edits_of(data: bytes) -> list[Edit]:
     """
     try:
         data.decode()
+        if not data.isascii() and tokenize.detect_encoding(io.BytesIO(data).readline)[0] not in ("utf-8", "utf-8-sig"):
+            return []
         tree = _Assigned().visit(ast.parse(data))
     except (UnicodeDecodeError, SyntaxError, ValueError):
         return []
@@ -144,11 +149,13 @@ class _Code:
         return text if plain or not bound else f"({text})"
 
     def whole_lines(self, statement: ast.stmt) -> tuple[int, int] | None:
-        """The lines of a statement; None where something else stands in them."""
+        """The lines of a statement, but for a comment behind it; None where something else stands in them."""
         (start, end), last = self.span(statement), self.starts[statement.end_lineno or 0]
         first = self.starts[statement.lineno - 1]
-        alone = not self.data[first:start].strip() and re.fullmatch(rb"\s*(#[^\n]*)?\s*", self.data[end:last])
-        return (first, last) if alone else None
+        behind = re.fullmatch(rb"\s*(#[^\n]*)?\s*", self.data[end:last])
+        if behind is None or self.data[first:start].strip() or b"#" in self.data[start:end]:
+            return None
+        return (first, last) if behind[1] is None else (start, end + behind.start(1))
 
     def definition(self, name: str, at: int, count: int = 1) -> int | None:
         """The statement that gives a name its value, where it is read ``count`` times, all in the statement ``at``."""
@@ -249,14 +256,16 @@ class _Attention:
             if between.intersection(_names(read, ast.Load)):  # it has another value by then
                 return None
         lines = [code.whole_lines(code.block[place]) for place in sorted(set(found.gone))]
-        if None in lines:
+        if None in lines or b"#" in code.data[start:end]:
             return None
         arguments, behind = call
         name, line = f"{code.functional}.scaled_dot_product_attention", code.lines[node.lineno - 1].decode().rstrip()
         text = f"{name}({', '.join(arguments)}){behind}"
         if len(line) - (end - start) + len(text) > WIDEST:
             space = line[: len(line) - len(line.lstrip())]
-            text = f"{name}(\n{space}    {', '.join(arguments)}\n{space}){behind}"
+            above = code.lines[max(node.lineno - 2, 0)]
+            end_of_line = above[len(above.rstrip(b"\r\n")) :].decode() or "\n"
+            text = end_of_line.join((f"{name}(", f"{space}    {', '.join(arguments)}", f"{space}){behind}"))
         changes = [(start, end, text.encode()), *((a, b, b"") for a, b in filter(None, lines))]
         first = min(code.block[place].lineno for place in (self.at, *found.gone))
         return Edit("attention as one call", first, node.end_lineno or node.lineno, tuple(changes))
