@@ -2,9 +2,10 @@
 
     python tools/make_contents.py
 
-- ``trtdsl/layers/__init__.py`` imports every public function: those under ``@operation``, and those of a ``family``;
+- ``trtdsl/layers/__init__.py`` imports every public function: those under ``@operation`` or ``@member``, and the rows
+  of a ``family``;
 - ``trtdsl/functional/__init__.py`` has the files that offer them;
-- ``trtdsl/functional/__init__.pyi`` is its contents page for editors and type checkers, with the members of families
+- ``trtdsl/functional/__init__.pyi`` is its contents page for editors and type checkers, with the rows of families
   written out: each has its own parameters and docstring there;
 - ``trtdsl/definition/function_methods.pyi`` has every function of ``functional`` that torch.Tensor has as a method,
   each the function itself; Tensor reads its names there, and so do editors and type checkers.
@@ -118,16 +119,8 @@ class Function(NamedTuple):
 
 
 def parsed(file: Path) -> ast.Module:
-    """A file's statements, where a function under ``@finished(LAST)`` has the parameters of LAST, too."""
-    tree = ast.parse(file.read_text())
-    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-    for node in functions.values():
-        for call in node.decorator_list:
-            if isinstance(call, ast.Call) and ast.unparse(call.func) == "finished":
-                last = functions[ast.unparse(call.args[0])].args
-                node.args.kwonlyargs += last.kwonlyargs
-                node.args.kw_defaults += last.kw_defaults
-    return tree
+    """A file's statements."""
+    return ast.parse(file.read_text())
 
 
 def is_operation(node: ast.AST) -> bool:
@@ -137,15 +130,18 @@ def is_operation(node: ast.AST) -> bool:
     )
 
 
-def is_finished(node: ast.FunctionDef) -> bool:
-    """Whether another function takes part in its parameters."""
-    return any(ast.unparse(decorator).startswith("finished(") for decorator in node.decorator_list)
+def written_out(tree: ast.Module) -> set[str]:
+    """The functions that a file has definitions of, where rows of a family have none."""
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
 def offered(node: ast.stmt, tree: ast.Module) -> list[ast.FunctionDef]:
-    """The public functions that a statement of a file makes: one under ``@operation``, or a family's."""
+    """The public functions that a statement of a file makes: one under ``@operation`` or ``@member``, or a family's."""
     if is_operation(node):
         return [node]  # type: ignore[list-item]
+    if isinstance(node, ast.FunctionDef):
+        calls = [each for each in node.decorator_list if isinstance(each, ast.Call)]
+        return [common(call, tree, node.name) for call in calls if ast.unparse(call.func) == "member"]
     made = isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name)
     return members(node.value, tree) if made and node.value.func.id == "family" else []  # type: ignore[attr-defined]
 
@@ -155,21 +151,29 @@ def members(call: ast.Call, tree: ast.Module) -> list[ast.FunctionDef]:
 
     The example that their common docstring has is left to ``help``.
     """
-    common, *text = [ast.unparse(argument) for argument in call.args]
+    text = len(call.args) > 1
     common_text = constant(call.args[1]).partition(">>>")[0] if text else "{}"
-    (written,) = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == common]
     found = []
     for row in call.keywords:
-        assert isinstance(row.value, ast.Tuple) and row.arg, f"{common}: a row of a family is (KEY, DOCSTRING)"
+        assert isinstance(row.value, ast.Tuple) and row.arg, "a row of a family is (KEY, DOCSTRING)"
         key, words = row.value.elts
-        member = copy.deepcopy(written)
-        (member.args.posonlyargs or member.args.args).pop(0)
+        member = common(call, tree, row.arg)
         shown = ast.literal_eval(key) if isinstance(key, ast.Constant) else ast.unparse(key)
         filled = inspect.cleandoc(common_text.rstrip()).replace("{}", inspect.cleandoc(constant(words)))
         filled = filled.replace("{name}", row.arg).replace("{key}", str(shown)) if text else filled
-        member.name, member.body = row.arg, [ast.Expr(ast.Constant(filled))]
+        member.body = [ast.Expr(ast.Constant(filled))]
         found.append(member)
     return found
+
+
+def common(call: ast.Call, tree: ast.Module, name: str) -> ast.FunctionDef:
+    """The function that a family, or a member of one, is given, without its first parameter and by another name."""
+    given = ast.unparse(call.args[0])
+    (written,) = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == given]
+    made = copy.deepcopy(written)
+    (made.args.posonlyargs or made.args.args).pop(0)
+    made.name = name
+    return made
 
 
 def constant(node: ast.expr) -> str:
@@ -250,15 +254,17 @@ def offers(room: Path, leave_out: set[str], also: set[str]) -> dict[str, list[st
 
 
 def stub_page(room: Path, head: str, leave_out: set[str]) -> str:
-    """The text of a floor's ``__init__.pyi``: its page, with a declaration of each member of a family."""
+    """The text of a floor's ``__init__.pyi``: its page, with a declaration of each row of a family."""
     imports: set[str] = set()
     declarations: list[Function] = []
     found = {function.name: function for function in functions(room) if function.name not in leave_out}
     second = {name: function for name, (_, function) in aliases(room).items()}
     for name, function in found.items():
-        if function.node in function.tree.body and not is_finished(function.node):
+        if name in second:
+            continue
+        if name in written_out(function.tree):
             imports.add(f"from {function.module} import {name} as {name}\n")
-        elif name not in second:
+        else:
             imports |= imports_of(function)
             declarations.append(function)
     shadowed = {name for name in found if hasattr(builtins, name)}

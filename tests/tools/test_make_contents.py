@@ -3,6 +3,11 @@
 import ast
 import importlib.util
 import inspect
+import json
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -11,6 +16,7 @@ import trtdsl.functional as F
 from trtdsl.definition.function_methods import NAMES
 
 ROOT = Path(__file__).parents[2]
+VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def load():
@@ -60,6 +66,23 @@ def test_an_editor_sees_each_member_of_a_family_as_it_runs():
         assert node.returns is not None and ast.unparse(node.returns).removeprefix("builtins.") == returned, name
 
 
+@pytest.mark.skipif(find_spec("pyright") is None, reason="pyright is not installed")
+def test_a_type_checker_knows_the_parameters_of_every_function(tmp_path):
+    file = tmp_path / "shown.py"
+    file.write_text("import trtdsl.functional as F\n" + "".join(f"reveal_type(F.{name})\n" for name in F.__all__))
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps({"extraPaths": [str(ROOT)]}))
+    command = [sys.executable, "-m", "pyright", "-p", tmp_path, "--pythonpath", sys.executable, "--outputjson"]
+    said = json.loads(subprocess.run(command, capture_output=True, text=True).stdout)["generalDiagnostics"]
+    shown = dict(re.match(r'Type of "F\.(\w+)" is "(.*)"$', each["message"], re.DOTALL).groups() for each in said)
+    assert shown.keys() == {*F.__all__}
+    for name, text in shown.items():
+        named = [
+            each.name for each in inspect.signature(getattr(F, name)).parameters.values() if each.kind not in VARIADIC
+        ]
+        missing = [each for each in named if not re.search(rf"\b{each}: ", text)]
+        assert not missing, (name, missing, text)
+
+
 def test_a_new_function_comes_onto_its_page_and_among_the_methods(tool, tmp_path, monkeypatch):
     room = tmp_path / "functional"
     (room / "pointwise").mkdir(parents=True)
@@ -78,25 +101,31 @@ def test_a_new_function_comes_onto_its_page_and_among_the_methods(tool, tmp_path
         '    lgamma=(True, "logarithm"),\n'
         '    mvlgamma=(False, "value"),\n'
         ")\n\n\n"
+        "@member(_gamma, None)\n"
+        "def polygamma():\n"
+        '    """A derivative of digamma."""\n\n\n'
         "def helper(): ...\n"
     )
     monkeypatch.setattr(tool, "FUNCTIONAL", room)
     monkeypatch.setattr(tool, "PACKAGE", ROOT / "trtdsl")
     page = tool.page(room, tool.LAYERS_PAGE, set())
-    assert page.splitlines()[8:13] == [
+    assert page.splitlines()[8:14] == [
         "from .pointwise.news import digamma as digamma",
         "from .pointwise.news import lgamma as lgamma",
         "from .pointwise.news import mvlgamma as mvlgamma",
         "from .pointwise.news import not_of_torch as not_of_torch",
+        "from .pointwise.news import polygamma as polygamma",
         "",
     ]
     methods = tool.methods()
-    assert "    digamma = F.digamma\n    lgamma = F.lgamma\n" in methods
+    assert (
+        "    digamma = F.digamma\n    lgamma = F.lgamma\n    mvlgamma = F.mvlgamma\n    polygamma = F.poly" in methods
+    )
     assert "not_of_torch" not in methods
     monkeypatch.setattr(tool, "PACKAGE", tmp_path)
     monkeypatch.setattr(tool, "imports_of", lambda function: set())
     stub = tool.stub_page(room, tool.FUNCTIONAL_HEAD, set())
-    assert "digamma as digamma\n" in stub
+    assert "digamma as digamma\n" in stub and "polygamma as polygamma\n" in stub
     assert "def lgamma(input: Tensor, *, scale: float = 1) -> Tensor:" in stub
     assert '"""The logarithm of the gamma function, log=True, as F.lgamma."""' in stub
     table = tool.table_page(room, tool.FUNCTIONAL_PAGE, {"lgamma"})

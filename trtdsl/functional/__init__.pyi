@@ -146,15 +146,22 @@ from trtdsl.functional.reducing.statistics import logsumexp as logsumexp
 from trtdsl.functional.reducing.statistics import norm as norm
 from trtdsl.functional.reducing.statistics import quantile as quantile
 from trtdsl.functional.reducing.statistics import renorm as renorm
+from trtdsl.functional.reducing.statistics import std as std
+from trtdsl.functional.reducing.statistics import std_mean as std_mean
+from trtdsl.functional.reducing.statistics import var as var
+from trtdsl.functional.reducing.statistics import var_mean as var_mean
 from trtdsl.functional.reducing.statistics import vector_norm as vector_norm
 from trtdsl.functional.sampling.grid_sample import affine_grid as affine_grid
 from trtdsl.functional.sampling.grid_sample import bilinear_sample as bilinear_sample
 from trtdsl.functional.sampling.grid_sample import grid_sample as grid_sample
 from trtdsl.functional.sampling.interpolate import Targets
 from trtdsl.functional.sampling.interpolate import interpolate as interpolate
+from trtdsl.functional.scanning.recurrent import gru as gru
 from trtdsl.functional.scanning.recurrent import gru_cell as gru_cell
 from trtdsl.functional.scanning.recurrent import lstm as lstm
 from trtdsl.functional.scanning.recurrent import lstm_cell as lstm_cell
+from trtdsl.functional.scanning.recurrent import rnn_relu as rnn_relu
+from trtdsl.functional.scanning.recurrent import rnn_tanh as rnn_tanh
 from trtdsl.functional.scanning.scan import associative_scan as associative_scan
 from trtdsl.functional.scanning.scan import linear_recurrence as linear_recurrence
 from trtdsl.functional.scanning.selective import selective_scan as selective_scan
@@ -174,10 +181,20 @@ from trtdsl.functional.shaping.arrange import rot90 as rot90
 from trtdsl.functional.shaping.arrange import trace as trace
 from trtdsl.functional.shaping.arrange import unfold as unfold
 from trtdsl.functional.shaping.arrange import unfold_dimension as unfold_dimension
+from trtdsl.functional.shaping.create import arange as arange
 from trtdsl.functional.shaping.create import as_tensor as as_tensor
 from trtdsl.functional.shaping.create import cartesian_prod as cartesian_prod
+from trtdsl.functional.shaping.create import empty_strided as empty_strided
+from trtdsl.functional.shaping.create import eye as eye
 from trtdsl.functional.shaping.create import fill as fill
+from trtdsl.functional.shaping.create import full as full
+from trtdsl.functional.shaping.create import full_like as full_like
+from trtdsl.functional.shaping.create import linspace as linspace
+from trtdsl.functional.shaping.create import logspace as logspace
 from trtdsl.functional.shaping.create import meshgrid as meshgrid
+from trtdsl.functional.shaping.create import new_full as new_full
+from trtdsl.functional.shaping.create import scalar_tensor as scalar_tensor
+from trtdsl.functional.shaping.create import tensor as tensor
 from trtdsl.functional.shaping.join import cat as cat
 from trtdsl.functional.shaping.join import chunk as chunk
 from trtdsl.functional.shaping.join import narrow as narrow
@@ -216,9 +233,19 @@ from trtdsl.functional.spectral.complex_tensor import view_as_complex as view_as
 from trtdsl.functional.spectral.complex_tensor import view_as_real as view_as_real
 from trtdsl.functional.spectral.fourier import istft as istft
 from trtdsl.functional.spectral.fourier import stft as stft
-from trtdsl.functional.windows.convolution import Sizes
+from trtdsl.functional.windows.convolution import conv1d as conv1d
+from trtdsl.functional.windows.convolution import conv2d as conv2d
+from trtdsl.functional.windows.convolution import conv3d as conv3d
+from trtdsl.functional.windows.convolution import conv_transpose1d as conv_transpose1d
+from trtdsl.functional.windows.convolution import conv_transpose2d as conv_transpose2d
+from trtdsl.functional.windows.convolution import conv_transpose3d as conv_transpose3d
 from trtdsl.functional.windows.extent import Window
 from trtdsl.functional.windows.pooling import avg_pool1d as avg_pool1d
+from trtdsl.functional.windows.pooling import avg_pool2d as avg_pool2d
+from trtdsl.functional.windows.pooling import avg_pool3d as avg_pool3d
+from trtdsl.functional.windows.pooling import max_pool1d as max_pool1d
+from trtdsl.functional.windows.pooling import max_pool2d as max_pool2d
+from trtdsl.functional.windows.pooling import max_pool3d as max_pool3d
 from trtdsl.sizes.size import SizeLike
 
 __all__: builtins.list[builtins.str]
@@ -610,65 +637,6 @@ def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Whether any element is true over ``dim``: IReduceLayer SUM of zeros and ones, between two ICastLayers."""
 
-def var(
-    input: Tensor,
-    dim: Any = None,
-    unbiased: bool | None = None,
-    keepdim: bool = False,
-    *,
-    correction: float | None = None,
-) -> Tensor:
-    """The variance over ``dim`` (all dimensions when None): the squares over their number less ``correction`` (1).
-
-    IReduceLayer AVG, IElementWiseLayer SUB and PROD, IReduceLayer SUM, IElementWiseLayer DIV; AVG alone without
-    correction.
-
-    >>> F.var(net.input("x", (2, "T", 4)), dim=1, correction=0).shape
-    (2, 4)
-    """
-
-def std(
-    input: Tensor,
-    dim: Any = None,
-    unbiased: bool | None = None,
-    keepdim: bool = False,
-    *,
-    correction: float | None = None,
-) -> Tensor:
-    """The square root of the variance: the layers of :func:`var`, IUnaryLayer SQRT.
-
-    >>> F.std(net.input("x", (2, "T", 4)), dim=(0, 2), keepdim=True).shape
-    (1, T, 1)
-    """
-
-def var_mean(
-    input: Tensor,
-    dim: Any = None,
-    unbiased: bool | None = None,
-    keepdim: bool = False,
-    *,
-    correction: float | None = None,
-) -> tuple[Tensor, Tensor]:
-    """The variance and the mean, as :func:`var`.
-
-    >>> F.var_mean(net.input("x", (2, 3)), dim=1)[1].shape
-    (2,)
-    """
-
-def std_mean(
-    input: Tensor,
-    dim: Any = None,
-    unbiased: bool | None = None,
-    keepdim: bool = False,
-    *,
-    correction: float | None = None,
-) -> tuple[Tensor, Tensor]:
-    """The standard deviation and the mean, as :func:`std`.
-
-    >>> F.std_mean(net.input("x", (2, 3)), dim=1)[0].shape
-    (2,)
-    """
-
 def upsample_nearest(
     input: Tensor, size: Targets | None = None, scale_factor: float | Sequence[float] | None = None
 ) -> Tensor:
@@ -689,74 +657,11 @@ def rnn_relu_cell(
 ) -> Tensor:
     """The next state (N, hidden) of torch.nn.RNNCell: two products, their sum, and its relu."""
 
-def gru(
-    input: Tensor,
-    hx: Tensor,
-    params: Sequence[Tensor],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-    *,
-    lengths: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Gated recurrent units (torch.nn.GRU): all hidden states and the last ones, as :func:`lstm`."""
-
-def rnn_tanh(
-    input: Tensor,
-    hx: Tensor,
-    params: Sequence[Tensor],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-    *,
-    lengths: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """A plain recurrent network (torch.nn.RNN) with tanh: all hidden states and the last ones, as :func:`lstm`."""
-
-def rnn_relu(
-    input: Tensor,
-    hx: Tensor,
-    params: Sequence[Tensor],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-    *,
-    lengths: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """A plain recurrent network (torch.nn.RNN) with relu: all hidden states and the last ones, as :func:`lstm`."""
-
 def fliplr(input: Tensor) -> Tensor:
     """The elements of dimension 1 in reverse: ISliceLayer with a stride of -1."""
 
 def flipud(input: Tensor) -> Tensor:
     """The elements of dimension 0 in reverse: ISliceLayer with a stride of -1."""
-
-def full(
-    size: Sequence[SizeLike],
-    fill_value: Any,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """``fill_value`` in every place of a new tensor: a constant; ISliceLayer with a stride of 0 for dynamic sizes.
-
-    ``device`` has no meaning in an engine.
-
-    >>> with net.current():
-    ...     F.full((2, 3), 7.0).shape
-    (2, 3)
-    """
 
 def zeros(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Zeros (float32 unless ``dtype`` says otherwise), as :func:`full`."""
@@ -766,22 +671,6 @@ def ones(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None, 
 
 def empty(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Values that nobody may use, which are zeros (float32 unless ``dtype`` says otherwise), as :func:`full`."""
-
-def full_like(
-    input: Tensor,
-    fill_value: Any,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Tensor:
-    """``fill_value`` in the shape and dtype of ``input``, as :func:`full`.
-
-    >>> F.full_like(net.input("x", ("N", 3)), 7).shape
-    (N, 3)
-    """
 
 def zeros_like(
     input: Tensor,
@@ -816,22 +705,6 @@ def empty_like(
 ) -> Tensor:
     """Values that nobody may use, which are zeros, in the shape and dtype of ``input``, as :func:`full`."""
 
-def new_full(
-    input: Tensor,
-    size: Sequence[SizeLike],
-    fill_value: Any,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """``fill_value`` in a tensor of ``size`` and the dtype of ``input``, as :func:`full`.
-
-    >>> F.new_full(net.input("x", ("N", 3)), (2,), 7).shape
-    (2,)
-    """
-
 def new_zeros(
     input: Tensor, *size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -847,123 +720,11 @@ def new_empty(
 ) -> Tensor:
     """Values that nobody may use, which are zeros, in shape ``size`` and the dtype of ``input``, as :func:`full`."""
 
-def arange(
-    start: SizeLike | float,
-    end: SizeLike | float | None = None,
-    step: SizeLike | float = 1,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """``start``, ``start + step``, … before ``end``: a constant; IFillLayer where a size is dynamic.
-
-    int64 for ints and Sizes, float32 when one is a float. Over a dynamic size the step must be static, and an exact
-    fraction such as 0.25.
-
-    >>> x = net.input("x", ("N", "T"))
-    >>> with x.network.current():
-    ...     F.arange(x.shape[1]).shape
-    (T,)
-    """
-
-def linspace(
-    start: Any,
-    end: Any,
-    steps: SizeLike,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """``steps`` values from ``start`` to ``end``, both included: a constant; IFillLayer where something is computed.
-
-    >>> with net.current():
-    ...     F.linspace(0, 1, 5).data
-    tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
-    """
-
-def eye(
-    n: SizeLike,
-    m: SizeLike | None = None,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Ones on the diagonal of a matrix of zeros: a constant; IFillLayers and IElementWiseLayer EQUAL for dynamic sizes.
-
-    >>> with net.current():
-    ...     F.eye(3).shape
-    (3, 3)
-    """
-
-def tensor(
-    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
-) -> Tensor:
-    """A constant of numbers in (nested) lists and numpy arrays; a shape tensor where dynamic sizes are among them.
-
-    Tensors of one element may be among them: IConcatenationLayer of all, in the dtype that torch promotes them to.
-    ``device`` and ``pin_memory`` have no meaning in an engine.
-
-    >>> x = net.input("x", ("N", 3))
-    >>> with net.current():
-    ...     F.tensor([x.shape[0] - 1, 2], dtype="float32").shape
-    (2,)
-    """
-
 def tril(input: Tensor, diagonal: SizeLike = 0) -> Tensor:
     """The lower triangle of the last two dimensions, zeros above ``diagonal``: ISelectLayer with a constant mask."""
 
 def triu(input: Tensor, diagonal: SizeLike = 0) -> Tensor:
     """The upper triangle of the last two dimensions, zeros below ``diagonal``: ISelectLayer with a constant mask."""
-
-def empty_strided(
-    size: Sequence[SizeLike],
-    stride: Sequence[SizeLike],
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """As :func:`empty`; ``stride`` is about torch's memory and has no meaning in an engine.
-
-    >>> with net.current():
-    ...     F.empty_strided((2, 3), (3, 1)).shape
-    (2, 3)
-    """
-
-def scalar_tensor(
-    s: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
-    """A number as a tensor without dimensions, float32 unless ``dtype`` says otherwise: a constant.
-
-    >>> with net.current():
-    ...     F.scalar_tensor(3).dtype
-    torch.float32
-    """
-
-def logspace(
-    start: Any,
-    end: Any,
-    steps: int,
-    base: float = 10.0,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """``base`` to the powers of :func:`linspace`: a constant; IElementWiseLayer POW where something is dynamic.
-
-    >>> with net.current():
-    ...     F.logspace(0, 2, 3).shape
-    (3,)
-    """
 
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """The tensors one after the other along dimension 1 (0 for vectors): IConcatenationLayer."""
@@ -1098,117 +859,6 @@ def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = 
 def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Maxima over ``output_size`` windows of the last three dimensions, as :func:`adaptive_max_pool2d`."""
 
-def conv1d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Sizes = 1,
-    padding: Sizes | str = 0,
-    dilation: Sizes = 1,
-    groups: int = 1,
-) -> Tensor:
-    """Correlation of ``input`` (N, C, L) or (C, L) with ``weight`` (O, C / groups, k).
-
-    IConvolutionLayer between two IShuffleLayers, since TensorRT has two spatial dimensions or three. Where each
-    channel has a constant kernel of its own, of at most 16 values, an ISliceLayer and an IElementWiseLayer PROD for
-    each value, summed in float32.
-
-    >>> F.conv1d(net.input("x", ("N", 3, 8)), net.constant(torch.ones(5, 3, 3)), padding=1).shape
-    (N, 5, 8)
-    """
-
-def conv2d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Sizes = 1,
-    padding: Sizes | str = 0,
-    dilation: Sizes = 1,
-    groups: int = 1,
-) -> Tensor:
-    """Correlation of ``input`` (N, C, H, W) or (C, H, W) with ``weight`` (O, C / groups, kH, kW).
-
-    IConvolutionLayer. ``padding`` is a number of zeros per side, ``"valid"`` or (for stride 1) ``"same"``. ``bias``
-    is (O,). An odd number of channels in half precision becomes an even one: by IShuffleLayers that make blocks of
-    pixels the channels, where the stride divides the image, else by an ISliceLayer (FILL). A window of blocks may
-    reach further than the kernel, with weights of 0: an infinite pixel there makes the result NaN.
-
-    >>> F.conv2d(net.input("x", ("N", 3, 8, 8)), net.constant(torch.ones(5, 3, 3, 3)), stride=2, padding=1).shape
-    (N, 5, 4, 4)
-    """
-
-def conv3d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Sizes = 1,
-    padding: Sizes | str = 0,
-    dilation: Sizes = 1,
-    groups: int = 1,
-) -> Tensor:
-    """Correlation of ``input`` (N, C, D, H, W) or (C, D, H, W) with ``weight`` (O, C / groups, kD, kH, kW).
-
-    IConvolutionLayer; arguments as :func:`conv2d`.
-
-    >>> F.conv3d(net.input("x", ("N", 3, 8, 8, 8)), net.constant(torch.ones(5, 3, 1, 3, 3))).shape
-    (N, 5, 8, 6, 6)
-    """
-
-def conv_transpose1d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Sizes = 1,
-    padding: Sizes = 0,
-    output_padding: Sizes = 0,
-    groups: int = 1,
-    dilation: Sizes = 1,
-) -> Tensor:
-    """The transpose of :func:`conv1d`; ``weight`` is (C, O / groups, k).
-
-    IDeconvolutionLayer between two IShuffleLayers; of integers the layers of a convolution of integers, of the
-    input with zeros between its elements.
-
-    >>> F.conv_transpose1d(net.input("x", ("N", 3, 8)), net.constant(torch.ones(3, 5, 2)), stride=2).shape
-    (N, 5, 16)
-    """
-
-def conv_transpose2d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Sizes = 1,
-    padding: Sizes = 0,
-    output_padding: Sizes = 0,
-    groups: int = 1,
-    dilation: Sizes = 1,
-) -> Tensor:
-    """The transpose of :func:`conv2d`; ``weight`` is (C, O / groups, kH, kW): IDeconvolutionLayer.
-
-    That of bfloat16 is computed in float32 and rounded, between ICastLayers: builders have no kernel for it. An
-    ``output_padding`` larger than ``padding`` adds ISliceLayer (FILL) and IElementWiseLayer SUM for the bias.
-
-    >>> F.conv_transpose2d(net.input("x", ("N", 3, 8, 8)), net.constant(torch.ones(3, 5, 2, 2)), stride=2).shape
-    (N, 5, 16, 16)
-    """
-
-def conv_transpose3d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Sizes = 1,
-    padding: Sizes = 0,
-    output_padding: Sizes = 0,
-    groups: int = 1,
-    dilation: Sizes = 1,
-) -> Tensor:
-    """The transpose of :func:`conv3d`, as :func:`conv_transpose2d`.
-
-    >>> weight = net.constant(torch.ones(3, 5, 2, 2, 2))
-    >>> F.conv_transpose3d(net.input("x", ("N", 3, 4, 4, 4)), weight, stride=2).shape
-    (N, 5, 8, 8, 8)
-    """
-
 def lp_pool1d(
     input: Tensor, norm_type: float, kernel_size: Window, stride: Window | None = None, ceil_mode: bool = False
 ) -> Tensor:
@@ -1231,107 +881,6 @@ def lp_pool3d(
     """``sum(input ** norm_type) ** (1 / norm_type)`` over windows of the last three dimensions.
 
     The layers of :func:`pow` and :func:`avg_pool2d`.
-    """
-
-def avg_pool2d(
-    input: Tensor,
-    kernel_size: Window,
-    stride: Window | None = None,
-    padding: Window = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-    *,
-    lowering: str = "auto",
-) -> Tensor:
-    """Averages over windows of the last two dimensions.
-
-    IPoolingLayer AVERAGE (``lowering="pooling"``). Where the input does not lie channels last in memory, as it does
-    after a convolution: IReduceLayer AVG of a window that is the whole (``"reduce"``); an ISliceLayer and an
-    IElementWiseLayer SUM in float32 for each element along a side of the window, up to 9 elements without padding
-    (``"slices"``).
-
-    A window that spans its whole dimension may be dynamic. With ``divisor_override``, or where ``ceil_mode`` lets
-    windows reach beyond counted padding, the average is multiplied afterwards (IElementWiseLayer).
-
-    >>> x = net.input("x", ("N", 3, "H", 8))
-    >>> F.avg_pool2d(x, (x.shape[2], 1)).shape
-    (N, 3, 1, 8)
-    """
-
-def avg_pool3d(
-    input: Tensor,
-    kernel_size: Window,
-    stride: Window | None = None,
-    padding: Window = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-    *,
-    lowering: str = "auto",
-) -> Tensor:
-    """Averages over windows of the last three dimensions, as :func:`avg_pool2d`.
-
-    >>> F.avg_pool3d(net.input("x", ("N", 3, 8, 8, 8)), 2).shape
-    (N, 3, 4, 4, 4)
-    """
-
-def max_pool1d(
-    input: Tensor,
-    kernel_size: Window,
-    stride: Window | None = None,
-    padding: Window = 0,
-    dilation: Window = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-    *,
-    lowering: str = "auto",
-) -> Any:
-    """Maxima over windows of the last dimension, as :func:`max_pool2d`.
-
-    >>> F.max_pool1d(net.input("x", ("N", 3, 8)), 2).shape
-    (N, 3, 4)
-    """
-
-def max_pool2d(
-    input: Tensor,
-    kernel_size: Window,
-    stride: Window | None = None,
-    padding: Window = 0,
-    dilation: Window = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-    *,
-    lowering: str = "auto",
-) -> Any:
-    """Maxima over windows of the last two dimensions.
-
-    IPoolingLayer MAX (``lowering="pooling"``). IReduceLayer MAX of a window that is the whole of what does not lie
-    channels last in memory, as it does after a convolution (``"reduce"``). An ISliceLayer and an IElementWiseLayer
-    MAX for each element along a side of the window (``"slices"``) with ``dilation``, and for windows of up to 9
-    elements without padding over what does not lie channels last or is bfloat16. ``return_indices`` takes an
-    IGatherLayer of the elements along each side of a window, and ITopKLayer. ``"reduce"`` and ``"slices"`` may
-    leave out NaN, where torch gives NaN.
-
-    >>> F.max_pool2d(net.input("x", ("N", 3, 8, 8)), 2).shape
-    (N, 3, 4, 4)
-    """
-
-def max_pool3d(
-    input: Tensor,
-    kernel_size: Window,
-    stride: Window | None = None,
-    padding: Window = 0,
-    dilation: Window = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-    *,
-    lowering: str = "auto",
-) -> Any:
-    """Maxima over windows of the last three dimensions, as :func:`max_pool2d`; four dimensions are (C, D, H, W).
-
-    >>> F.max_pool3d(net.input("x", (64, 8, 56, 56)), (1, 3, 3), (4, 2, 2), (0, 1, 1)).shape
-    (64, 2, 28, 28)
     """
 
 absolute = abs

@@ -11,6 +11,7 @@ from ..definition.operation import operation
 Key = TypeVar("Key")
 P = ParamSpec("P")
 R = TypeVar("R")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 OF_ONE = """{}
 
@@ -55,6 +56,25 @@ def family(
     return tuple(_member(function, name, key, docstring(text, name, key, words)) for name, (key, words) in rows.items())
 
 
+def member(
+    function: Callable[Concatenate[Key, P], R], key: Key, text: str = "{}"
+) -> Callable[[Callable[[], None]], Callable[P, R]]:
+    """Makes a function with a name and a docstring alone one of a :func:`family`, where rows would be long.
+
+    >>> @member(lambda exponent, x: x**exponent, 4)
+    ... def fourth():
+    ...     "The square of the square."
+    >>> fourth(3), fourth.__name__, fourth.__doc__
+    (81, 'fourth', 'The square of the square.')
+    """
+
+    def register(written: Callable[[], None]) -> Callable[P, R]:
+        name = written.__name__
+        return _member(function, name, key, docstring(text, name, key, written.__doc__ or ""))
+
+    return register
+
+
 def docstring(text: str, name: str, key: object, words: str) -> str:
     """A row's docstring: its own words, or the common text with them."""
     own = inspect.cleandoc(words)
@@ -69,34 +89,6 @@ def _member(function: Callable[Concatenate[Key, P], R], name: str, key: Key, tex
     member.__name__ = member.__qualname__ = name
     member.__doc__ = text
     return operation(member)
-
-
-def finished(last: Callable[..., R]) -> Callable[[Callable[..., Any]], Callable[..., R]]:
-    """Makes of a function one that gives what ``last`` makes of its result.
-
-    The parameters of ``last`` but the first, which are named alone, are those of the function besides.
-    tools/make_contents.py writes them out.
-
-    >>> @finished(lambda x, *, digits=2: round(x, digits))
-    ... def half(x, what=0):
-    ...     return x / 2 + what
-    >>> half(1.237), half(1.237, digits=1), half(1.237, 5), str(inspect.signature(half))
-    (0.62, 0.6, 5.62, '(x, what=0, *, digits=2)')
-    """
-    further = list(inspect.signature(last).parameters.values())[1:]
-    names = {parameter.name for parameter in further}
-
-    def register(function: Callable[..., Any]) -> Callable[..., R]:
-        def call(*args: Any, **kwargs: Any) -> R:
-            mine = {name: kwargs.pop(name) for name in names & kwargs.keys()}
-            return last(function(*args, **kwargs), **mine)
-
-        describe(call, function, [*inspect.signature(function).parameters.values(), *further])
-        call.__annotations__ |= {p.name: p.annotation for p in further}
-        call.__name__, call.__qualname__, call.__doc__ = function.__name__, function.__qualname__, function.__doc__
-        return call
-
-    return register
 
 
 def describe(made: Any, function: Callable[..., Any], parameters: list[inspect.Parameter] | None = None) -> None:

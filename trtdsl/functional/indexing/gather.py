@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ...sizes.size import SizeLike, product
 from ..checks import require_one_of, require_rank
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, broadcast, operation, shape_text, torch
+from ..family import Function
 from ..operands import align, along, as_tensor, as_vector, axis_of, binary, choose, on_axis, stretch
 from ..shaping.create import filled, indices_of
 from .index import advanced, as_indices
@@ -23,7 +24,7 @@ def _integers(index: Tensor, name: str) -> Tensor:
     raise DefinitionError(f"{name} takes indices of int32 or int64, not {index.dtype}")
 
 
-def _of_scalars_too(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _of_scalars_too(function: Function) -> Function:
     """Has a function along a dimension take scalars: as vectors of one element, and so its result."""
 
     @functools.wraps(function)
@@ -34,7 +35,7 @@ def _of_scalars_too(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         wide = [as_vector(x) if isinstance(x, Tensor) else x for x in (input, index, *values)]
         return L.squeeze(function(wide[0], 0, *wide[1:], **how), [0])
 
-    return call
+    return call  # type: ignore[return-value]
 
 
 def _box(x: Tensor, shape: Sequence[SizeLike]) -> Tensor:

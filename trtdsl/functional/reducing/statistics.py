@@ -9,7 +9,7 @@ from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...definition.methods import Dims
 from ..checks import require_floats, require_one_of, require_rank
 from ..common import L, Tensor, as_dtype, operation, product, shape_text, torch
-from ..family import family
+from ..family import member
 from ..operands import as_tensor, as_vector, axes_of, axis_of, binary, choose, floating, on_axis, sum_in_float32
 from ..pointwise.arithmetic import sub
 from ..shaping.arrange import diagonal
@@ -30,28 +30,25 @@ def _spread(
     return _moments(root, input, dim, unbiased, keepdim, correction=correction)[0]
 
 
-var, std = family(
-    _spread,
-    var=(
-        False,
-        """The variance over ``dim`` (all dimensions when None): the squares over their number less ``correction`` (1).
+@member(_spread, False)
+def var():
+    """The variance over ``dim`` (all dimensions when None): the squares over their number less ``correction`` (1).
 
-        IReduceLayer AVG, IElementWiseLayer SUB and PROD, IReduceLayer SUM, IElementWiseLayer DIV; AVG alone without
-        correction.
+    IReduceLayer AVG, IElementWiseLayer SUB and PROD, IReduceLayer SUM, IElementWiseLayer DIV; AVG alone without
+    correction.
 
-        >>> F.var(net.input("x", (2, "T", 4)), dim=1, correction=0).shape
-        (2, 4)
-        """,
-    ),
-    std=(
-        True,
-        """The square root of the variance: the layers of :func:`var`, IUnaryLayer SQRT.
+    >>> F.var(net.input("x", (2, "T", 4)), dim=1, correction=0).shape
+    (2, 4)
+    """
 
-        >>> F.std(net.input("x", (2, "T", 4)), dim=(0, 2), keepdim=True).shape
-        (1, T, 1)
-        """,
-    ),
-)
+
+@member(_spread, True)
+def std():
+    """The square root of the variance: the layers of :func:`var`, IUnaryLayer SQRT.
+
+    >>> F.std(net.input("x", (2, "T", 4)), dim=(0, 2), keepdim=True).shape
+    (1, T, 1)
+    """
 
 
 def _moments(
@@ -88,25 +85,22 @@ def _moments(
     return L.cast(results[0], input.dtype), L.cast(results[1], input.dtype)
 
 
-var_mean, std_mean = family(
-    _moments,
-    var_mean=(
-        False,
-        """The variance and the mean, as :func:`var`.
+@member(_moments, False)
+def var_mean():
+    """The variance and the mean, as :func:`var`.
 
-        >>> F.var_mean(net.input("x", (2, 3)), dim=1)[1].shape
-        (2,)
-        """,
-    ),
-    std_mean=(
-        True,
-        """The standard deviation and the mean, as :func:`std`.
+    >>> F.var_mean(net.input("x", (2, 3)), dim=1)[1].shape
+    (2,)
+    """
 
-        >>> F.std_mean(net.input("x", (2, 3)), dim=1)[0].shape
-        (2,)
-        """,
-    ),
-)
+
+@member(_moments, True)
+def std_mean():
+    """The standard deviation and the mean, as :func:`std`.
+
+    >>> F.std_mean(net.input("x", (2, 3)), dim=1)[0].shape
+    (2,)
+    """
 
 
 # -- norms -------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ...core.errors import several
 from ..checks import require_rank
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
-from ..family import family
+from ..family import family, member
 from ..operands import along
 from ..pointwise.activation import relu, sigmoid, tanh
 from ..products.matmul import linear
@@ -173,20 +173,29 @@ def _one_state(
     return output, h
 
 
-gru, rnn_tanh, rnn_relu = family(
-    _one_state,
-    """{}: all hidden states and the last ones, as :func:`lstm`.
+EXAMPLE = """{}
 
-    >>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
-    >>> module = torch.nn.RNNBase("{name}".upper(), 4, 2)
-    >>> weights = [net.constant(each.detach()) for each in module.parameters()]
-    >>> [y.shape for y in F.{name}(x, h, weights, True, 1, 0.0, False, False, False)]
-    [(T, N, 2), (1, N, 2)]
-    """,
-    gru=(("gru", _gru_step), "Gated recurrent units (torch.nn.GRU)"),
-    rnn_tanh=(("rnn_tanh", _rnn_step(tanh)), "A plain recurrent network (torch.nn.RNN) with tanh"),
-    rnn_relu=(("rnn_relu", _rnn_step(relu)), "A plain recurrent network (torch.nn.RNN) with relu"),
-)
+>>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
+>>> module = torch.nn.RNNBase("{name}".upper(), 4, 2)
+>>> weights = [net.constant(each.detach()) for each in module.parameters()]
+>>> [y.shape for y in F.{name}(x, h, weights, True, 1, 0.0, False, False, False)]
+[(T, N, 2), (1, N, 2)]
+"""
+
+
+@member(_one_state, ("gru", _gru_step), EXAMPLE)
+def gru():
+    """Gated recurrent units (torch.nn.GRU): all hidden states and the last ones, as :func:`lstm`."""
+
+
+@member(_one_state, ("rnn_tanh", _rnn_step(tanh)), EXAMPLE)
+def rnn_tanh():
+    """A plain recurrent network (torch.nn.RNN) with tanh: all hidden states and the last ones, as :func:`lstm`."""
+
+
+@member(_one_state, ("rnn_relu", _rnn_step(relu)), EXAMPLE)
+def rnn_relu():
+    """A plain recurrent network (torch.nn.RNN) with relu: all hidden states and the last ones, as :func:`lstm`."""
 
 
 def _inference(dropout: float, train: bool) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -15,24 +15,17 @@ from ...layers.shape import size_tensor
 from ...sizes.size import Size, SizeLike, product, size_max
 from ..checks import require_one_of, require_rank
 from ..common import MAX_DIMS, DefinitionError, L, Network, ShapeError, Tensor, UnsupportedError, as_dtype, np, torch
-from ..family import family, finished
+from ..family import Function, family
 from ..operands import as_tensor as _tensor_of
 from ..operands import as_vector, binary, choose, on_axis, result_type, stretch, varargs
 
 
-def _stored(made: Tensor, *, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """``device`` has no meaning: an engine places its values itself."""
+def check_stored(layout: Any, requires_grad: bool) -> None:
+    """UnsupportedError for what a tensor of torch may be and an engine's is not; it places its values itself."""
     if requires_grad:
         raise UnsupportedError("requires_grad=True: an engine is for inference")
     if layout is not None and layout != torch.strided:
         raise UnsupportedError(f"layout={layout}: TensorRT has dense tensors only")
-    return made
-
-
-def _stored_like(
-    made: Tensor, *, layout: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
-) -> Tensor:
-    return _stored(made, layout=layout, requires_grad=requires_grad)
 
 
 def filled(network: Network, size: Sequence[SizeLike], value: Any, dtype: Any = None) -> Tensor:
@@ -48,8 +41,15 @@ def filled(network: Network, size: Sequence[SizeLike], value: Any, dtype: Any = 
 
 
 @operation
-@finished(_stored)
-def full(size: Sequence[SizeLike], fill_value: Any, *, dtype: Any = None) -> Tensor:
+def full(
+    size: Sequence[SizeLike],
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """``fill_value`` in every place of a new tensor: a constant; ISliceLayer with a stride of 0 for dynamic sizes.
 
     ``device`` has no meaning in an engine.
@@ -58,11 +58,14 @@ def full(size: Sequence[SizeLike], fill_value: Any, *, dtype: Any = None) -> Ten
     ...     F.full((2, 3), 7.0).shape
     (2, 3)
     """
+    check_stored(layout, requires_grad)
     return filled(require_network(*size), tuple(size), fill_value, dtype)
 
 
-@finished(_stored)
-def _of_size(value: int, *size: Any, dtype: Any = None) -> Tensor:
+def _of_size(
+    value: int, *size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    check_stored(layout, requires_grad)
     return filled(require_network(), varargs(size), value, dtype or torch.float32)
 
 
@@ -81,18 +84,36 @@ zeros, ones, empty = family(
 
 
 @operation
-@finished(_stored_like)
-def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None) -> Tensor:
+def full_like(
+    input: Tensor,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
     """``fill_value`` in the shape and dtype of ``input``, as :func:`full`.
 
     >>> F.full_like(net.input("x", ("N", 3)), 7).shape
     (N, 3)
     """
+    check_stored(layout, requires_grad)
     return filled(input.network, input.shape, fill_value, dtype or input.dtype)
 
 
-@finished(_stored_like)
-def _like(value: int, input: Tensor, *, dtype: Any = None) -> Tensor:
+def _like(
+    value: int,
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    check_stored(layout, requires_grad)
     return filled(input.network, input.shape, value, dtype or input.dtype)
 
 
@@ -110,18 +131,35 @@ zeros_like, ones_like, empty_like = family(
 
 
 @operation
-@finished(_stored)
-def new_full(input: Tensor, size: Sequence[SizeLike], fill_value: Any, *, dtype: Any = None) -> Tensor:
+def new_full(
+    input: Tensor,
+    size: Sequence[SizeLike],
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """``fill_value`` in a tensor of ``size`` and the dtype of ``input``, as :func:`full`.
 
     >>> F.new_full(net.input("x", ("N", 3)), (2,), 7).shape
     (2,)
     """
+    check_stored(layout, requires_grad)
     return filled(input.network, tuple(size), fill_value, dtype or input.dtype)
 
 
-@finished(_stored)
-def _new(value: int, input: Tensor, *size: Any, dtype: Any = None) -> Tensor:
+def _new(
+    value: int,
+    input: Tensor,
+    *size: Any,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    check_stored(layout, requires_grad)
     return new_full(input, varargs(size), value, dtype=dtype)
 
 
@@ -152,9 +190,15 @@ def fill(input: Tensor, value: Any) -> Tensor:
 
 
 @operation
-@finished(_stored)
 def arange(
-    start: SizeLike | float, end: SizeLike | float | None = None, step: SizeLike | float = 1, *, dtype: Any = None
+    start: SizeLike | float,
+    end: SizeLike | float | None = None,
+    step: SizeLike | float = 1,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """``start``, ``start + step``, … before ``end``: a constant; IFillLayer where a size is dynamic.
 
@@ -166,6 +210,7 @@ def arange(
     ...     F.arange(x.shape[1]).shape
     (T,)
     """
+    check_stored(layout, requires_grad)
     network = require_network(start, end, step)
     bounds: tuple[Any, Any, Any] = (0, start, step) if end is None else (start, end, step)
     low, high, by = bounds
@@ -202,14 +247,23 @@ def _steps(network: Network, low: Any, high: Any, step: int | float) -> SizeLike
 
 
 @operation
-@finished(_stored)
-def linspace(start: Any, end: Any, steps: SizeLike, *, dtype: Any = None) -> Tensor:
+def linspace(
+    start: Any,
+    end: Any,
+    steps: SizeLike,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """``steps`` values from ``start`` to ``end``, both included: a constant; IFillLayer where something is computed.
 
     >>> with net.current():
     ...     F.linspace(0, 1, 5).data
     tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
+    check_stored(layout, requires_grad)
     network, wanted = require_network(start, end, steps), as_dtype(dtype or torch.float32)
     numbers: list[Any] = [
         value.data if isinstance(value, Tensor) and value.is_constant else value for value in (start, end)
@@ -233,14 +287,22 @@ def _whole_steps(network: Network, start: Any, end: Any, steps: SizeLike, dtype:
 
 
 @operation
-@finished(_stored)
-def eye(n: SizeLike, m: SizeLike | None = None, *, dtype: Any = None) -> Tensor:
+def eye(
+    n: SizeLike,
+    m: SizeLike | None = None,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Ones on the diagonal of a matrix of zeros: a constant; IFillLayers and IElementWiseLayer EQUAL for dynamic sizes.
 
     >>> with net.current():
     ...     F.eye(3).shape
     (3, 3)
     """
+    check_stored(layout, requires_grad)
     network = require_network(n, m)
     rows, columns = indices_of(network, n, n if m is None else m)
     return L.cast(rows == columns, as_dtype(dtype or torch.float32))
@@ -295,10 +357,6 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
     return L.concatenation([L.cast(column, dtype) for column in columns], 1)
 
 
-def _pinned(made: Tensor, *, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
-    return _stored(made, requires_grad=requires_grad)
-
-
 def _has_arrays(data: Any) -> bool:
     """Whether lists, however nested, have numpy arrays with dimensions in them."""
     return any(
@@ -307,7 +365,7 @@ def _has_arrays(data: Any) -> bool:
     )
 
 
-def _listed(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _listed(function: Function) -> Function:
     """Reads numpy arrays in a list as lists, as torch does; :func:`operation` would make a constant of each."""
 
     @functools.wraps(function)
@@ -318,13 +376,14 @@ def _listed(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
                 data = torch.tensor(data)
         return function(data, *args, **kwargs)
 
-    return call
+    return call  # type: ignore[return-value]
 
 
 @_listed
 @operation
-@finished(_pinned)
-def tensor(data: Any, *, dtype: Any = None) -> Tensor:
+def tensor(
+    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+) -> Tensor:
     """A constant of numbers in (nested) lists and numpy arrays; a shape tensor where dynamic sizes are among them.
 
     Tensors of one element may be among them: IConcatenationLayer of all, in the dtype that torch promotes them to.
@@ -335,6 +394,7 @@ def tensor(data: Any, *, dtype: Any = None) -> Tensor:
     ...     F.tensor([x.shape[0] - 1, 2], dtype="float32").shape
     (2,)
     """
+    check_stored(None, requires_grad)
     wanted = None if dtype is None else as_dtype(dtype)
     if isinstance(data, Tensor):  # an array is one here
         return _tensor_of(data, data.network, wanted)
@@ -388,26 +448,36 @@ tril, triu = family(
 
 
 @operation
-@finished(_stored)
-def empty_strided(size: Sequence[SizeLike], stride: Sequence[SizeLike], *, dtype: Any = None) -> Tensor:
+def empty_strided(
+    size: Sequence[SizeLike],
+    stride: Sequence[SizeLike],
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """As :func:`empty`; ``stride`` is about torch's memory and has no meaning in an engine.
 
     >>> with net.current():
     ...     F.empty_strided((2, 3), (3, 1)).shape
     (2, 3)
     """
+    check_stored(layout, requires_grad)
     return full(size, 0, dtype=dtype or torch.float32)
 
 
 @operation
-@finished(_stored)
-def scalar_tensor(s: Any, *, dtype: Any = None) -> Tensor:
+def scalar_tensor(
+    s: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """A number as a tensor without dimensions, float32 unless ``dtype`` says otherwise: a constant.
 
     >>> with net.current():
     ...     F.scalar_tensor(3).dtype
     torch.float32
     """
+    check_stored(layout, requires_grad)
     return _tensor_of(s, require_network(s), as_dtype(dtype or torch.float32))
 
 
@@ -423,14 +493,24 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 
 
 @operation
-@finished(_stored)
-def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None) -> Tensor:
+def logspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """``base`` to the powers of :func:`linspace`: a constant; IElementWiseLayer POW where something is dynamic.
 
     >>> with net.current():
     ...     F.logspace(0, 2, 3).shape
     (3,)
     """
+    check_stored(layout, requires_grad)
     wanted = as_dtype(dtype or torch.float32)
     start, end = (value.data if isinstance(value, Tensor) and value.is_constant else value for value in (start, end))
     if not any(isinstance(value, (Tensor, Size)) for value in (start, end, steps)):

@@ -10,7 +10,7 @@ from ...layers.convolution import Geometry, check_channels, convolution_of_shape
 from ...layers.windows import count_windows
 from ..checks import require_rank
 from ..common import L, ShapeError, Tensor, UnsupportedError, channels_last, is_static, product, shape_text, torch
-from ..family import family
+from ..family import member
 from ..operands import along, combined, on_axis, per_axis, windowed
 from ..products.folding import deferred
 from ..shaping.arrange import flip
@@ -65,44 +65,42 @@ def _on_a_row(how: Geometry) -> Geometry:
     return Geometry((1, *how.stride), (0, *how.pre_padding), (0, *how.post_padding), (1, *how.dilation), how.groups)
 
 
-conv1d, conv2d, conv3d = family(
-    _convolution,
-    conv1d=(
-        1,
-        """Correlation of ``input`` (N, C, L) or (C, L) with ``weight`` (O, C / groups, k).
+@member(_convolution, 1)
+def conv1d():
+    """Correlation of ``input`` (N, C, L) or (C, L) with ``weight`` (O, C / groups, k).
 
-        IConvolutionLayer between two IShuffleLayers, since TensorRT has two spatial dimensions or three. Where each
-        channel has a constant kernel of its own, of at most 16 values, an ISliceLayer and an IElementWiseLayer PROD for
-        each value, summed in float32.
+    IConvolutionLayer between two IShuffleLayers, since TensorRT has two spatial dimensions or three. Where each
+    channel has a constant kernel of its own, of at most 16 values, an ISliceLayer and an IElementWiseLayer PROD for
+    each value, summed in float32.
 
-        >>> F.conv1d(net.input("x", ("N", 3, 8)), net.constant(torch.ones(5, 3, 3)), padding=1).shape
-        (N, 5, 8)
-        """,
-    ),
-    conv2d=(
-        2,
-        """Correlation of ``input`` (N, C, H, W) or (C, H, W) with ``weight`` (O, C / groups, kH, kW).
+    >>> F.conv1d(net.input("x", ("N", 3, 8)), net.constant(torch.ones(5, 3, 3)), padding=1).shape
+    (N, 5, 8)
+    """
 
-        IConvolutionLayer. ``padding`` is a number of zeros per side, ``"valid"`` or (for stride 1) ``"same"``. ``bias``
-        is (O,). An odd number of channels in half precision becomes an even one: by IShuffleLayers that make blocks of
-        pixels the channels, where the stride divides the image, else by an ISliceLayer (FILL). A window of blocks may
-        reach further than the kernel, with weights of 0: an infinite pixel there makes the result NaN.
 
-        >>> F.conv2d(net.input("x", ("N", 3, 8, 8)), net.constant(torch.ones(5, 3, 3, 3)), stride=2, padding=1).shape
-        (N, 5, 4, 4)
-        """,
-    ),
-    conv3d=(
-        3,
-        """Correlation of ``input`` (N, C, D, H, W) or (C, D, H, W) with ``weight`` (O, C / groups, kD, kH, kW).
+@member(_convolution, 2)
+def conv2d():
+    """Correlation of ``input`` (N, C, H, W) or (C, H, W) with ``weight`` (O, C / groups, kH, kW).
 
-        IConvolutionLayer; arguments as :func:`conv2d`.
+    IConvolutionLayer. ``padding`` is a number of zeros per side, ``"valid"`` or (for stride 1) ``"same"``. ``bias``
+    is (O,). An odd number of channels in half precision becomes an even one: by IShuffleLayers that make blocks of
+    pixels the channels, where the stride divides the image, else by an ISliceLayer (FILL). A window of blocks may
+    reach further than the kernel, with weights of 0: an infinite pixel there makes the result NaN.
 
-        >>> F.conv3d(net.input("x", ("N", 3, 8, 8, 8)), net.constant(torch.ones(5, 3, 1, 3, 3))).shape
-        (N, 5, 8, 6, 6)
-        """,
-    ),
-)
+    >>> F.conv2d(net.input("x", ("N", 3, 8, 8)), net.constant(torch.ones(5, 3, 3, 3)), stride=2, padding=1).shape
+    (N, 5, 4, 4)
+    """
+
+
+@member(_convolution, 3)
+def conv3d():
+    """Correlation of ``input`` (N, C, D, H, W) or (C, D, H, W) with ``weight`` (O, C / groups, kD, kH, kW).
+
+    IConvolutionLayer; arguments as :func:`conv2d`.
+
+    >>> F.conv3d(net.input("x", ("N", 3, 8, 8, 8)), net.constant(torch.ones(5, 3, 1, 3, 3))).shape
+    (N, 5, 8, 6, 6)
+    """
 
 
 def _by_taps(x: Tensor, weight: Tensor, bias: Tensor | None, how: Geometry) -> Tensor:
@@ -215,8 +213,10 @@ def _transposed(
     x = input
     require_rank(weight, f"conv_transpose{ndim}d takes a weight of {ndim + 2} dimensions", ndim + 2)
     if x.dtype == torch.bfloat16:  # which builders have no kernel for: https://github.com/NVIDIA/TensorRT/issues/4829
-        wide = [None if each is None else L.cast(each, torch.float32) for each in (x, weight, bias)]
-        return L.cast(_transposed(ndim, *wide, stride, padding, output_padding, groups, dilation), torch.bfloat16)
+        x, weight = (L.cast(each, torch.float32) for each in (x, weight))
+        bias = None if bias is None else L.cast(bias, torch.float32)
+        wide = _transposed(ndim, x, weight, bias, stride, padding, output_padding, groups, dilation)
+        return L.cast(wide, torch.bfloat16)
     _check_static(weight, groups)
     steps, gaps = per_axis(stride, ndim, "stride"), per_axis(dilation, ndim, "dilation")
     pads, further = per_axis(padding, ndim, "padding"), per_axis(output_padding, ndim, "output_padding")
@@ -249,40 +249,38 @@ def _transposed(
     return L.squeeze(result, [2]) if ndim == 1 else result
 
 
-conv_transpose1d, conv_transpose2d, conv_transpose3d = family(
-    _transposed,
-    conv_transpose1d=(
-        1,
-        """The transpose of :func:`conv1d`; ``weight`` is (C, O / groups, k).
+@member(_transposed, 1)
+def conv_transpose1d():
+    """The transpose of :func:`conv1d`; ``weight`` is (C, O / groups, k).
 
-        IDeconvolutionLayer between two IShuffleLayers; of integers the layers of a convolution of integers, of the
-        input with zeros between its elements.
+    IDeconvolutionLayer between two IShuffleLayers; of integers the layers of a convolution of integers, of the
+    input with zeros between its elements.
 
-        >>> F.conv_transpose1d(net.input("x", ("N", 3, 8)), net.constant(torch.ones(3, 5, 2)), stride=2).shape
-        (N, 5, 16)
-        """,
-    ),
-    conv_transpose2d=(
-        2,
-        """The transpose of :func:`conv2d`; ``weight`` is (C, O / groups, kH, kW): IDeconvolutionLayer.
+    >>> F.conv_transpose1d(net.input("x", ("N", 3, 8)), net.constant(torch.ones(3, 5, 2)), stride=2).shape
+    (N, 5, 16)
+    """
 
-        That of bfloat16 is computed in float32 and rounded, between ICastLayers: builders have no kernel for it. An
-        ``output_padding`` larger than ``padding`` adds ISliceLayer (FILL) and IElementWiseLayer SUM for the bias.
 
-        >>> F.conv_transpose2d(net.input("x", ("N", 3, 8, 8)), net.constant(torch.ones(3, 5, 2, 2)), stride=2).shape
-        (N, 5, 16, 16)
-        """,
-    ),
-    conv_transpose3d=(
-        3,
-        """The transpose of :func:`conv3d`, as :func:`conv_transpose2d`.
+@member(_transposed, 2)
+def conv_transpose2d():
+    """The transpose of :func:`conv2d`; ``weight`` is (C, O / groups, kH, kW): IDeconvolutionLayer.
 
-        >>> weight = net.constant(torch.ones(3, 5, 2, 2, 2))
-        >>> F.conv_transpose3d(net.input("x", ("N", 3, 4, 4, 4)), weight, stride=2).shape
-        (N, 5, 8, 8, 8)
-        """,
-    ),
-)
+    That of bfloat16 is computed in float32 and rounded, between ICastLayers: builders have no kernel for it. An
+    ``output_padding`` larger than ``padding`` adds ISliceLayer (FILL) and IElementWiseLayer SUM for the bias.
+
+    >>> F.conv_transpose2d(net.input("x", ("N", 3, 8, 8)), net.constant(torch.ones(3, 5, 2, 2)), stride=2).shape
+    (N, 5, 16, 16)
+    """
+
+
+@member(_transposed, 3)
+def conv_transpose3d():
+    """The transpose of :func:`conv3d`, as :func:`conv_transpose2d`.
+
+    >>> weight = net.constant(torch.ones(3, 5, 2, 2, 2))
+    >>> F.conv_transpose3d(net.input("x", ("N", 3, 4, 4, 4)), weight, stride=2).shape
+    (N, 5, 8, 8, 8)
+    """
 
 
 def _biased(x: Tensor, bias: Tensor | None) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from ...layers.windows import check_positive, require_windows
 from ...sizes.size import SizeLike, floor_divide, size_min
 from ..checks import require_rank
 from ..common import L, Shape, ShapeError, Tensor
-from ..family import describe
+from ..family import Function, describe
 from ..operands import per_axis
 
 Window = SizeLike | Sequence[SizeLike]  # one size, or one per spatial dimension
@@ -90,7 +90,7 @@ def check_rank(ndim: int, x: Tensor) -> None:
     require_rank(x, f"windows over {ndim} dimensions take {ndim + 2} dimensions (or {ndim + 1})", ndim + 1, ndim + 2)
 
 
-def batched(function: Callable[..., Any]) -> Callable[..., Any]:
+def batched(function: Function) -> Function:
     """Has a function of a number of dimensions and (N, C, …) take (C, …), too: as a batch of one."""
 
     def call(ndim: int, input: Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -101,4 +101,4 @@ def batched(function: Callable[..., Any]) -> Callable[..., Any]:
         return tuple(L.squeeze(x, [0]) for x in result) if isinstance(result, tuple) else L.squeeze(result, [0])
 
     describe(call, function)
-    return call
+    return call  # type: ignore[return-value]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..common import Call, L, ShapeError, Tensor, UnsupportedError, channels_last, is_static, operation, torch
-from ..family import family
+from ..family import family, member
 from ..lowerings import AUTO, LOWERINGS, lowered, reasons, way
 from ..operands import as_tensor, binary, per_axis, scaled
 from ..pointwise.activation import relu
@@ -245,34 +245,31 @@ def _sliced_average(x: Tensor, how: _Pooling) -> Tensor:
     return L.cast(total / math.prod(windows.size), x.dtype)
 
 
-avg_pool2d, avg_pool3d = family(
-    _average,
-    avg_pool2d=(
-        2,
-        """Averages over windows of the last two dimensions.
+@member(_average, 2)
+def avg_pool2d():
+    """Averages over windows of the last two dimensions.
 
-        IPoolingLayer AVERAGE (``lowering="pooling"``). Where the input does not lie channels last in memory, as it does
-        after a convolution: IReduceLayer AVG of a window that is the whole (``"reduce"``); an ISliceLayer and an
-        IElementWiseLayer SUM in float32 for each element along a side of the window, up to 9 elements without padding
-        (``"slices"``).
+    IPoolingLayer AVERAGE (``lowering="pooling"``). Where the input does not lie channels last in memory, as it does
+    after a convolution: IReduceLayer AVG of a window that is the whole (``"reduce"``); an ISliceLayer and an
+    IElementWiseLayer SUM in float32 for each element along a side of the window, up to 9 elements without padding
+    (``"slices"``).
 
-        A window that spans its whole dimension may be dynamic. With ``divisor_override``, or where ``ceil_mode`` lets
-        windows reach beyond counted padding, the average is multiplied afterwards (IElementWiseLayer).
+    A window that spans its whole dimension may be dynamic. With ``divisor_override``, or where ``ceil_mode`` lets
+    windows reach beyond counted padding, the average is multiplied afterwards (IElementWiseLayer).
 
-        >>> x = net.input("x", ("N", 3, "H", 8))
-        >>> F.avg_pool2d(x, (x.shape[2], 1)).shape
-        (N, 3, 1, 8)
-        """,
-    ),
-    avg_pool3d=(
-        3,
-        """Averages over windows of the last three dimensions, as :func:`avg_pool2d`.
+    >>> x = net.input("x", ("N", 3, "H", 8))
+    >>> F.avg_pool2d(x, (x.shape[2], 1)).shape
+    (N, 3, 1, 8)
+    """
 
-        >>> F.avg_pool3d(net.input("x", ("N", 3, 8, 8, 8)), 2).shape
-        (N, 3, 4, 4, 4)
-        """,
-    ),
-)
+
+@member(_average, 3)
+def avg_pool3d():
+    """Averages over windows of the last three dimensions, as :func:`avg_pool2d`.
+
+    >>> F.avg_pool3d(net.input("x", ("N", 3, 8, 8, 8)), 2).shape
+    (N, 3, 4, 4, 4)
+    """
 
 
 def _too_wide(windows: Windows) -> bool:
@@ -308,40 +305,38 @@ def _sliced_maxima(x: Tensor, how: _Pooling) -> Any:
     return with_indices(how.windows) if how.indices else by_slices(how.windows, "MAX", lowest_of(x))
 
 
-max_pool1d, max_pool2d, max_pool3d = family(
-    _maximum,
-    max_pool1d=(
-        1,
-        """Maxima over windows of the last dimension, as :func:`max_pool2d`.
+@member(_maximum, 1)
+def max_pool1d():
+    """Maxima over windows of the last dimension, as :func:`max_pool2d`.
 
-        >>> F.max_pool1d(net.input("x", ("N", 3, 8)), 2).shape
-        (N, 3, 4)
-        """,
-    ),
-    max_pool2d=(
-        2,
-        """Maxima over windows of the last two dimensions.
+    >>> F.max_pool1d(net.input("x", ("N", 3, 8)), 2).shape
+    (N, 3, 4)
+    """
 
-        IPoolingLayer MAX (``lowering="pooling"``). IReduceLayer MAX of a window that is the whole of what does not lie
-        channels last in memory, as it does after a convolution (``"reduce"``). An ISliceLayer and an IElementWiseLayer
-        MAX for each element along a side of the window (``"slices"``) with ``dilation``, and for windows of up to 9
-        elements without padding over what does not lie channels last or is bfloat16. ``return_indices`` takes an
-        IGatherLayer of the elements along each side of a window, and ITopKLayer. ``"reduce"`` and ``"slices"`` may
-        leave out NaN, where torch gives NaN.
 
-        >>> F.max_pool2d(net.input("x", ("N", 3, 8, 8)), 2).shape
-        (N, 3, 4, 4)
-        """,
-    ),
-    max_pool3d=(
-        3,
-        """Maxima over windows of the last three dimensions, as :func:`max_pool2d`; four dimensions are (C, D, H, W).
+@member(_maximum, 2)
+def max_pool2d():
+    """Maxima over windows of the last two dimensions.
 
-        >>> F.max_pool3d(net.input("x", (64, 8, 56, 56)), (1, 3, 3), (4, 2, 2), (0, 1, 1)).shape
-        (64, 2, 28, 28)
-        """,
-    ),
-)
+    IPoolingLayer MAX (``lowering="pooling"``). IReduceLayer MAX of a window that is the whole of what does not lie
+    channels last in memory, as it does after a convolution (``"reduce"``). An ISliceLayer and an IElementWiseLayer
+    MAX for each element along a side of the window (``"slices"``) with ``dilation``, and for windows of up to 9
+    elements without padding over what does not lie channels last or is bfloat16. ``return_indices`` takes an
+    IGatherLayer of the elements along each side of a window, and ITopKLayer. ``"reduce"`` and ``"slices"`` may
+    leave out NaN, where torch gives NaN.
+
+    >>> F.max_pool2d(net.input("x", ("N", 3, 8, 8)), 2).shape
+    (N, 3, 4, 4)
+    """
+
+
+@member(_maximum, 3)
+def max_pool3d():
+    """Maxima over windows of the last three dimensions, as :func:`max_pool2d`; four dimensions are (C, D, H, W).
+
+    >>> F.max_pool3d(net.input("x", (64, 8, 56, 56)), (1, 3, 3), (4, 2, 2), (0, 1, 1)).shape
+    (64, 2, 28, 28)
+    """
 
 
 # -- ways --------------------------------------------------------------------------------------------------------------
