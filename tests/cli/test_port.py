@@ -174,7 +174,7 @@ def test_port_says_how_to_give_indices(trtdsl, tmp_path):
     )
     said = trtdsl("port", "mine.py:Station", "--input", "x=N,4", "--input", "at=N", "--dim", "N=1:2:3", code=3).stderr
     assert "mine.py:9: forward fails: RuntimeError: Expected tensor" in said
-    assert "the dtype of an input stands behind its shape: --input at=SHAPE:int64" in said
+    assert "the dtype of an input (x or at) stands behind its shape: --input NAME=SHAPE:int64" in said
     trtdsl("port", "mine.py:Station", "--input", "x=N,4", "--input", "at=N:int64", "--dim", "N=1:2:3")
 
 

@@ -190,3 +190,16 @@ def test_a_module_for_a_weight_leaves_the_errors_own_message():
     with pytest.raises(td.UnsupportedError, match="unknown lowering") as caught:
         F.prelu(x, torch.ones(1), lowering=w.fc)
     assert "input: (5, 3) float32" in str(caught.value)
+
+
+def test_a_mistake_in_a_function_that_is_called_often_says_from_where():
+    def twice(x, w):
+        return F.conv2d(x, w)
+
+    net = td.Network()
+    x = net.input("x", (1, 4, 8, 8))
+    twice(x, torch.ones(8, 4, 1, 1))
+    with pytest.raises(td.ShapeError) as caught:
+        twice(x, torch.ones(8, 3, 1, 1))  # told
+    line = next(n for n, text in enumerate(Path(__file__).read_text().splitlines(), 1) if text.endswith("# told"))
+    assert caught.value.context[0] == f"in conv2d(…), from definition/test_operation.py:{line}"

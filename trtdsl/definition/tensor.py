@@ -140,10 +140,11 @@ class Operation:
         return None if self._call is None else Call.of(*self._call)
 
     def _operands(self) -> list[str]:
-        """The call with the shapes of its operands, for a message; empty where it has none."""
+        """The call, where its function is called from, and its operands' shapes, for a message; empty without both."""
         call = self.call()
         lines = [] if call is None else call.lines()
-        return [f"in {self.name}(…)", *lines] if lines else []
+        here = f"in {self.name}(…){f', from {self.caller.short}' if self.caller is not None else ''}"
+        return [here, *lines] if lines or self.caller is not None else []
 
 
 @dataclass(slots=True)

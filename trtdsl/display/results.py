@@ -257,7 +257,7 @@ def print_build(result: Build, seconds: float, *, dry_run: bool, verbose: bool) 
             f"in {seconds:.0f} s, of which TensorRT took {manifest['build_seconds']:.2f} s",
         )
         print_line(
-            f"{result.engine}: {manifest['engine']['bytes']:,} bytes from {layers} {took} "
+            f"{result.engine}: {manifest['precision']}, {manifest['engine']['bytes']:,} bytes from {layers} {took} "
             f"({backend['name']} {backend['version']}, "
             f"compute capability {', '.join(manifest['compute_capabilities'])})"
         )

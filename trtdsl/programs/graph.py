@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from .launches import Kind, Place
 
@@ -120,7 +121,11 @@ class Graph:
         """The scopes of a launch; without any, those of its neighbours."""
         return self._places(launch, "scopes")
 
-    def _places(self, launch: Launch, what: str) -> tuple[str, ...]:
+    def places(self, launch: Launch) -> tuple[Place, ...]:
+        """Where the layers of a launch come from; without any, those of its neighbours."""
+        return self._places(launch, "places")
+
+    def _places(self, launch: Launch, what: str) -> tuple[Any, ...]:
         own = getattr(launch, what)
         if own:
             return own

@@ -56,8 +56,8 @@ ACROSS = frozenset({SCALED})
 """Told once for all lines: it costs little at each."""
 FOLD = "Fold the batch norm into the weights: F.batch_norm does it where the convolution has no other use."
 ATTENTION = (
-    "F.scaled_dot_product_attention in float16 or bfloat16 is one launch (trtdsl advise --precision fp16 tries that "
-    "edit); in float32 TensorRT-RTX was not seen to fuse it."
+    "In float16 or bfloat16 F.scaled_dot_product_attention is one launch (--precision fp16); in float32 TensorRT-RTX "
+    "was not seen to fuse it."
 )
 GIVEN = (
     "F.scaled_dot_product_attention does not give the weights: where nobody needs them, leave that output out, and it "

@@ -104,6 +104,11 @@ def test_signature_and_outputs_are_checked(tmp_path):
     name = write(tmp_path, "@td.network(inputs={'x': td.Input((2,))})\ndef net(x, y):\n    return x\n")
     with pytest.raises(td.DefinitionError, match=r"net.py:3: net\(x, y\) must take its inputs: \(x\); .*weights=…"):
         load_spec(name).define()
+    head = "@td.network(inputs={}, weights='w.safetensors')\ndef net(image: td.Tensor, w: td.Scope) -> td.Tensor:\n"
+    name = write(tmp_path, f"{head}    return image\n")
+    wanted = r"net\(image, w\) must take its inputs and the weights: \(w\); inputs= lacks 'image': td.Input\(SHAPE\)"
+    with pytest.raises(td.DefinitionError, match=wanted):
+        load_spec(name).define(weights={})
     for returned in ("None", "{}", "3"):
         name = write(tmp_path, f"@td.network(inputs={{'x': td.Input((2,))}})\ndef net(x):\n    return {returned}\n")
         with pytest.raises(td.DefinitionError, match="must return its outputs"):

@@ -23,7 +23,7 @@ class App {
     if (this.graph) {
       this.canvas = new Canvas(this.find("#graph"), this.graph, (index) => this.selected(index));
       this.search = new Search(this.find("#search"), this.find("#found"), this.graph, (index) => this.go(index));
-      this.mode(this.check && !model.check.passed ? "error" : "kind");
+      this.mode(this.check ? "error" : "kind");
     }
     this.tab(this.graph ? "network" : "program");
     this.panel.show(0);

@@ -25,7 +25,7 @@ export class Program {
     this.#draw();
   }
 
-  // Boxes and launches belong together that have an author's line, and where both say it, a module, in common.
+  // Boxes and launches belong together that have an author's call in common, or at least its line.
   #link() {
     const { graph } = this.app;
     this.boxes = this.launches.map(() => []);
@@ -39,8 +39,8 @@ export class Program {
     });
     this.launches.forEach((launch, number) => {
       const all = launch.lines.flatMap((line) => byLine.get(line) || []);
-      const scopes = new Set(launch.scopes);
-      const near = all.filter((index) => (graph.items[index].scopes || []).some((scope) => scopes.has(scope)));
+      const calls = new Set(launch.calls);
+      const near = all.filter((index) => (graph.items[index].calls || []).some((call) => calls.has(call)));
       this.boxes[number] = near.length ? near : all;
       for (const index of this.boxes[number])
         for (const at of [index, ...graph.ancestors(index)]) {
@@ -127,16 +127,16 @@ export class Program {
       const line = launch.lines[launch.lines.length - 1] || "";
       const cells = {
         index: number,
-        kind: `<i class="dot p-${escape(launch.kind)}"></i>${escape(launch.kind)}`,
+        kind: `<i class="dot p-${escape(launch.kind)}"></i><span>${escape(launch.kind)}</span>`,
         name: `${this.hazardsOf[number].length ? `<abbr title="hazard">⚠</abbr> ` : ""}${escape(launch.name)}${launch.epilogue.length ? `<small> + ${escape(launch.epilogue.join(" "))}</small>` : ""}`,
         stream: escape(launch.stream),
         times: launch.times === 1 ? "" : `×${escape(launch.times)}`,
         moved: `<i class="p-${escape(launch.kind)}" style="width:${((launch.moved / this.most) * 100).toFixed(1)}%"></i><span>${bytes(launch.moved)}</span>`,
         flops: launch.flops ? count(launch.flops) : "",
         floor: this.#isOverhead(launch) ? `<small>${seconds(launch.floor)}</small>` : seconds(launch.floor),
-        line: `${escape(line)}${launch.lines.length > 1 ? ` <small>+${launch.lines.length - 1}</small>` : ""}`,
+        line: `<i>${escape(line.slice(0, line.lastIndexOf(":")))}</i>${escape(line.slice(line.lastIndexOf(":")))}${launch.lines.length > 1 ? ` <small>+${launch.lines.length - 1}</small>` : ""}`,
       };
-      const titles = { name: launch.name, line: launch.lines.join(", "), floor: this.#isOverhead(launch) ? "a launch's overhead, which is more than its bytes and operations take" : "" };
+      const titles = { kind: launch.kind, name: launch.name, line: launch.lines.join(", "), floor: this.#isOverhead(launch) ? "a launch's overhead, which is more than its bytes and operations take" : "" };
       const row = this.columns.map(([key]) => `<td class="${key}${key === "line" ? " mono" : ""}"${titles[key] ? ` title="${escape(titles[key])}"` : ""}>${cells[key]}</td>`);
       return `<tr data-launch="${number}" tabindex="0" class="${number === this.selected ? "selected" : ""}">${row.join("")}</tr>`;
     });

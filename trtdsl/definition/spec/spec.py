@@ -439,11 +439,19 @@ class NetworkSpec:
         if self.weights is None and count > len(self.inputs) and self._takes(len(self.inputs)):
             raise UsageError(f"{self.name} takes no weights, and was given some", location=self._place)
         wanted = [*self.inputs, *(["w"] if self.weights is not None else [])]
-        forgotten = self.weights is None and self._takes(len(self.inputs) + 1)
+        signature, plain = inspect.signature(self.function), inspect.Parameter.empty
+        parameters = [each.replace(annotation=plain) for each in signature.parameters.values()]
+        names = [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
+        more = ""
+        if self.weights is None and self._takes(len(self.inputs) + 1):
+            more = "; an argument for weights needs weights=…, in @td.network or where it is checked or built"
+        elif len(names) > len(wanted):
+            lacking = [name for name in names[: len(names) - len(wanted) + len(self.inputs)] if name not in wanted]
+            more = f"; inputs= lacks {', '.join(f'{name!r}: td.Input(SHAPE)' for name in lacking)}"
         raise DefinitionError(
-            f"{self.name}{inspect.signature(self.function)} must take its inputs"
+            f"{self.name}{signature.replace(parameters=parameters, return_annotation=plain)} must take its inputs"
             f"{' and the weights' if self.weights is not None else ''}{', in this order' * (not in_order)}: "
-            f"({', '.join(wanted)}){'; an argument for weights needs @td.network(weights=…)' * forgotten}",
+            f"({', '.join(wanted)}){more}",
             location=self._place,
         )
 

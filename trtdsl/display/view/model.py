@@ -108,9 +108,12 @@ class _Model:
         place = next((place for place in reversed(places) if place is not None), None)
         if place is not None:
             made["line"] = self._line(place)
-        scopes = sorted({scope for layer in shown if (scope := layer.node.name.rpartition(".")[0])})
-        if scopes:
-            made["scopes"] = scopes
+        calls = {call for layer in shown if (call := self.network.layers[layer.node.name].call) is not None}
+        made["calls"] = sorted(
+            f"{at.short} {each.name} {each.caller.short if each.caller else ''}"
+            for each in calls
+            if (at := each.location) is not None
+        )
         weights = dict.fromkeys(name for layer in layers for name in self.network.layers[layer.node.name].weights)
         if weights:
             made["weights"] = list(weights)

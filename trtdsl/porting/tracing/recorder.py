@@ -93,8 +93,10 @@ class Recorder:
             if re.search(OF_WHOLE, text) and (
                 real := [key for key, each in tensors.items() if each.is_floating_point()]
             ):
-                example = to_write(f"inputs={{{real[-1]!r}: 'SHAPE:int64'}}", f"--input {real[-1]}=SHAPE:int64")
-                more = f"; the dtype of an input stands behind its shape: {example}"
+                one = real[0] if len(real) == 1 else "NAME"
+                example = to_write(f"inputs={{{one!r}: 'SHAPE:int64'}}", f"--input {one}=SHAPE:int64")
+                which = f" ({' or '.join(real)})" * (len(real) > 1)
+                more = f"; the dtype of an input{which} stands behind its shape: {example}"
             elif self.tried and self.place is not None:
                 more = f", after {self.place.short}, where {_needs_values(self.needed, True)}"
             raise DefinitionError(f"forward fails: {text}{more}", location=place_of(error)) from error
