@@ -108,6 +108,17 @@ def test_importing_torch_is_progress(monkeypatch, capsys):
         assert [task.description for task in progress._bar.tasks] == ["defining the network"]
 
 
+@pytest.mark.parametrize(
+    ("begun", "completed"),
+    [("--precision b", ["bf16"]), ("--device rtx-4", ["rtx-4090"]), ("--backend t", ["tensorrt", "tensorrt-rtx"])],
+)
+def test_a_shell_completes_values(monkeypatch, begun, completed):
+    words = f"trtdsl inspect net.py {begun}"
+    for name, value in {"_TRTDSL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": "4"}.items():
+        monkeypatch.setenv(name, value)
+    assert CliRunner().invoke(app, [], prog_name="trtdsl").stdout.split() == completed
+
+
 @pytest.mark.parametrize("width", ["60", "80", "120"])
 def test_a_narrow_terminal_cuts_names_and_not_counts(monkeypatch, capsys, width):
     monkeypatch.setenv("COLUMNS", width)

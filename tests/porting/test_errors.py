@@ -48,6 +48,12 @@ def line_of(text):
         ("Small", {"image": "N,3,H,8"}, td.UsageError, r"dimension H has no range: give dims={'H': \(MIN, OPT, MAX\)}"),
         (
             "Small",
+            {"image": "N,3,H,W"},
+            td.UsageError,
+            r"dimensions H, W have no ranges: give dims={'H': .* and dims={'W'",
+        ),
+        (
+            "Small",
             {"image": "N,3,8.5"},
             td.UsageError,
             "a size is a number, a name, or a calculation such as 8[*]H or 21[*]H[*]W, not '8.5'",

@@ -23,6 +23,22 @@ of_network, of_check, of_build, of_builder = (
     functools.partial(typer.Option, rich_help_panel=panel) for panel in PANELS
 )
 
+
+def _names(*names: str) -> Callable[[str], list[str]]:
+    """What a shell completes a value to."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in names if name.startswith(incomplete)]
+
+    return complete
+
+
+def _devices(incomplete: str) -> list[str]:
+    from ..programs.devices import DEVICES  # not for --help
+
+    return _names(*DEVICES)(incomplete)
+
+
 NetworkName = Annotated[str, typer.Argument(metavar="NETWORK", help="FILE.py or FILE.py:NAME")]
 WeightsFile = Annotated[
     Path | None, of_network("--weights", metavar="FILE", help="safetensors instead of the network's own")
@@ -37,7 +53,12 @@ Profiles = Annotated[
 ]
 Backend = Annotated[
     str | None,
-    of_builder("--backend", metavar="NAME", help="auto, tensorrt or tensorrt-rtx; TRTDSL_BACKEND sets it too."),
+    of_builder(
+        "--backend",
+        metavar="NAME",
+        help="auto, tensorrt or tensorrt-rtx; TRTDSL_BACKEND sets it too.",
+        autocompletion=_names("auto", "tensorrt", "tensorrt-rtx"),
+    ),
 ]
 Precision = Annotated[
     str | None,
@@ -45,6 +66,7 @@ Precision = Annotated[
         "--precision",
         metavar="DTYPE",
         help="fp16 or bf16, as torch.autocast; NAME.precision.json; int8 or fp8, by scales of drawn values; or fp32.",
+        autocompletion=_names("fp16", "bf16", "int8", "fp8", "fp32"),
     ),
 ]
 Set = Annotated[
@@ -55,7 +77,10 @@ Ranks = Annotated[
     int | None,
     of_network("--ranks", min=1, metavar="N", help="Of a network for several GPUs: as --set ranks=N."),
 ]
-Gpu = Annotated[str, typer.Option("--device", metavar="GPU", help="Whose floor: h100, rtx-4090, orin, …")]
+Gpu = Annotated[
+    str,
+    typer.Option("--device", metavar="GPU", help="Whose floor: h100, rtx-4090, orin, …", autocompletion=_devices),
+]
 Shapes = Annotated[
     list[str] | None,
     typer.Option("--shape", metavar="INPUT=SIZES", help="Of an engine without a manifest, such as x=4,3,224,224."),

@@ -174,6 +174,7 @@ def _calculated(node: ast.expr | None) -> SizeLike:
 def _ranged(specs: dict[str, Input], dims: dict[str, Any]) -> Given:
     batches = {str(spec.shape[0]) for spec in specs.values() if spec.shape and isinstance(spec.shape[0], Dim)}
     known: dict[str, Dim | int] = {}
+    lacking: dict[str, str] = {}
     for spec in specs.values():
         for atom in (atom for size in spec.shape if isinstance(size, Size) for atom in size.atoms()):
             assert isinstance(atom, Dim)
@@ -181,9 +182,13 @@ def _ranged(specs: dict[str, Input], dims: dict[str, Any]) -> Given:
             if atom.name in TAKEN:
                 raise UsageError(f"dimension {atom.name} has a name that the file has for something else: rename it")
             if given is None:
-                raise UsageError(f"dimension {atom.name} has no range: give {_range(atom.name)}")
+                lacking[atom.name] = _range(atom.name)
+                continue
             low, opt, high = as_bounds(atom.name, given)
             known[atom.name] = low if isinstance(given, int) else Dim(atom.name, min=low, opt=opt, max=high)
+    if lacking:
+        have = "dimension {} has no range" if len(lacking) == 1 else "dimensions {} have no ranges"
+        raise UsageError(f"{have.format(', '.join(lacking))}: give {' and '.join(lacking.values())}")
     unknown = [name for name in dims if name not in known]
     if unknown:
         raise UsageError(f"no input has a dimension {', '.join(unknown)}: they have {', '.join(known) or 'none'}")
