@@ -203,11 +203,15 @@ def is_tied(config: Config, weights: td.Weights) -> bool:
 
 
 def check_same_config(path: Path | None, folder: Path, config: Config) -> None:
-    """UsageError where weights that are given instead of the folder's have another config beside them."""
+    """UsageError where the config beside the weights is another one: of others that are given instead of the folder's,
+    or where the folder's was edited, or the folder exchanged, since the config was read.
+    """
     own = path if path is None or path.is_dir() else path.parent
-    if own is None or own == folder or not (own / "config.json").is_file():
+    if own is None or not (own / "config.json").is_file():
         return
     if replace(read_config(own), dtype=config.dtype, torch_dtype=config.torch_dtype) != config:
+        if own == folder:
+            raise td.UsageError(f"{own / 'config.json'} changed while it was in use. Start again")
         raise td.UsageError(
             f"the weights of {path} are of another config than {folder}, of which the network is made: "
             f"make it of theirs, by --set folder={own}"

@@ -500,6 +500,24 @@ def test_weights_of_another_config_are_refused(tmp_path, command_line):
         assert "make it of theirs, by --set folder=other" in said
 
 
+def test_a_folder_that_is_exchanged_after_its_config_was_read_is_refused(tmp_path):
+    """Weights of one model would be computed with as the other's config says, which no check of shapes sees."""
+    for name, theta in (("own", 500.0), ("other", 9e6)):
+        save_checkpoint("llama", tmp_path / name)
+        path = tmp_path / name / "config.json"
+        facts = json.loads(path.read_text())
+        facts["rope_parameters"]["rope_theta"] = theta
+        path.write_text(json.dumps(facts))
+    link = tmp_path / "link"
+    link.symlink_to("own")
+    spec = td.load_spec(FILE, {"folder": link})
+    assert len(spec.define().outputs) == 5
+    link.unlink()
+    link.symlink_to("other")
+    with pytest.raises(td.UsageError, match=r"link/config.json changed while it was in use. Start again"):
+        spec.define()
+
+
 def test_what_is_no_checkpoint_is_refused(tmp_path):
     with pytest.raises(td.UsageError, match=r"has no config.json: name the folder of a checkpoint"):
         spec_of(tmp_path)
