@@ -329,3 +329,30 @@ def test_results_of_a_reference_that_changed_since_it_was_loaded_are_not_saved(s
     with pytest.raises(td.UsageError, match="small: files of its reference changed since they were loaded"):
         td.check(spec, save=tmp_path / "saved")
     assert not (tmp_path / "saved").exists()
+
+
+def test_what_a_lambda_reads_counts_too(tmp_path, command_line):
+    (tmp_path / "net.py").write_text(LAMBDA)
+    (tmp_path / "factor.txt").write_text("2")
+    run = command_line(tmp_path)
+    run("check", "net.py", "--save", "net.safetensors")
+    run("check", "net.py", "--against", "net.safetensors")
+    (tmp_path / "factor.txt").write_text("3")
+    assert "another state of its files" in run("check", "net.py", "--against", "net.safetensors", code=2).stderr
+
+
+LAMBDA = """
+from pathlib import Path
+import torch
+import trtdsl as td
+
+
+class Scaled(torch.nn.Module):
+    def forward(self, x):
+        return x * int(Path(__file__).with_name("factor.txt").read_text())
+
+
+@td.network(inputs={"x": td.Input((3,))}, reference=lambda: Scaled())
+def net(x):
+    return {"y": x * 2}
+"""

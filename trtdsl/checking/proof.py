@@ -36,6 +36,7 @@ class Sources:
 
     def __init__(self, spec: NetworkSpec):
         self._spec, self.reference = spec, _reference(spec)
+        self._made_at = self.reference or source_of(spec.reference)  # as that of a lambda
         samples = [Path(each.sample) for each in spec.inputs.values() if isinstance(each.sample, (str, PathLike))]
         self.proving = self._imports()
         network = set() if spec.file is None else imported([spec.file]).files
@@ -43,7 +44,7 @@ class Sources:
 
     def _imports(self) -> Imports:
         """What the reference and the functions that draw samples import."""
-        reference = [] if self.reference is None else [self.reference[1]]
+        reference = [] if self._made_at is None else [self._made_at[1]]
         samples = (source_of(given.sample) for given in self._spec.inputs.values() if callable(given.sample))
         return imported([*reference, *(found[1] for found in samples if found is not None)])
 
@@ -61,7 +62,7 @@ class Sources:
         own = {os.path.realpath(path) for path in self.proving.files}
         others = {os.path.realpath(path) for path in self.hashes} - own
         found: Hashes = {}
-        for folder in {file.parent for file in (self._spec.file, self.reference and self.reference[1]) if file}:
+        for folder in {file.parent for file in (self._spec.file, self._made_at and self._made_at[1]) if file}:
             hashes = reads_of(folder).hashes(others)
             if hashes is None:
                 return None
@@ -75,7 +76,7 @@ class Sources:
 
     @property
     def _folder(self) -> str:
-        file = self._spec.file if self.reference is None else self.reference[1]
+        file = self._spec.file if self._made_at is None else self._made_at[1]
         return os.path.realpath("." if file is None else file.parent)
 
     def _name(self, path: str) -> str:

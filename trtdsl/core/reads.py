@@ -38,7 +38,7 @@ class Reads:
         real, place = os.path.realpath(path), os.path.abspath(path)
         if identity_of(path) is None:
             self.unrepeatable.add(asker)
-        elif real not in self.written and not is_library(real) and not _of_the_system(real):
+        elif not (real in self.written or real.startswith(PACKAGE) or is_library(real) or _of_the_system(real)):
             for each in {real, place} if within else {place}:  # a link may lead elsewhere later
                 if each not in self.found:
                     self.found[each] = identity_of(each) or ()
