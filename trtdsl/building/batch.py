@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
@@ -161,8 +161,10 @@ def _each_apart(work: Sequence[tuple[Any, ...]], jobs: int) -> Iterator[Outcome]
     that dies takes no other's work with it.
     """
     import multiprocessing  # slow to import, and needed only here
+    from multiprocessing import resource_tracker
     from multiprocessing.connection import wait
 
+    resource_tracker.ensure_running()  # as the first process would, which would let signals through again
     context = multiprocessing.get_context("spawn")  # TensorRT's threads and CUDA do not survive a fork
     waiting, running = [*reversed(work)], dict[Any, tuple[str, Any]]()
     try:
@@ -171,7 +173,8 @@ def _each_apart(work: Sequence[tuple[Any, ...]], jobs: int) -> Iterator[Outcome]
                 with noted() as pressed:  # none is started that is not known of
                     given, (end, other) = waiting.pop(), context.Pipe(duplex=False)
                     process = context.Process(target=_work, args=(other, *given))
-                    process.start()
+                    with _held():  # one that is told to end while it begins would print where
+                        process.start()
                     other.close()
                     running[end] = given[0], process
                 if pressed():
@@ -191,6 +194,17 @@ def _each_apart(work: Sequence[tuple[Any, ...]], jobs: int) -> Iterator[Outcome]
     finally:
         with noted():
             _end([process for _, process in running.values()])
+
+
+@contextmanager
+def _held() -> Iterator[None]:
+    """Inside, Ctrl-C waits, as it does in a process that is started here until that leaves this, too."""
+    mask = getattr(signal, "pthread_sigmask", lambda how, signals: None)  # which Windows lacks
+    mask(getattr(signal, "SIG_BLOCK", 0), {signal.SIGINT})
+    try:
+        yield
+    finally:
+        mask(getattr(signal, "SIG_UNBLOCK", 0), {signal.SIGINT})
 
 
 def _end(processes: Sequence[Any]) -> None:
@@ -216,11 +230,12 @@ def _work(end: Any, *given: Any) -> None:
             told_at[0] = time.monotonic()
             raise KeyboardInterrupt
 
-    for each in (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])):
-        ENDING.setdefault(each, ENDING[signal.SIGINT])
-        signal.signal(each, cancel)
-    sys.stdout = sys.stderr  # what the author's code prints is no result: these are printed where they come together
     with suppress(KeyboardInterrupt):
+        with _held():
+            for each in (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])):
+                ENDING.setdefault(each, ENDING[signal.SIGINT])
+                signal.signal(each, cancel)
+        sys.stdout = sys.stderr  # what the author's code prints is no result: these are printed together
         end.send(_build_one(*given))
 
 
