@@ -57,7 +57,6 @@ class Precisions(Choices):
     ):
         super().__init__(dtypes)
         self.scales, self.file, self.made, self.sha256 = scales or {}, file, made, sha256
-        self.variant = None if made is None else made.variants[0]
         self.low, self.measured = low, measured or ({} if made is None else to_builtins(made.variants[0].measured))
 
     def fresh(self) -> Precisions:
@@ -71,10 +70,11 @@ class Precisions(Choices):
 
     def check(self, network: str, outputs: Collection[str]) -> None:
         """UsageError where a network's calls or outputs are not those of the file."""
-        if self.variant is None:
+        if self.made is None:
             return
-        reason = self.variant.difference(self.sites, "network", "dtypes")
-        gone = [name for name in self.variant.measured.sqnr if name not in outputs]
+        variant = self.made.variants[0]
+        reason = variant.difference(self.sites, "network", "dtypes")
+        gone = [name for name in variant.measured.sqnr if name not in outputs]
         if reason is None and gone:
             reason = f"it was found for an output {gone[0]!r}, and there is none{nearest(gone[0], outputs)}"
         if reason is not None:
@@ -82,9 +82,10 @@ class Precisions(Choices):
 
     def check_case(self, case: Case, backend: str) -> None:
         """A PrecisionWarning where the file was found for other sizes or settings, and one for other versions."""
-        if self.made is None or self.variant is None:
+        if self.made is None:
             return
-        others = {"sizes or settings": self.variant.elsewhere(case), "versions": self.made.other_versions(backend)}
+        elsewhere = self.made.variants[0].elsewhere(case)
+        others = {"sizes or settings": elsewhere, "versions": self.made.other_versions(backend)}
         for what, other in others.items():
             if other is not None:
                 text = f"{self.file or 'the precision'} was found with other {what}: {other}; {FIND}"
