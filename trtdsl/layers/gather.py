@@ -71,6 +71,8 @@ def _side_by_side(data: torch.Tensor, indices: torch.Tensor, axis: int) -> torch
     """Row i of the indices reads row i of the data; where one of them has a single row, it serves all."""
     batch = max(data.shape[0], indices.shape[0]) if 0 not in (data.shape[0], indices.shape[0]) else 0
     data, indices = (x.expand(batch, *x.shape[1:]) if batch else x[:0] for x in (data, indices))
+    if data.ndim == 2:  # which torch reads several times as fast
+        return _element(data, indices.unsqueeze(-1).flatten(1), 1).reshape(indices.shape)
     places = _nd(data.movedim(axis, 1), indices.unsqueeze(-1), 1)
     # The dimensions between the first and the axis stand behind the indices': put them back.
     between = range(indices.ndim, indices.ndim + axis - 1)

@@ -52,6 +52,13 @@ case(
     [np.stack([D[0][INDEX[i]] for i in range(2)])],
     gather(axis=1, elementwise=1),
 )
+case(
+    "GATHER",
+    "side-by-side-numbers",
+    [D[:, 0], [[[2, 9]], [[-1, 1]]]],
+    [[[[2.0, 0.0]], [[15.0, 13.0]]]],
+    gather(axis=1, elementwise=1),
+)
 TWO = [[[0, 1], [2, 0], [1, 2]], [[1, 0], [0, 2], [2, 1]]]
 case("GATHER", "element", [D, np.array(TWO)], [np.take_along_axis(D, np.array(TWO), 2)], gather("ELEMENT", 2))
 case("GATHER", "element-first", [[[1.0, 2.0], [3.0, 4.0]], [[1, 0]]], [[[3.0, 2.0]]], gather("ELEMENT", 0))
