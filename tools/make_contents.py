@@ -2,8 +2,8 @@
 
     python tools/make_contents.py
 
-- ``trtdsl/layers/__init__.py`` imports every public function: those under ``@operation`` or ``@member``, and the rows
-  of a ``family``;
+- ``trtdsl/layers/__init__.py`` imports every public function: those under ``@operation``, ``@member`` or
+  ``@prepared``, and the rows of a ``family``;
 - ``trtdsl/functional/__init__.py`` has the files that offer them;
 - ``trtdsl/functional/__init__.pyi`` is its contents page for editors and type checkers, with the rows of families
   written out: each has its own parameters and docstring there;
@@ -136,12 +136,12 @@ def written_out(tree: ast.Module) -> set[str]:
 
 
 def offered(node: ast.stmt, tree: ast.Module) -> list[ast.FunctionDef]:
-    """The public functions that a statement of a file makes: one under ``@operation`` or ``@member``, or a family's."""
+    """The public functions that a statement of a file makes: one under a decorator, or a family's."""
     if is_operation(node):
         return [node]  # type: ignore[list-item]
     if isinstance(node, ast.FunctionDef):
         calls = [each for each in node.decorator_list if isinstance(each, ast.Call)]
-        return [common(call, tree, node.name) for call in calls if ast.unparse(call.func) == "member"]
+        return [common(call, tree, node.name) for call in calls if ast.unparse(call.func) in ("member", "prepared")]
     made = isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name)
     return members(node.value, tree) if made and node.value.func.id == "family" else []  # type: ignore[attr-defined]
 

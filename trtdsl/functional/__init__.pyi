@@ -46,31 +46,60 @@ from trtdsl.functional.pointwise.activation import celu as celu
 from trtdsl.functional.pointwise.activation import elu as elu
 from trtdsl.functional.pointwise.activation import gelu as gelu
 from trtdsl.functional.pointwise.activation import glu as glu
+from trtdsl.functional.pointwise.activation import hardshrink as hardshrink
+from trtdsl.functional.pointwise.activation import hardsigmoid as hardsigmoid
 from trtdsl.functional.pointwise.activation import hardtanh as hardtanh
 from trtdsl.functional.pointwise.activation import leaky_relu as leaky_relu
+from trtdsl.functional.pointwise.activation import log_softmax as log_softmax
+from trtdsl.functional.pointwise.activation import mish as mish
 from trtdsl.functional.pointwise.activation import prelu as prelu
 from trtdsl.functional.pointwise.activation import rrelu as rrelu
 from trtdsl.functional.pointwise.activation import silu as silu
+from trtdsl.functional.pointwise.activation import softmax as softmax
+from trtdsl.functional.pointwise.activation import softmin as softmin
 from trtdsl.functional.pointwise.activation import softplus as softplus
+from trtdsl.functional.pointwise.activation import softshrink as softshrink
 from trtdsl.functional.pointwise.activation import threshold as threshold
 from trtdsl.functional.pointwise.arithmetic import add as add
+from trtdsl.functional.pointwise.arithmetic import addcdiv as addcdiv
+from trtdsl.functional.pointwise.arithmetic import addcmul as addcmul
+from trtdsl.functional.pointwise.arithmetic import atan2 as atan2
 from trtdsl.functional.pointwise.arithmetic import clamp as clamp
 from trtdsl.functional.pointwise.arithmetic import clamp_max as clamp_max
 from trtdsl.functional.pointwise.arithmetic import clamp_min as clamp_min
+from trtdsl.functional.pointwise.arithmetic import copysign as copysign
 from trtdsl.functional.pointwise.arithmetic import div as div
+from trtdsl.functional.pointwise.arithmetic import floor_divide as floor_divide
+from trtdsl.functional.pointwise.arithmetic import fmax as fmax
+from trtdsl.functional.pointwise.arithmetic import fmin as fmin
+from trtdsl.functional.pointwise.arithmetic import fmod as fmod
 from trtdsl.functional.pointwise.arithmetic import heaviside as heaviside
 from trtdsl.functional.pointwise.arithmetic import hypot as hypot
 from trtdsl.functional.pointwise.arithmetic import lerp as lerp
+from trtdsl.functional.pointwise.arithmetic import maximum as maximum
+from trtdsl.functional.pointwise.arithmetic import minimum as minimum
 from trtdsl.functional.pointwise.arithmetic import mul as mul
 from trtdsl.functional.pointwise.arithmetic import pow as pow
+from trtdsl.functional.pointwise.arithmetic import remainder as remainder
 from trtdsl.functional.pointwise.arithmetic import rsub as rsub
 from trtdsl.functional.pointwise.arithmetic import sub as sub
+from trtdsl.functional.pointwise.arithmetic import xlogy as xlogy
 from trtdsl.functional.pointwise.conversion import clone as clone
 from trtdsl.functional.pointwise.conversion import to as to
+from trtdsl.functional.pointwise.elementary import entr as entr
+from trtdsl.functional.pointwise.elementary import erfc as erfc
+from trtdsl.functional.pointwise.elementary import expm1 as expm1
+from trtdsl.functional.pointwise.elementary import log1p as log1p
 from trtdsl.functional.pointwise.elementary import logit as logit
 from trtdsl.functional.pointwise.elementary import nan_to_num as nan_to_num
 from trtdsl.functional.pointwise.elementary import signbit as signbit
+from trtdsl.functional.pointwise.elementary import sinc as sinc
+from trtdsl.functional.pointwise.logic import bitwise_and as bitwise_and
+from trtdsl.functional.pointwise.logic import bitwise_left_shift as bitwise_left_shift
 from trtdsl.functional.pointwise.logic import bitwise_not as bitwise_not
+from trtdsl.functional.pointwise.logic import bitwise_or as bitwise_or
+from trtdsl.functional.pointwise.logic import bitwise_right_shift as bitwise_right_shift
+from trtdsl.functional.pointwise.logic import bitwise_xor as bitwise_xor
 from trtdsl.functional.pointwise.logic import isclose as isclose
 from trtdsl.functional.pointwise.logic import isfinite as isfinite
 from trtdsl.functional.pointwise.logic import logical_not as logical_not
@@ -116,6 +145,8 @@ from trtdsl.functional.products.products import outer as outer
 from trtdsl.functional.products.products import tensordot as tensordot
 from trtdsl.functional.products.products import vdot as vdot
 from trtdsl.functional.products.products import vecdot as vecdot
+from trtdsl.functional.reducing.cumulative import cumprod as cumprod
+from trtdsl.functional.reducing.cumulative import cumsum as cumsum
 from trtdsl.functional.reducing.cumulative import diff as diff
 from trtdsl.functional.reducing.cumulative import logcumsumexp as logcumsumexp
 from trtdsl.functional.reducing.normalization import batch_norm as batch_norm
@@ -184,6 +215,7 @@ from trtdsl.functional.shaping.arrange import unfold_dimension as unfold_dimensi
 from trtdsl.functional.shaping.create import arange as arange
 from trtdsl.functional.shaping.create import as_tensor as as_tensor
 from trtdsl.functional.shaping.create import cartesian_prod as cartesian_prod
+from trtdsl.functional.shaping.create import empty_like as empty_like
 from trtdsl.functional.shaping.create import empty_strided as empty_strided
 from trtdsl.functional.shaping.create import eye as eye
 from trtdsl.functional.shaping.create import fill as fill
@@ -193,8 +225,10 @@ from trtdsl.functional.shaping.create import linspace as linspace
 from trtdsl.functional.shaping.create import logspace as logspace
 from trtdsl.functional.shaping.create import meshgrid as meshgrid
 from trtdsl.functional.shaping.create import new_full as new_full
+from trtdsl.functional.shaping.create import ones_like as ones_like
 from trtdsl.functional.shaping.create import scalar_tensor as scalar_tensor
 from trtdsl.functional.shaping.create import tensor as tensor
+from trtdsl.functional.shaping.create import zeros_like as zeros_like
 from trtdsl.functional.shaping.join import cat as cat
 from trtdsl.functional.shaping.join import chunk as chunk
 from trtdsl.functional.shaping.join import narrow as narrow
@@ -271,35 +305,11 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """``input`` between 0 and 6: IActivationLayer CLIP."""
 
-def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """``min(max(input / 6 + 1 / 2, 0), 1)``: IActivationLayer HARD_SIGMOID; in half precision CLIP, to keep NaN."""
-
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """``input * hardsigmoid(input)``: IActivationLayer HARD_SIGMOID and IElementWiseLayer PROD."""
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """``scale * (max(0, input) + min(0, alpha * (exp(input) - 1)))`` with SELU's constants: IActivationLayer SELU."""
-
-def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """``input * tanh(softplus(input))``: IActivationLayer SOFTPLUS and TANH, IElementWiseLayers; of a product, EXP."""
-
-def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """``input`` where ``|input| > lambd``, else 0: IUnaryLayer ABS, IElementWiseLayer GREATER, ISelectLayer."""
-
-def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """``input`` drawn towards 0 by ``lambd``, to 0 at most: IActivationLayer CLIP and IElementWiseLayer SUB."""
-
-def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    """``exp(input) / sum(exp(input))`` over ``dim``: ISoftMaxLayer."""
-
-def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    """:func:`softmax` of ``-input``: IUnaryLayer NEG and ISoftMaxLayer."""
-
-def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    """``input - logsumexp(input)`` over ``dim``, exact also where the softmax itself underflows.
-
-    IReduceLayer MAX and SUM, IElementWiseLayer SUB, IUnaryLayer EXP and LOG.
-    """
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """``input`` itself: an engine is for inference.
@@ -307,69 +317,8 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool
     ``training=True``, the default in torch, is refused unless p is 0 or 1, which leave nothing to chance.
     """
 
-def floor_divide(input: Any, other: Any) -> Tensor:
-    """``input // other``, rounded down: IElementWiseLayer FLOOR_DIV on integers and for a constant power of two.
-
-    On other floats, the quotient that is rounded down is the exact one, as in torch (1.0 // 0.1 is 9, though 1.0 /
-    0.1 rounds to 10): long division by IElementWiseLayers, exact for quotients below 2**24 and ``|input|`` below
-    3.4e38. Greater quotients are right to a few units in their last place. Half types are computed in float32.
-    """
-
-def remainder(input: Any, other: Any) -> Tensor:
-    """``input - other * floor(input / other)``, with the sign of ``other``: IElementWiseLayer FLOOR_DIV, PROD, SUB.
-
-    On floats of the exact quotient, as in torch, by the long division of :func:`floor_divide`; the rest of a
-    quotient greater than 2**24 means nothing. For a constant power of two everything is exact by the three layers,
-    unless ``input / other`` is too great or too small for the dtype.
-    """
-
-def fmod(input: Any, other: Any) -> Tensor:
-    """``input - other * trunc(input / other)``, with the sign of ``input``: IElementWiseLayer DIV, PROD and SUB.
-
-    Floats are computed as those of :func:`remainder`.
-    """
-
-def maximum(input: Any, other: Any) -> Tensor:
-    """The greater, NaN where either is NaN: IElementWiseLayer MAX (OR for bool).
-
-    TensorRT gives NaN for that of one operand alone (:func:`layers.elementwise`); two tensors take IUnaryLayer
-    ISNAN and ISelectLayer for the other's.
-    """
-
-def minimum(input: Any, other: Any) -> Tensor:
-    """The lesser, NaN where either is NaN: IElementWiseLayer MIN (AND for bool), as :func:`maximum`."""
-
-def fmax(input: Any, other: Any) -> Tensor:
-    """The greater, the other one where one is NaN: IElementWiseLayer MAX, IUnaryLayer ISNAN and ISelectLayer."""
-
-def fmin(input: Any, other: Any) -> Tensor:
-    """The lesser, the other one where one is NaN: IElementWiseLayer MIN, IUnaryLayer ISNAN and ISelectLayer."""
-
-def addcmul(input: Tensor, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:
-    """``input + value * tensor1 * tensor2``: IElementWiseLayer PROD and SUM.
-
-    Half precision is computed in float32 and rounded once, as in torch; after a product of half precision, the
-    builder then writes the product in float32 (1.92 MB moved instead of 1.30 for (4, 200, 192), TensorRT-RTX
-    1.7.1).
-    """
-
-def addcdiv(input: Tensor, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:
-    """``input + value * tensor1 / tensor2``: IElementWiseLayer DIV, PROD and SUM; half types as in :func:`addcmul`."""
-
-def atan2(input: Any, other: Any) -> Tensor:
-    """The angle of the point (``other``, ``input``) up to pi: IUnaryLayer ATAN, IElementWiseLayers, ISelectLayers."""
-
-def xlogy(input: Any, other: Any) -> Tensor:
-    """``input * log(other)``, 0 where ``input`` is 0 and ``other`` is not NaN.
-
-    IUnaryLayer LOG, IElementWiseLayers, ISelectLayers.
-    """
-
 def xlog1py(input: Any, other: Any) -> Tensor:
     """``x log(1 + y)``, 0 where x is 0 unless y is NaN: the layers of :func:`log1p`, ISelectLayers."""
-
-def copysign(input: Any, other: Any) -> Tensor:
-    """The size of ``input`` with the sign of ``other``: IUnaryLayer ABS and NEG, ISelectLayer."""
 
 def logaddexp(input: Any, other: Any) -> Tensor:
     """``log(exp(input) + exp(other))`` without overflow: the greater and IActivationLayer SOFTPLUS of -distance."""
@@ -452,38 +401,17 @@ def rsqrt(input: Tensor) -> Tensor:
 def exp2(input: Tensor) -> Tensor:
     """``2 ** input``: IElementWiseLayer POW."""
 
-def expm1(input: Tensor) -> Tensor:
-    """``exp(input) - 1``, exact near 0 too, where it is ``2t / (1 - t)`` with ``t = tanh(input / 2)``.
-
-    IUnaryLayer EXP, IActivationLayer TANH, IElementWiseLayers and ISelectLayer.
-    """
-
-def log1p(input: Tensor) -> Tensor:
-    """``log(1 + input)``, exact near 0 too, where it is ``2 * atanh(input / (2 + input))``.
-
-    IUnaryLayer LOG and ATANH, IElementWiseLayers and ISelectLayer.
-    """
-
 def log2(input: Tensor) -> Tensor:
     """The logarithm to base 2: IUnaryLayer LOG and IElementWiseLayer PROD."""
 
 def log10(input: Tensor) -> Tensor:
     """The logarithm to base 10: IUnaryLayer LOG and IElementWiseLayer PROD."""
 
-def erfc(input: Tensor) -> Tensor:
-    """``1 - erf(input)``: IUnaryLayer ERF, IElementWiseLayer SUB; its tail below 1e-7 is lost to rounding."""
-
 def deg2rad(input: Tensor) -> Tensor:
     """Degrees as radians: IElementWiseLayer PROD."""
 
 def rad2deg(input: Tensor) -> Tensor:
     """Radians as degrees: IElementWiseLayer PROD."""
-
-def sinc(input: Tensor) -> Tensor:
-    """``sin(pi * input) / (pi * input)``, 1 at 0: IUnaryLayer SIN, IElementWiseLayers, ISelectLayer."""
-
-def entr(input: Tensor) -> Tensor:
-    """``-x log(x)``, 0 for 0 and -inf below: IUnaryLayer LOG, IElementWiseLayers, ISelectLayers."""
 
 def ndtr(input: Tensor) -> Tensor:
     """The standard normal distribution up to x, ``erfc(-x / √2) / 2``: the layers of :func:`erfc`."""
@@ -527,26 +455,6 @@ def logical_or(input: Any, other: Any) -> Tensor:
 def logical_xor(input: Any, other: Any) -> Tensor:
     """One of the two, broadcast: IElementWiseLayer XOR; numbers are true unless 0."""
 
-def bitwise_and(input: Any, other: Any) -> Tensor:
-    """The bits that both have: IElementWiseLayer AND for bool.
-
-    TensorRT has no bit operations on integers: they are taken apart into bits (IElementWiseLayer FLOOR_DIV by
-    powers of two along a new dimension), and put together by IReduceLayer SUM. That takes 32 or 64 times the
-    memory.
-    """
-
-def bitwise_or(input: Any, other: Any) -> Tensor:
-    """The bits that either has: IElementWiseLayer OR for bool; integers as in :func:`bitwise_and`."""
-
-def bitwise_xor(input: Any, other: Any) -> Tensor:
-    """The bits that one of the two has: IElementWiseLayer XOR for bool; integers as in :func:`bitwise_and`."""
-
-def bitwise_left_shift(input: Any, other: Any) -> Tensor:
-    """``input * 2 ** other``: IGatherLayer in the powers of two, and IElementWiseLayer PROD."""
-
-def bitwise_right_shift(input: Any, other: Any) -> Tensor:
-    """``floor(input / 2 ** other)``: IGatherLayer in the powers of two, and IElementWiseLayer FLOOR_DIV."""
-
 def ceil(input: Tensor) -> Tensor:
     """Rounded up: IUnaryLayer CEIL; integers are themselves."""
 
@@ -561,15 +469,6 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
 
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """The product of two batches of matrices: IMatrixMultiplyLayer."""
-
-def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """Sums of the elements up to each: ICumulativeLayer SUM; integers and bool as int64."""
-
-def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """Products of the elements up to each: ISliceLayer and IElementWiseLayer PROD for each power of two.
-
-    Raises UnsupportedError for a dimension without an upper bound.
-    """
 
 def cummax(input: Tensor, dim: int) -> Selected:
     """The greatest element up to each, and where it is (the last of equal ones): as :func:`cumprod`.
@@ -671,39 +570,6 @@ def ones(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None, 
 
 def empty(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Values that nobody may use, which are zeros (float32 unless ``dtype`` says otherwise), as :func:`full`."""
-
-def zeros_like(
-    input: Tensor,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Tensor:
-    """Zeros in the shape and dtype of ``input``, as :func:`full`."""
-
-def ones_like(
-    input: Tensor,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Tensor:
-    """Ones in the shape and dtype of ``input``, as :func:`full`."""
-
-def empty_like(
-    input: Tensor,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Tensor:
-    """Values that nobody may use, which are zeros, in the shape and dtype of ``input``, as :func:`full`."""
 
 def new_zeros(
     input: Tensor, *size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False

@@ -75,6 +75,21 @@ def member(
     return register
 
 
+def prepared(
+    function: Callable[Concatenate[Callable[..., Any], P], R], text: str = "{}"
+) -> Callable[[Callable[..., Any]], Callable[P, R]]:
+    """Makes a function that computes one of a :func:`family` whose ``function`` prepares the operands for it.
+
+    >>> @prepared(lambda compute, x: compute(float(x)))
+    ... def half(x):
+    ...     "The half of a number."
+    ...     return x / 2
+    >>> half("5"), half.__doc__
+    (2.5, 'The half of a number.')
+    """
+    return lambda compute: member(function, compute, text)(compute)
+
+
 def docstring(text: str, name: str, key: object, words: str) -> str:
     """A row's docstring: its own words, or the common text with them."""
     own = inspect.cleandoc(words)

@@ -8,7 +8,7 @@ from typing import Any
 from ...definition.precision import is_low
 from ..checks import require_floats, require_one_of, require_rank
 from ..common import MAX_DIMS, DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
-from ..family import OF_ONE, family
+from ..family import OF_ONE, family, prepared
 from ..lowerings import lowered, way
 from ..operands import (
     axis_of,
@@ -59,13 +59,17 @@ def _with_inplace(compute: Callable[[Tensor], Tensor], input: Tensor, inplace: b
     return compute(input)
 
 
-def _hardsigmoid(x: Tensor) -> Tensor:
+@prepared(_with_inplace, OF_ONE)
+def hardsigmoid(x: Tensor) -> Tensor:
+    """``min(max(input / 6 + 1 / 2, 0), 1)``: IActivationLayer HARD_SIGMOID; in half precision CLIP, to keep NaN."""
     if is_low(x):
         return clamp(x * (1 / 6) + 0.5, 0.0, 1.0)
     return L.activation(x, "HARD_SIGMOID", alpha=1 / 6, beta=0.5)
 
 
-def _mish(x: Tensor) -> Tensor:
+@prepared(_with_inplace, OF_ONE)
+def mish(x: Tensor) -> Tensor:
+    """``input * tanh(softplus(input))``: IActivationLayer SOFTPLUS and TANH, IElementWiseLayers; of a product, EXP."""
     if product_of(x) is not None:
         return mish_of_product(x)
     return x * L.activation(L.activation(x, "SOFTPLUS", alpha=1.0, beta=1.0), "TANH")
@@ -82,7 +86,7 @@ def mish_of_product(x: Tensor) -> Tensor:
     return _rounded(wide * n / (n + 2.0), x.dtype)
 
 
-relu, relu6, hardsigmoid, hardswish, selu, mish = family(
+relu, relu6, hardswish, selu = family(
     _with_inplace,
     OF_ONE,
     relu=(
@@ -90,10 +94,6 @@ relu, relu6, hardsigmoid, hardswish, selu, mish = family(
         "``max(input, 0)``: IActivationLayer RELU, before a max_pool of a convolution, where it costs nothing.",
     ),
     relu6=(lambda x: hardtanh(x, 0.0, 6.0), "``input`` between 0 and 6: IActivationLayer CLIP."),
-    hardsigmoid=(
-        _hardsigmoid,
-        "``min(max(input / 6 + 1 / 2, 0), 1)``: IActivationLayer HARD_SIGMOID; in half precision CLIP, to keep NaN.",
-    ),
     hardswish=(
         lambda x: x * hardsigmoid(x),
         "``input * hardsigmoid(input)``: IActivationLayer HARD_SIGMOID and IElementWiseLayer PROD.",
@@ -101,10 +101,6 @@ relu, relu6, hardsigmoid, hardswish, selu, mish = family(
     selu=(
         lambda x: L.activation(x, "SELU", alpha=1.6732632423543772, beta=1.0507009873554805),
         "``scale * (max(0, input) + min(0, alpha * (exp(input) - 1)))`` with SELU's constants: IActivationLayer SELU.",
-    ),
-    mish=(
-        _mish,
-        "``input * tanh(softplus(input))``: IActivationLayer SOFTPLUS and TANH, IElementWiseLayers; of a product, EXP.",
     ),
 )
 
@@ -283,28 +279,26 @@ def rrelu(
     return leaky_relu(input, (lower + upper) / 2, inplace)
 
 
-def _soft(x: Tensor, lambd: float) -> Tensor:
+@operation
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """``input`` where ``|input| > lambd``, else 0: IUnaryLayer ABS, IElementWiseLayer GREATER, ISelectLayer.
+
+    >>> F.hardshrink(net.input("x", (2, 3))).shape
+    (2, 3)
+    """
+    return choose(abs(input) > lambd, input, 0, input.dtype)
+
+
+@operation
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """``input`` drawn towards 0 by ``lambd``, to 0 at most: IActivationLayer CLIP and IElementWiseLayer SUB.
+
+    >>> F.softshrink(net.input("x", (2, 3))).shape
+    (2, 3)
+    """
     if lambd < 0:
         raise DefinitionError(f"softshrink: lambd must not be negative: {lambd}")
-    return x - L.activation(x, "CLIP", alpha=-lambd, beta=lambd)
-
-
-def _shrunk(compute: Callable[[Tensor, float], Tensor], input: Tensor, lambd: float = 0.5) -> Tensor:
-    return compute(input, lambd)
-
-
-hardshrink, softshrink = family(
-    _shrunk,
-    OF_ONE,
-    hardshrink=(
-        lambda x, lambd: choose(abs(x) > lambd, x, 0, x.dtype),
-        "``input`` where ``|input| > lambd``, else 0: IUnaryLayer ABS, IElementWiseLayer GREATER, ISelectLayer.",
-    ),
-    softshrink=(
-        _soft,
-        "``input`` drawn towards 0 by ``lambd``, to 0 at most: IActivationLayer CLIP and IElementWiseLayer SUB.",
-    ),
-)
+    return input - L.activation(input, "CLIP", alpha=-lambd, beta=lambd)
 
 
 @operation
@@ -333,24 +327,11 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return first * L.activation(second, "SIGMOID")
 
 
-def _softmax(x: Tensor, dim: int) -> Tensor:
-    axis = axis_of(dim, x.ndim)
-    if x.numel() == 0:
-        return x
-    if x.ndim < 2:  # ISoftMaxLayer has two dimensions at least
-        return L.shuffle(L.softmax(L.shuffle(x, reshape=(1, x.numel())), 1), reshape=x.shape)
-    return L.softmax(x, axis)
+OF_ROWS = """{}
 
-
-def _log_softmax(x: Tensor, dim: int) -> Tensor:
-    def compute(x: Tensor) -> Tensor:
-        axis = normalize_axis(dim, x.ndim)
-        if x.shape[axis] == 0:
-            return x
-        centred = x - L.reduce(x, "MAX", [axis], True)
-        return centred - L.unary(L.reduce(L.unary(centred, "EXP"), "SUM", [axis], True), "LOG")
-
-    return sum_in_float32(lambda x: with_dimension(x, compute), floating(x), [dim])
+>>> F.{name}(net.input("x", (2, 3)), dim=-1).shape
+(2, 3)
+"""
 
 
 def _over_dim(
@@ -365,26 +346,38 @@ def _over_dim(
     return compute(input if dtype is None else L.cast(input, dtype), dim)
 
 
-softmax, softmin, log_softmax = family(
-    _over_dim,
-    """{}
+@prepared(_over_dim, OF_ROWS)
+def softmax(x: Tensor, dim: int) -> Tensor:
+    """``exp(input) / sum(exp(input))`` over ``dim``: ISoftMaxLayer."""
+    axis = axis_of(dim, x.ndim)
+    if x.numel() == 0:
+        return x
+    if x.ndim < 2:  # ISoftMaxLayer has two dimensions at least
+        return L.shuffle(L.softmax(L.shuffle(x, reshape=(1, x.numel())), 1), reshape=x.shape)
+    return L.softmax(x, axis)
 
-    >>> F.{name}(net.input("x", (2, 3)), dim=-1).shape
-    (2, 3)
-    """,
-    softmax=(_softmax, "``exp(input) / sum(exp(input))`` over ``dim``: ISoftMaxLayer."),
-    softmin=(
-        lambda x, dim: _softmax(L.unary(x, "NEG"), dim),
-        ":func:`softmax` of ``-input``: IUnaryLayer NEG and ISoftMaxLayer.",
-    ),
-    log_softmax=(
-        _log_softmax,
-        """``input - logsumexp(input)`` over ``dim``, exact also where the softmax itself underflows.
 
-        IReduceLayer MAX and SUM, IElementWiseLayer SUB, IUnaryLayer EXP and LOG.
-        """,
-    ),
-)
+@prepared(_over_dim, OF_ROWS)
+def softmin(x: Tensor, dim: int) -> Tensor:
+    """:func:`softmax` of ``-input``: IUnaryLayer NEG and ISoftMaxLayer."""
+    return softmax(L.unary(x, "NEG"), dim)
+
+
+@prepared(_over_dim, OF_ROWS)
+def log_softmax(x: Tensor, dim: int) -> Tensor:
+    """``input - logsumexp(input)`` over ``dim``, exact also where the softmax itself underflows.
+
+    IReduceLayer MAX and SUM, IElementWiseLayer SUB, IUnaryLayer EXP and LOG.
+    """
+
+    def compute(x: Tensor) -> Tensor:
+        axis = normalize_axis(dim, x.ndim)
+        if x.shape[axis] == 0:
+            return x
+        centred = x - L.reduce(x, "MAX", [axis], True)
+        return centred - L.unary(L.reduce(L.unary(centred, "EXP"), "SUM", [axis], True), "LOG")
+
+    return sum_in_float32(lambda x: with_dimension(x, compute), floating(x), [dim])
 
 
 def _dropout(name: str, input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...definition.precision import is_low
 from ..common import L, Tensor, UnsupportedError, operation, torch
-from ..family import OF_TWO, family
+from ..family import OF_TWO, family, member, prepared
 from ..operands import as_tensor, binary, choose, in_float32, promote, result_type, scaled
 from .elementary import log1p, negative
 from .modulus import floor_quotient, floor_rest, truncated_rest
@@ -109,43 +109,43 @@ def _rest(quotient: str) -> Callable[[Tensor, Tensor], Tensor]:
     return lambda a, b: a - b * L.elementwise(a, b, quotient)
 
 
-floor_divide, remainder, fmod = family(
+OF_INTEGERS = """{}
+
+>>> F.{name}(net.input("n", (2,), "int32"), 3).dtype
+torch.int32
+"""
+
+
+@member(
     _whole,
-    """{}
-
-    >>> F.{name}(net.input("n", (2,), "int32"), 3).dtype
-    torch.int32
-    """,
-    floor_divide=(
-        (
-            "does not divide bool tensors with rounding",
-            floor_quotient,
-            lambda a, b: L.elementwise(a, b, "FLOOR_DIV"),
-        ),
-        """``input // other``, rounded down: IElementWiseLayer FLOOR_DIV on integers and for a constant power of two.
-
-        On other floats, the quotient that is rounded down is the exact one, as in torch (1.0 // 0.1 is 9, though 1.0 /
-        0.1 rounds to 10): long division by IElementWiseLayers, exact for quotients below 2**24 and ``|input|`` below
-        3.4e38. Greater quotients are right to a few units in their last place. Half types are computed in float32.
-        """,
-    ),
-    remainder=(
-        ("has no remainder of bool tensors", floor_rest, _rest("FLOOR_DIV")),
-        """``input - other * floor(input / other)``, with the sign of ``other``: IElementWiseLayer FLOOR_DIV, PROD, SUB.
-
-        On floats of the exact quotient, as in torch, by the long division of :func:`floor_divide`; the rest of a
-        quotient greater than 2**24 means nothing. For a constant power of two everything is exact by the three layers,
-        unless ``input / other`` is too great or too small for the dtype.
-        """,
-    ),
-    fmod=(
-        ("has no fmod of bool tensors", truncated_rest, _rest("DIV")),
-        """``input - other * trunc(input / other)``, with the sign of ``input``: IElementWiseLayer DIV, PROD and SUB.
-
-        Floats are computed as those of :func:`remainder`.
-        """,
-    ),
+    ("does not divide bool tensors with rounding", floor_quotient, lambda a, b: L.elementwise(a, b, "FLOOR_DIV")),
+    OF_INTEGERS,
 )
+def floor_divide():
+    """``input // other``, rounded down: IElementWiseLayer FLOOR_DIV on integers and for a constant power of two.
+
+    On other floats, the quotient that is rounded down is the exact one, as in torch (1.0 // 0.1 is 9, though 1.0 /
+    0.1 rounds to 10): long division by IElementWiseLayers, exact for quotients below 2**24 and ``|input|`` below
+    3.4e38. Greater quotients are right to a few units in their last place. Half types are computed in float32.
+    """
+
+
+@member(_whole, ("has no remainder of bool tensors", floor_rest, _rest("FLOOR_DIV")), OF_INTEGERS)
+def remainder():
+    """``input - other * floor(input / other)``, with the sign of ``other``: IElementWiseLayer FLOOR_DIV, PROD, SUB.
+
+    On floats of the exact quotient, as in torch, by the long division of :func:`floor_divide`; the rest of a
+    quotient greater than 2**24 means nothing. For a constant power of two everything is exact by the three layers,
+    unless ``input / other`` is too great or too small for the dtype.
+    """
+
+
+@member(_whole, ("has no fmod of bool tensors", truncated_rest, _rest("DIV")), OF_INTEGERS)
+def fmod():
+    """``input - other * trunc(input / other)``, with the sign of ``input``: IElementWiseLayer DIV, PROD and SUB.
+
+    Floats are computed as those of :func:`remainder`.
+    """
 
 
 # -- extremes ----------------------------------------------------------------------------------------------------------
@@ -168,30 +168,28 @@ def _extreme(kind: tuple[str, str, bool], input: Any, other: Any) -> Tensor:
     return result
 
 
-maximum, minimum, fmax, fmin = family(
-    _extreme,
-    OF_TWO,
-    maximum=(
-        ("MAX", "OR", True),
-        """The greater, NaN where either is NaN: IElementWiseLayer MAX (OR for bool).
+@member(_extreme, ("MAX", "OR", True), OF_TWO)
+def maximum():
+    """The greater, NaN where either is NaN: IElementWiseLayer MAX (OR for bool).
 
-        TensorRT gives NaN for that of one operand alone (:func:`layers.elementwise`); two tensors take IUnaryLayer
-        ISNAN and ISelectLayer for the other's.
-        """,
-    ),
-    minimum=(
-        ("MIN", "AND", True),
-        "The lesser, NaN where either is NaN: IElementWiseLayer MIN (AND for bool), as :func:`maximum`.",
-    ),
-    fmax=(
-        ("MAX", "OR", False),
-        "The greater, the other one where one is NaN: IElementWiseLayer MAX, IUnaryLayer ISNAN and ISelectLayer.",
-    ),
-    fmin=(
-        ("MIN", "AND", False),
-        "The lesser, the other one where one is NaN: IElementWiseLayer MIN, IUnaryLayer ISNAN and ISelectLayer.",
-    ),
-)
+    TensorRT gives NaN for that of one operand alone (:func:`layers.elementwise`); two tensors take IUnaryLayer
+    ISNAN and ISelectLayer for the other's.
+    """
+
+
+@member(_extreme, ("MIN", "AND", True), OF_TWO)
+def minimum():
+    """The lesser, NaN where either is NaN: IElementWiseLayer MIN (AND for bool), as :func:`maximum`."""
+
+
+@member(_extreme, ("MAX", "OR", False), OF_TWO)
+def fmax():
+    """The greater, the other one where one is NaN: IElementWiseLayer MAX, IUnaryLayer ISNAN and ISelectLayer."""
+
+
+@member(_extreme, ("MIN", "AND", False), OF_TWO)
+def fmin():
+    """The lesser, the other one where one is NaN: IElementWiseLayer MIN, IUnaryLayer ISNAN and ISelectLayer."""
 
 
 @operation
@@ -269,27 +267,26 @@ def _added(
     return in_float32(lambda x, y, z: add(x, combine(y, z), alpha=value), input, tensor1, tensor2)
 
 
-addcmul, addcdiv = family(
-    _added,
-    """{}
+@member(_added, mul)
+def addcmul():
+    """``input + value * tensor1 * tensor2``: IElementWiseLayer PROD and SUM.
 
-    >>> F.{name}(net.input("x", (2, 3)), net.input("y", (2, 1)), net.input("z", (3,)), value=2).shape
+    Half precision is computed in float32 and rounded once, as in torch; after a product of half precision, the
+    builder then writes the product in float32 (1.92 MB moved instead of 1.30 for (4, 200, 192), TensorRT-RTX
+    1.7.1).
+
+    >>> F.addcmul(net.input("x", (2, 3)), net.input("y", (2, 1)), net.input("z", (3,)), value=2).shape
     (2, 3)
-    """,
-    addcmul=(
-        mul,
-        """``input + value * tensor1 * tensor2``: IElementWiseLayer PROD and SUM.
+    """
 
-        Half precision is computed in float32 and rounded once, as in torch; after a product of half precision, the
-        builder then writes the product in float32 (1.92 MB moved instead of 1.30 for (4, 200, 192), TensorRT-RTX
-        1.7.1).
-        """,
-    ),
-    addcdiv=(
-        div,
-        "``input + value * tensor1 / tensor2``: IElementWiseLayer DIV, PROD and SUM; half types as in :func:`addcmul`.",
-    ),
-)
+
+@member(_added, div)
+def addcdiv():
+    """``input + value * tensor1 / tensor2``: IElementWiseLayer DIV, PROD and SUM; half types as in :func:`addcmul`.
+
+    >>> F.addcdiv(net.input("x", (2, 3)), net.input("y", (2, 1)), net.input("z", (3,)), value=2).shape
+    (2, 3)
+    """
 
 
 # -- of the elements of two tensors ------------------------------------------------------------------------------------
@@ -306,7 +303,9 @@ def _unless_zero(a: Tensor, b: Tensor, product: Tensor) -> Tensor:
     return choose((a == 0) & ~L.unary(b, "ISNAN"), 0, product, a.dtype)
 
 
-def _copysign(a: Tensor, b: Tensor) -> Tensor:
+@prepared(_of_floats, OF_TWO)
+def copysign(a: Tensor, b: Tensor) -> Tensor:
+    """The size of ``input`` with the sign of ``other``: IUnaryLayer ABS and NEG, ISelectLayer."""
     size = abs(a)
     return choose(negative(b), -size, size)
 
@@ -320,7 +319,9 @@ def _logaddexp(base: float) -> Callable[[Tensor, Tensor], Tensor]:
     return compute
 
 
-def _atan2(y: Tensor, x: Tensor) -> Tensor:
+@prepared(_of_floats, OF_TWO)
+def atan2(y: Tensor, x: Tensor) -> Tensor:
+    """The angle of the point (``other``, ``input``) up to pi: IUnaryLayer ATAN, IElementWiseLayers, ISelectLayers."""
     high, wide = abs(y), abs(x)
     # The ratio is at most 1, so that it never overflows; of two zeros it is 0.
     greater = L.elementwise(high, wide, "MAX")
@@ -331,27 +332,21 @@ def _atan2(y: Tensor, x: Tensor) -> Tensor:
     return choose(negative(y), -angle, angle)
 
 
-atan2, xlogy, xlog1py, copysign, logaddexp, logaddexp2, ldexp = family(
+@prepared(_of_floats, OF_TWO)
+def xlogy(a: Tensor, b: Tensor) -> Tensor:
+    """``input * log(other)``, 0 where ``input`` is 0 and ``other`` is not NaN.
+
+    IUnaryLayer LOG, IElementWiseLayers, ISelectLayers.
+    """
+    return _unless_zero(a, b, a * L.unary(b, "LOG"))
+
+
+xlog1py, logaddexp, logaddexp2, ldexp = family(
     _of_floats,
     OF_TWO,
-    atan2=(
-        _atan2,
-        "The angle of the point (``other``, ``input``) up to pi: IUnaryLayer ATAN, IElementWiseLayers, ISelectLayers.",
-    ),
-    xlogy=(
-        lambda a, b: _unless_zero(a, b, a * L.unary(b, "LOG")),
-        """``input * log(other)``, 0 where ``input`` is 0 and ``other`` is not NaN.
-
-        IUnaryLayer LOG, IElementWiseLayers, ISelectLayers.
-        """,
-    ),
     xlog1py=(
         lambda a, b: _unless_zero(a, b, a * log1p(b)),
         "``x log(1 + y)``, 0 where x is 0 unless y is NaN: the layers of :func:`log1p`, ISelectLayers.",
-    ),
-    copysign=(
-        _copysign,
-        "The size of ``input`` with the sign of ``other``: IUnaryLayer ABS and NEG, ISelectLayer.",
     ),
     logaddexp=(
         _logaddexp(1.0),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from ..common import L, Tensor, operation, torch
-from ..family import OF_ONE, family
+from ..family import OF_ONE, family, prepared
 from ..operands import binary, choose, numeric, promote, scaled
 
 # -- one IUnaryLayer ---------------------------------------------------------------------------------------------------
@@ -75,49 +75,51 @@ def _of_floats(compute: Callable[[Tensor], Tensor], input: Tensor) -> Tensor:
     return compute(promote(input, integers_to_float=True)[0])
 
 
-def _expm1(x: Tensor) -> Tensor:
+@prepared(_of_floats, OF_ONE)
+def expm1(x: Tensor) -> Tensor:
+    """``exp(input) - 1``, exact near 0 too, where it is ``2t / (1 - t)`` with ``t = tanh(input / 2)``.
+
+    IUnaryLayer EXP, IActivationLayer TANH, IElementWiseLayers and ISelectLayer.
+    """
     t = L.activation(x * 0.5, "TANH")
     return choose(abs(x) < 1, t * 2 / (1 - t), L.unary(x, "EXP") - 1)
 
 
-def _log1p(x: Tensor) -> Tensor:
+@prepared(_of_floats, OF_ONE)
+def log1p(x: Tensor) -> Tensor:
+    """``log(1 + input)``, exact near 0 too, where it is ``2 * atanh(input / (2 + input))``.
+
+    IUnaryLayer LOG and ATANH, IElementWiseLayers and ISelectLayer.
+    """
     return choose(x < 1, L.unary(x / (x + 2), "ATANH") * 2, L.unary(x + 1, "LOG"))
 
 
-def _sinc(x: Tensor) -> Tensor:
+@prepared(_of_floats, OF_ONE)
+def sinc(x: Tensor) -> Tensor:
+    """``sin(pi * input) / (pi * input)``, 1 at 0: IUnaryLayer SIN, IElementWiseLayers, ISelectLayer."""
     x = x * math.pi
     return choose(x == 0, 1, L.unary(x, "SIN") / x, x.dtype)
 
 
-def _entr(x: Tensor) -> Tensor:
+@prepared(_of_floats, OF_ONE)
+def entr(x: Tensor) -> Tensor:
+    """``-x log(x)``, 0 for 0 and -inf below: IUnaryLayer LOG, IElementWiseLayers, ISelectLayers."""
     positive = x > 0
     inside = -(x * L.unary(choose(positive, x, 1.0, x.dtype), "LOG"))
     return L.select(positive, inside, choose(x < 0, -math.inf, x * x, x.dtype))  # 0 for 0, NaN stays
 
 
-def _erfc(x: Tensor) -> Tensor:
+@prepared(_of_floats, OF_ONE)
+def erfc(x: Tensor) -> Tensor:
+    """``1 - erf(input)``: IUnaryLayer ERF, IElementWiseLayer SUB; its tail below 1e-7 is lost to rounding."""
     return 1 - L.unary(x, "ERF")
 
 
-rsqrt, exp2, expm1, log1p, log2, log10, erfc, deg2rad, rad2deg, sinc, entr, ndtr = family(
+rsqrt, exp2, log2, log10, deg2rad, rad2deg, ndtr = family(
     _of_floats,
     OF_ONE,
     rsqrt=(lambda x: L.unary(L.unary(x, "SQRT"), "RECIP"), "``1 / sqrt(input)``: IUnaryLayer SQRT and RECIP."),
     exp2=(lambda x: binary(2, x, "POW", x.dtype), "``2 ** input``: IElementWiseLayer POW."),
-    expm1=(
-        _expm1,
-        """``exp(input) - 1``, exact near 0 too, where it is ``2t / (1 - t)`` with ``t = tanh(input / 2)``.
-
-        IUnaryLayer EXP, IActivationLayer TANH, IElementWiseLayers and ISelectLayer.
-        """,
-    ),
-    log1p=(
-        _log1p,
-        """``log(1 + input)``, exact near 0 too, where it is ``2 * atanh(input / (2 + input))``.
-
-        IUnaryLayer LOG and ATANH, IElementWiseLayers and ISelectLayer.
-        """,
-    ),
     log2=(
         lambda x: scaled(L.unary(x, "LOG"), 1 / math.log(2)),
         "The logarithm to base 2: IUnaryLayer LOG and IElementWiseLayer PROD.",
@@ -126,16 +128,10 @@ rsqrt, exp2, expm1, log1p, log2, log10, erfc, deg2rad, rad2deg, sinc, entr, ndtr
         lambda x: scaled(L.unary(x, "LOG"), 1 / math.log(10)),
         "The logarithm to base 10: IUnaryLayer LOG and IElementWiseLayer PROD.",
     ),
-    erfc=(
-        _erfc,
-        "``1 - erf(input)``: IUnaryLayer ERF, IElementWiseLayer SUB; its tail below 1e-7 is lost to rounding.",
-    ),
     deg2rad=(lambda x: scaled(x, math.pi / 180), "Degrees as radians: IElementWiseLayer PROD."),
     rad2deg=(lambda x: scaled(x, 180 / math.pi), "Radians as degrees: IElementWiseLayer PROD."),
-    sinc=(_sinc, "``sin(pi * input) / (pi * input)``, 1 at 0: IUnaryLayer SIN, IElementWiseLayers, ISelectLayer."),
-    entr=(_entr, "``-x log(x)``, 0 for 0 and -inf below: IUnaryLayer LOG, IElementWiseLayers, ISelectLayers."),
     ndtr=(
-        lambda x: _erfc(x * -math.sqrt(0.5)) * 0.5,
+        lambda x: erfc(x * -math.sqrt(0.5)) * 0.5,
         "The standard normal distribution up to x, ``erfc(-x / √2) / 2``: the layers of :func:`erfc`.",
     ),
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..common import DefinitionError, L, Tensor, UnsupportedError, operation, require_network, torch
-from ..family import TRUTH, TRUTH_OF_TWO, family
+from ..family import TRUTH, TRUTH_OF_TWO, family, member
 from ..operands import as_tensor, binary, choose, floating, promote
 
 # -- comparisons -------------------------------------------------------------------------------------------------------
@@ -190,39 +190,45 @@ def _bitwise(op: str) -> Callable[[Tensor, Tensor], Tensor]:
     return compute
 
 
-bitwise_and, bitwise_or, bitwise_xor, bitwise_left_shift, bitwise_right_shift = family(
+OF_INTEGERS = """{}
+
+>>> F.{name}(net.input("n", (2, 3), "int32"), 7).dtype
+torch.int32
+"""
+
+
+@member(_of_bits, ("bitwise_and", _bitwise("AND")), OF_INTEGERS)
+def bitwise_and():
+    """The bits that both have: IElementWiseLayer AND for bool.
+
+    TensorRT has no bit operations on integers: they are taken apart into bits (IElementWiseLayer FLOOR_DIV by
+    powers of two along a new dimension), and put together by IReduceLayer SUM. That takes 32 or 64 times the
+    memory.
+    """
+
+
+@member(_of_bits, ("bitwise_or", _bitwise("OR")), OF_INTEGERS)
+def bitwise_or():
+    """The bits that either has: IElementWiseLayer OR for bool; integers as in :func:`bitwise_and`."""
+
+
+@member(_of_bits, ("bitwise_xor", _bitwise("XOR")), OF_INTEGERS)
+def bitwise_xor():
+    """The bits that one of the two has: IElementWiseLayer XOR for bool; integers as in :func:`bitwise_and`."""
+
+
+@member(_of_bits, ("bitwise_left_shift", lambda a, b: a * _power_of_two(b)), OF_INTEGERS)
+def bitwise_left_shift():
+    """``input * 2 ** other``: IGatherLayer in the powers of two, and IElementWiseLayer PROD."""
+
+
+@member(
     _of_bits,
-    """{}
-
-    >>> F.{name}(net.input("n", (2, 3), "int32"), 7).dtype
-    torch.int32
-    """,
-    bitwise_and=(
-        ("bitwise_and", _bitwise("AND")),
-        """The bits that both have: IElementWiseLayer AND for bool.
-
-        TensorRT has no bit operations on integers: they are taken apart into bits (IElementWiseLayer FLOOR_DIV by
-        powers of two along a new dimension), and put together by IReduceLayer SUM. That takes 32 or 64 times the
-        memory.
-        """,
-    ),
-    bitwise_or=(
-        ("bitwise_or", _bitwise("OR")),
-        "The bits that either has: IElementWiseLayer OR for bool; integers as in :func:`bitwise_and`.",
-    ),
-    bitwise_xor=(
-        ("bitwise_xor", _bitwise("XOR")),
-        "The bits that one of the two has: IElementWiseLayer XOR for bool; integers as in :func:`bitwise_and`.",
-    ),
-    bitwise_left_shift=(
-        ("bitwise_left_shift", lambda a, b: a * _power_of_two(b)),
-        "``input * 2 ** other``: IGatherLayer in the powers of two, and IElementWiseLayer PROD.",
-    ),
-    bitwise_right_shift=(
-        ("bitwise_right_shift", lambda a, b: L.elementwise(a, _power_of_two(b), "FLOOR_DIV")),
-        "``floor(input / 2 ** other)``: IGatherLayer in the powers of two, and IElementWiseLayer FLOOR_DIV.",
-    ),
+    ("bitwise_right_shift", lambda a, b: L.elementwise(a, _power_of_two(b), "FLOOR_DIV")),
+    OF_INTEGERS,
 )
+def bitwise_right_shift():
+    """``floor(input / 2 ** other)``: IGatherLayer in the powers of two, and IElementWiseLayer FLOOR_DIV."""
 
 
 def _power_of_two(exponent: Tensor) -> Tensor:

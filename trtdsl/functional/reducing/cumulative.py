@@ -10,7 +10,7 @@ from typing import Any
 from ...definition.tensor import Selected
 from ...sizes.size import size_max
 from ..common import DefinitionError, L, ShapeError, Tensor, as_dtype, operation, torch
-from ..family import family
+from ..family import family, prepared
 from ..operands import along, as_tensor, axis_of, doubled, floating, on_axis, stretch, with_dimension
 from ..pointwise.arithmetic import logaddexp
 from ..shaping.create import counted
@@ -22,25 +22,26 @@ def _accumulated(compute: Callable[[Tensor, int], Tensor], input: Tensor, dim: i
     return with_dimension(summable(input, dtype), lambda x: compute(x, axis_of(dim, input.ndim)))
 
 
-cumsum, cumprod = family(
-    _accumulated,
-    """{}
+@prepared(_accumulated)
+def cumsum(x: Tensor, axis: int) -> Tensor:
+    """Sums of the elements up to each: ICumulativeLayer SUM; integers and bool as int64.
 
-    >>> F.{name}(net.input("x", (2, 5)), 1).shape
+    >>> F.cumsum(net.input("x", (2, 5)), 1).shape
     (2, 5)
-    """,
-    cumsum=(
-        lambda x, axis: L.cumulative(x, axis, "SUM"),
-        "Sums of the elements up to each: ICumulativeLayer SUM; integers and bool as int64.",
-    ),
-    cumprod=(
-        lambda x, dim: _scan(x, dim, 1, operator.mul),
-        """Products of the elements up to each: ISliceLayer and IElementWiseLayer PROD for each power of two.
+    """
+    return L.cumulative(x, axis, "SUM")
 
-        Raises UnsupportedError for a dimension without an upper bound.
-        """,
-    ),
-)
+
+@prepared(_accumulated)
+def cumprod(x: Tensor, axis: int) -> Tensor:
+    """Products of the elements up to each: ISliceLayer and IElementWiseLayer PROD for each power of two.
+
+    Raises UnsupportedError for a dimension without an upper bound.
+
+    >>> F.cumprod(net.input("x", (2, 5)), 1).shape
+    (2, 5)
+    """
+    return _scan(x, axis, 1, operator.mul)
 
 
 @operation

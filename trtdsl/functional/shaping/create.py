@@ -15,7 +15,7 @@ from ...layers.shape import size_tensor
 from ...sizes.size import Size, SizeLike, product, size_max
 from ..checks import require_one_of, require_rank
 from ..common import MAX_DIMS, DefinitionError, L, Network, ShapeError, Tensor, UnsupportedError, as_dtype, np, torch
-from ..family import Function, family
+from ..family import Function, family, member
 from ..operands import as_tensor as _tensor_of
 from ..operands import as_vector, binary, choose, on_axis, result_type, stretch, varargs
 
@@ -117,17 +117,26 @@ def _like(
     return filled(input.network, input.shape, value, dtype or input.dtype)
 
 
-zeros_like, ones_like, empty_like = family(
-    _like,
-    """{} in the shape and dtype of ``input``, as :func:`full`.
+LIKE = """{}
 
-    >>> F.{name}(net.input("x", ("N", 3))).shape
-    (N, 3)
-    """,
-    zeros_like=(0, "Zeros"),
-    ones_like=(1, "Ones"),
-    empty_like=(0, "Values that nobody may use, which are zeros,"),
-)
+>>> F.{name}(net.input("x", ("N", 3))).shape
+(N, 3)
+"""
+
+
+@member(_like, 0, LIKE)
+def zeros_like():
+    """Zeros in the shape and dtype of ``input``, as :func:`full`."""
+
+
+@member(_like, 1, LIKE)
+def ones_like():
+    """Ones in the shape and dtype of ``input``, as :func:`full`."""
+
+
+@member(_like, 0, LIKE)
+def empty_like():
+    """Values that nobody may use, which are zeros, in the shape and dtype of ``input``, as :func:`full`."""
 
 
 @operation
