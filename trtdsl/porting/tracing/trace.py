@@ -29,7 +29,7 @@ from .frames import returned_names
 from .guards import GUARDS, SCANS, Guard, Record, Shortcut
 from .modes import modes_below, numbers_of, tensors_of
 from .names import RANDOM, drawn, narrowed
-from .recorder import Recorder
+from .recording.recorder import Recorder
 from .scans.as_one import with_scans
 from .stand_ins import named_for_a_type, package_of, packages_of, pythons_functions, source_of, without_sizes
 from .traced_sizes import broadcast_shapes
@@ -171,9 +171,9 @@ def _trace(
         record.guards.clear()
         record.loops.clear()
         record.more.clear()
-        record.calls, record.container = 0, recorder.container
+        record.calls, record.container = 0, recorder.bodies.container
         returned = recorder.run(module, tensors)
-    for op in operations(recorder.root):
+    for op in operations(recorder.bodies.root):
         _choose(op)
     found = dict(walk(returned))
     left_out = {path: leaf for path, leaf in found.items() if not isinstance(leaf, torch.Tensor)}
@@ -192,8 +192,10 @@ def _trace(
                 location=None if made is None else made.location,
             )
     results = _outputs(returned, module, {path: recorder.value(found[path]) for path in found if path not in left_out})
-    results = with_scans(recorder.root, results, record)
-    made = Trace(recorder.root, values, results, recorder.weights, recorder.constants, remarks, recorder.tried)
+    results = with_scans(recorder.bodies.root, results, record)
+    made = Trace(
+        recorder.bodies.root, values, results, recorder.weights, recorder.constants.large, remarks, recorder.tried
+    )
     made.guards = list(record.guards)
     made.left_out = list(left_out)
     made.shortcuts, made.held = recorder.shortcuts, recorder.held

@@ -24,20 +24,21 @@ SPACES = {"special_": "special", "linalg_": "linalg", "fft_": "fft"}
 
 
 def is_overload(function: Any) -> bool:
-    """Whether the function is an operator of torch's, as ``torch.ops.aten.relu`` or ``torch.ops.aten.relu.default``."""
+    """Whether the function is an operator, as ``torch.ops.aten.relu`` or ``torch.ops.aten.relu.default``."""
     from torch._ops import OpOverload, OpOverloadPacket
 
-    if function is torch.sym_not:
-        return True
-    return isinstance(function, (OpOverload, OpOverloadPacket)) and _name(function).split("::")[0] in ("aten", "prims")
+    return function is torch.sym_not or isinstance(function, (OpOverload, OpOverloadPacket))
 
 
 def public_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
-    """The same result by public functions; None where there is no such function."""
+    """The same result by public functions, or by the code of a library's own operator; None where there is neither."""
     from torch._ops import OpOverloadPacket
 
     if function is torch.sym_not:  # of a tensor of one bool
         return lambda: torch.logical_not(args[0].reshape(()))
+    if _name(function).split("::")[0] not in ("aten", "prims"):
+        own = _own_code(_name(function))
+        return None if own is None else lambda: own(*args, **kwargs)
     if isinstance(function, OpOverloadPacket):
         overload = torch._C._jit_resolve_packet(function._qualified_op_name, *args, **kwargs)
         function = getattr(function, overload or "default")
@@ -58,14 +59,11 @@ def public_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     return None if found is None else lambda: found(*positional, **named)
 
 
-def own_code(function: Any) -> Callable[..., Any] | None:
+def _own_code(name: str) -> Callable[..., Any] | None:
     """The Python function that computes an operator of a library's (``torch.library.custom_op``); None for others."""
     from torch._library.custom_ops import OPDEFS
-    from torch._ops import OpOverload, OpOverloadPacket
 
-    if not isinstance(function, (OpOverload, OpOverloadPacket)):
-        return None
-    found = OPDEFS.get(_name(function))
+    found = OPDEFS.get(name)
     return None if found is None else found._backend_fns.get("cpu", found._backend_fns.get(None))
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ...core.lazy import torch
+from ..calls import SizeOp, Value
 
 ARGUMENTS = {"axis": "dim", "keepdims": "keepdim", "axis0": "dim0", "axis1": "dim1"}  # which torch takes for numpy's
 
@@ -42,6 +44,32 @@ def _norm(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, str, tupl
         options = {key: item for key, item in given.items() if key != "dim" or item is not None}
         return "matrix_norm", "function", (tensor, order), options
     return "vector_norm", "function", (tensor, 2 if order is None else order), given
+
+
+ZEROS = ("zeros", "new_zeros")
+
+
+def joined_to_zeros(
+    value: Callable[[Any], Value | None], tensors: Any, dim: int = 0, **named: Any
+) -> tuple[torch.Tensor, list[Any]] | None:
+    """A tensor and the pads of ``F.pad``, where ``cat`` joins it to zeros of a computed size; None of other tensors.
+
+    The pad may be by nothing, where a library writes ``if n % 8`` around it. ``value`` gives the value that a call of
+    the program gave.
+    """
+    if named or len(tensors) != 2:
+        return None
+    values = [value(each) for each in tensors]
+    zeros = [each.producer if each is not None and each.known else None for each in values]
+    at = 1 if zeros[1] is not None and zeros[1].name in ZEROS else 0
+    made, x, fill = zeros[at], tensors[1 - at], tensors[at]
+    if made is None or made.name not in ZEROS or x.dtype != fill.dtype or x.dim() != fill.dim():
+        return None
+    sizes = made.args[made.name == "new_zeros" :]
+    sizes = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (list, tuple)) else sizes
+    if len(sizes) != x.dim() or not isinstance(sizes[dim], SizeOp):
+        return None
+    return x, [0] * (2 * (x.dim() - 1 - dim % x.dim())) + ([0, sizes[dim]] if at else [sizes[dim], 0])
 
 
 def python_type(given: type) -> Any:

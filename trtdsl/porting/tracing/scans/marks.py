@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,7 +13,8 @@ from ...calls import (
     Op,
     SizeOf,
 )
-from ..guards import GUARDS, Record
+from ..frames import here
+from ..guards import GUARDS, Record, note
 from ..traced_sizes import expression_of, is_traced, plain_number
 from . import taking
 
@@ -131,6 +132,21 @@ def sliced(name: str, tensor: Any, size: Any = None, dim: int = 0, **named: Any)
     found = Slices(part.unsqueeze(dim) for part in tuple.__iter__(parts))
     found.apart, found.dim = parts, dim
     return found
+
+
+def count_parts(
+    name: str, sizes: Callable[..., Any], parts: Any, tensor: Any, size: Any = None, dim: int = 0, **named: Any
+) -> None:
+    """Notes how many parts ``split`` or ``chunk`` gives of a size: they are as many at all sizes of one program.
+
+    ``sizes(shape, tensor, dim)`` gives a size of the tensor as one that is traced.
+    """
+    size = next(iter(named.values()), None) if size is None else size
+    whole = sizes(tensor.shape[dim], tensor, dim)
+    if isinstance(size, int) and is_traced(whole):
+        each = size if name == "split" else -(-whole // size)
+        count = expression_of(-(-whole // each))
+        note("==", count, len(parts), True, here(), loop=plain_number(each) == 1)
 
 
 def in_steps(index: Any) -> tuple[Any, Any] | None:

@@ -5,31 +5,31 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
-import re
-from collections.abc import Mapping, Sequence
-from types import FrameType
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...core.caller import to_write
-from ...core.dtypes import dtype_name
-from ...core.errors import DefinitionError, Location, TrtdslError, UnsupportedError, told
-from ...core.lazy import np, torch
-from ...core.tensors.watched import each_call
-from ...definition.spec.reference import call_reference
-from ..calls import Call, Helper, Op, SizeOf, SizeOp, Value, Weight, leaves, made_by, rebuilt, sizes_of
-from ..translating.aten import is_overload, own_code, public_call, written_out
-from ..translating.counterpart import counterpart
-from ..translating.lowering import COMPLEX_ZEROS
-from ..translating.spellings import python_type, respelled
-from ..translating.unknown import is_mask, sized, unlike_itself
-from .frames import TRANSFORMS, authors_frame, bound, helper_frames, here, place_of, transforms, unless_it_raises
-from .guards import GUARDS, MOST, SCANS, Shortcut, asked_of, note
+from ....core.dtypes import dtype_name
+from ....core.errors import Location, TrtdslError, UnsupportedError
+from ....core.lazy import np, torch
+from ....core.tensors.watched import each_call
+from ....definition.spec.reference import call_reference
+from ...calls import Call, Op, SizeOf, Value, Weight, leaves, made_by, rebuilt, sizes_of
+from ...translating.aten import is_overload, public_call, written_out
+from ...translating.counterpart import counterpart
+from ...translating.lowering import COMPLEX_ZEROS
+from ...translating.spellings import joined_to_zeros, python_type, respelled
+from ...translating.unknown import is_mask, sized, unlike_itself
+from ..frames import authors_frame, bound, here, place_of, unless_it_raises
+from ..guards import GUARDS, MOST, SCANS, Shortcut, asked_of
+from ..modes import storage_of, tensors_of
+from ..names import FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value, narrowed
+from ..scalars import READ, Compared, SizesBehind, measured, number_of
+from ..scans.marks import count_parts, in_steps, parted, scanning, sliced
+from ..traced_sizes import TracedFloat, TracedInt, expression_of, traced
+from .bodies import Bodies
+from .constants import MOST_NUMBERS, Constants
+from .failures import failed, needs_values
 from .memory import Memory, check_writes, layout, refuse_set, target_of, writes_itself
-from .modes import free, storage_of, tensors_of
-from .names import FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value, narrowed
-from .scalars import READ, Compared, SizesBehind, measured, number_of
-from .scans.marks import in_steps, parted, scanning, sliced
-from .traced_sizes import TracedFloat, TracedInt, expression_of, is_traced, plain_number, traced
 
 
 class Recorder:
@@ -42,12 +42,10 @@ class Recorder:
         self.count = count  # the size that is tried where one depends on values
         self.tried = False
         self.weights: dict[str, Weight] = {}
-        self.root: Call = Call("", module, {})
-        self.stack: list[Call] = []
-        self.helpers: list[list[tuple[FrameType, Call]]] = []  # open functions of each module on the stack
         self.values: dict[int, Value] = {}  # by the identity of the tensor
+        self.bodies = Bodies(module, self.values)
         self.kept: list[Any] = []  # so that no identity is used twice
-        self.memory = Memory(self.values, self.kept, self._note)
+        self.memory = Memory(self.values, self.kept, self.bodies.note)
         self.known_names: dict[int, list[str]] = {}
         self.state = set(module.state_dict(keep_vars=True))
         for name, tensor in tensors_of(module):
@@ -55,9 +53,8 @@ class Recorder:
         self.owners = {storage_of(tensor): name for name, tensor in tensors_of(module)}
         self.held = dict(tensors_of(module))
         self.updated: dict[str, Location | None] = {}  # tensors of the module that forward writes to
-        self.constants: dict[str, torch.Tensor] = {}  # great ones from outside of the module, by path
+        self.constants = Constants(self.bodies, self.weights, {*self.state, *self.held}, self.kept)
         self.folded: set[int] = set()  # identities of tensors that are computed while tracing
-        self.emitted: dict[tuple[int, int], Value] = {}  # constants by tensor and by the call that has them
         self.widened: dict[torch.dtype, Location | None] = {}  # dtypes that a network computes in less than, and where
         self.numbers: dict[int, Any] = {}  # traced numbers by the identity of the tensor that holds one
         self.sizes = SizesBehind(self.kept)
@@ -81,25 +78,10 @@ class Recorder:
             raise
         except (DataDependentOutputException, DynamicOutputShapeException) as error:
             location, sized = self.place or place_of(error), isinstance(error, DynamicOutputShapeException)
-            raise UnsupportedError(_needs_values(self.needed, sized), location=location) from error
+            raise UnsupportedError(needs_values(self.needed, sized), location=location) from error
         except BaseException as error:
-            if transforms(error):
-                raise UnsupportedError(TRANSFORMS, location=place_of(error)) from error
-            text = told(error).split("\nWhile executing")[0]
-            taken = (
-                " (an input is one tensor: where forward takes a tuple, a list or a dict, write a module that takes "
-            )
-            more = f"{taken}the tensors one by one and gives it that)" if re.search(OF_SEVERAL, text) else ""
-            if re.search(OF_WHOLE, text) and (
-                real := [key for key, each in tensors.items() if each.is_floating_point()]
-            ):
-                one = real[0] if len(real) == 1 else "NAME"
-                example = to_write(f"inputs={{{one!r}: 'SHAPE:int64'}}", f"--input {one}=SHAPE:int64")
-                which = f" ({' or '.join(real)})" * (len(real) > 1)
-                more = f"; the dtype of an input{which} stands behind its shape: {example}"
-            elif self.tried and self.place is not None:
-                more = f", after {self.place.short}, where {_needs_values(self.needed, True)}"
-            raise DefinitionError(f"forward fails: {text}{more}", location=place_of(error)) from error
+            sized = needs_values(self.needed, True) if self.tried else None
+            raise failed(error, tensors, sized, self.place) from error
 
     # -- modules -----------------------------------------------------------------------------------------------------
 
@@ -109,17 +91,10 @@ class Recorder:
         def begin(module: Any, args: Any, kwargs: Any) -> None:
             self.names()
             arguments = bound(module.forward, args, kwargs)
-            call = Call(path, module, {name: self.tree(given) for name, given in arguments.items()})
-            if self.stack:
-                self.container(begins=True).body.append(call)
-            else:
-                self.root = call
-            self.stack.append(call)
-            self.helpers.append([])
+            self.bodies.begin(Call(path, module, {name: self.tree(given) for name, given in arguments.items()}))
 
         def end(module: Any, args: Any, kwargs: Any, returned: Any) -> None:
-            self.stack.pop().results = self.tree(returned)
-            self.helpers.pop()
+            self.bodies.end(self.tree(returned))
 
         return [
             part.register_forward_pre_hook(begin, with_kwargs=True),
@@ -142,7 +117,7 @@ class Recorder:
         """The value that the tensor is now."""
         key = id(tensor)
         if key in self.memory.stale:
-            again = self.memory.again(tensor, self.value, self._path()) if key in self.values else None
+            again = self.memory.again(tensor, self.value, self.bodies.path) if key in self.values else None
             if again is not None:
                 return again
             raise UnsupportedError(
@@ -153,19 +128,22 @@ class Recorder:
         if key not in self.values:
             names = self.known_names.get(key)
             if names is None:
-                return self._constant(tensor)
+                return self.constants.value(tensor)
             if narrowed(tensor.dtype) != tensor.dtype:
-                return self._narrowed(tensor, names[0])
+                self.widened.setdefault(tensor.dtype, here())
+                return self.constants.narrowed(tensor, self._weight(tensor, names[0]))
             # Tied weights have several names: the one of the module that asks.
-            prefix = self.stack[-1].path + "." if self.stack and self.stack[-1].path else ""
+            prefix = self.bodies.path + "." if self.bodies.path else ""
             name = next((name for name in names if name.startswith(prefix)), names[0])
-            if name not in self.weights:
-                self.weights[name] = Weight(
-                    tuple(tensor.shape), tensor.dtype, path=name, stored=name in self.state, known=False
-                )
             self.kept.append(tensor)
-            return self.weights[name]
+            return self._weight(tensor, name)
         return self.values[key]
+
+    def _weight(self, tensor: torch.Tensor, name: str) -> Weight:
+        """A tensor of the module's as a weight."""
+        if name not in self.weights:
+            self.weights[name] = Weight(tuple(tensor.shape), tensor.dtype, path=name, stored=name in self.state)
+        return self.weights[name]
 
     def tree(self, given: Any) -> Any:
         """A tree of arguments with values for tensors and expressions for traced numbers."""
@@ -197,9 +175,6 @@ class Recorder:
         """Makes one call of torch, and records it where it returns a tensor."""
         if self.inside:
             return function(*args, **kwargs)
-        if (own := own_code(function)) is not None:
-            with each_call(self.called):
-                return own(*args, **kwargs)
         if is_overload(function):
             if self._loaded(function, args):
                 return function(*args, **kwargs)
@@ -215,30 +190,41 @@ class Recorder:
             return self._sizes(function(*args, **kwargs), args[0], *args[1:], **kwargs)
         if name in ("numel", "nelement"):
             return self._numel(args[0])
-        if name in ("split", "chunk") and type(args[0]) is not torch.Tensor and not self._is_constant(args[0]):
-            with each_call(self.called):
-                found = sliced(name, *args, **kwargs)
-            if found is not None:
-                return found
-        if name == "cat" and (padded := self._padded(*args, **kwargs)) is not None:
-            with each_call(self.called):
-                return torch.nn.functional.pad(*padded)
         if name in ("getitem", "setitem"):
             index = rebuilt(args[1], lambda x: torch.from_numpy(x) if isinstance(x, np.ndarray) else x)
             args = (args[0], index, *args[2:])
-        if name == "getitem" and scanning(GUARDS.get()) and (steps := in_steps(args[1])) is not None:
-            with each_call(self.called):
-                return args[0][steps[0]][steps[1]]
-        if name in ("getitem", "masked_select") and (found := self._chosen(name, *args, **kwargs)) is not None:
-            return found
         if name in ARRANGING:
             args = args[:1] + self._whole(args[1:])
         self.names()
+        others = self._by_others(name, args, kwargs)
+        if others is not None:
+            with each_call(self.called):
+                found = others()
+            if found is not None:
+                return found
         if name == "set" and self._given_data(function, *args):
             return None
+        return self._recorded(function, name, qualified, form, args, kwargs)
+
+    def _by_others(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
+        """What gives the call's result, or None, by calls of which a network or a loop is made; None of most calls."""
+        if name in ("split", "chunk") and type(args[0]) is not torch.Tensor and not self._is_constant(args[0]):
+            return lambda: sliced(name, *args, **kwargs)
+        if name == "cat" and (padded := joined_to_zeros(self._written, *args, **kwargs)) is not None:
+            x, pads = padded
+            return lambda: torch.nn.functional.pad(x, [each and traced(each.number, each) for each in pads])
+        if name == "getitem" and scanning(GUARDS.get()) and (steps := in_steps(args[1])) is not None:
+            return lambda: args[0][steps[0]][steps[1]]
+        if name in ("getitem", "masked_select"):
+            return self._chosen(name, *args, **kwargs)
         if name == "item" and self._stays(args[0]):
-            with each_call(self.called):
-                return args[0].reshape(()) if args[0].dim() else args[0]
+            return lambda: args[0].reshape(()) if args[0].dim() else args[0]
+        return None
+
+    def _recorded(
+        self, function: Any, name: str, qualified: str, form: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Makes a call, and records it where it gives a tensor or writes to one."""
         before = list(_tensors((args, kwargs)))
         target = target_of(function, name, args, kwargs, self.owners, self.held)
         versions = [tensor._version for tensor in before]
@@ -251,9 +237,7 @@ class Recorder:
         written = tuple(self.tree(args)) if name == "setitem" else None
         result = self._made(function, name, args, kwargs)
         check_writes(qualified, before, versions, target)
-        if itself:  # y[:2] *= 3 ends with y[:2] = y[:2]
-            return result
-        if target is not None and is_neutral(name, args, kwargs):
+        if itself or (target is not None and is_neutral(name, args, kwargs)):  # y[:2] *= 3 ends with y[:2] = y[:2]
             return result
         if name in ("numpy", "array"):
             self._expose(args[0])
@@ -267,28 +251,31 @@ class Recorder:
         name, form, args, kwargs = respelled(name, form, args, kwargs, result)
         options = {key: self.tree(item) for key, item in kwargs.items() if key != "out"}
         given = tuple(self.tree(args)) if written is None else written
-        op = Op(name, qualified, form, given, {} if written is not None else options, None, here(), self._path())
+        op = Op(name, qualified, form, given, {} if written is not None else options, None, here(), self.bodies.path)
         if self._folds(op, args, kwargs, result if target is None else target):
             return result
         if target is not None:
             self._changed(target, op, layout(target) != former)
-        elif before and keeps_value(op, before[0], result):
-            self.values[id(result)] = self.value(before[0])
-            self.kept.append(result)
-            self.memory.made(before[0], None, [result])
         else:
-            known = _known(op)
-            op.results = rebuilt(
-                result, lambda leaf: self._new(leaf, op, known) if isinstance(leaf, torch.Tensor) else leaf
-            )
-            self._note(op)
-            if len(before) == 1 and args and args[0] is before[0]:
-                self.memory.made(before[0], op, list(_tensors(result)))
+            self._noted(op, before, args, result)
         if name == "unbind" and not self._is_constant(args[0]):
             return parted(result, op, here())
-        if name in ("split", "chunk"):
-            self._count_parts(name, result, *args, **kwargs)
+        if name in ("split", "chunk") and not self._is_constant(args[0]):
+            count_parts(name, self._sizes, result, *args, **kwargs)
         return result
+
+    def _noted(self, op: Op, operands: list[torch.Tensor], args: tuple[Any, ...], result: Any) -> None:
+        """Writes down a call that gives tensors, unless its result is its operand's value."""
+        if operands and keeps_value(op, operands[0], result):
+            self.values[id(result)] = self.value(operands[0])
+            self.kept.append(result)
+            self.memory.made(operands[0], None, [result])
+            return
+        known = _known(op)
+        op.results = rebuilt(result, lambda x: self._new(x, op, known) if isinstance(x, torch.Tensor) else x)
+        self.bodies.note(op)
+        if len(operands) == 1 and args and args[0] is operands[0]:
+            self.memory.made(operands[0], op, list(_tensors(result)))
 
     def _loaded(self, overload: Any, args: tuple[Any, ...]) -> bool:
         """Whether a new tensor gets the memory that was read from a file: from now on it is a constant."""
@@ -303,36 +290,7 @@ class Recorder:
         self.kept.append(args[0])
         return True
 
-    def _padded(self, tensors: Any, dim: int = 0, **named: Any) -> tuple[torch.Tensor, list[Any]] | None:
-        """A tensor, and the pads with which it is joined to zeros of a size at one end; None of other tensors.
-
-        They are a pad, which may be by nothing, where a library writes ``if n % 8`` around them.
-        """
-        if named or len(tensors) != 2:
-            return None
-        more = [None if self._is_constant(each) else self.values.get(id(each)) for each in tensors]
-        zeros = [each.producer if each is not None and each.known else None for each in more]
-        at = 1 if zeros[1] is not None and zeros[1].name in ZEROS else 0
-        made, x, fill = zeros[at], tensors[1 - at], tensors[at]
-        if made is None or made.name not in ZEROS or x.dtype != fill.dtype or x.dim() != fill.dim():
-            return None
-        sizes = made.args[made.name == "new_zeros" :]
-        sizes = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (list, tuple)) else sizes
-        if len(sizes) != x.dim() or not isinstance(sizes[dim], SizeOp):
-            return None
-        size = traced(fill.shape[dim], sizes[dim])
-        return x, [0] * (2 * (x.dim() - 1 - dim % x.dim())) + ([0, size] if at else [size, 0])
-
-    def _count_parts(self, name: str, parts: Any, tensor: Any, size: Any = None, dim: int = 0, **named: Any) -> None:
-        """Notes how many parts there are of a size: they are as many at all sizes of one program."""
-        size = next(iter(named.values()), None) if size is None else size
-        whole: Any = None if self._is_constant(tensor) else self._sizes(tensor.shape[dim], tensor, dim)
-        if isinstance(size, int) and is_traced(whole):
-            each = size if name == "split" else -(-whole // size)
-            count = expression_of(-(-whole // each))
-            note("==", count, len(parts), True, here(), loop=plain_number(each) == 1)
-
-    def _chosen(self, name: str, input: Any, index: Any = None, **named: Any) -> Any:
+    def _chosen(self, name: str, input: Any, index: Any = None, **named: Any) -> Callable[[], Any] | None:
         """What masks choose that no input has a part in: by constant places, at first; None for other masks."""
         index, scans = named.get("mask", index), SCANS.get()
         parts: tuple[Any, ...] = index if isinstance(index, tuple) else (index,)
@@ -355,8 +313,7 @@ class Recorder:
             shape = torch.broadcast_shapes(input.shape, masks[0].shape)
             parts = (masks[0].expand(shape),)
         places = [place for part in parts for place in (part.nonzero(as_tuple=True) if is_mask(part) else [part])]
-        with each_call(self.called):
-            return (input if shape is None else input.expand(shape))[tuple(places)]
+        return lambda: (input if shape is None else input.expand(shape))[tuple(places)]
 
     def _whole(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
         """Whole numbers, also those of tensors that have one now."""
@@ -439,7 +396,7 @@ class Recorder:
             self.updated.setdefault(self.owners[storage], op.location)
         op.results = self._new(target, op, known)
         op.results.name = former.name if former is not None else None
-        self._note(op)
+        self.bodies.note(op)
         if reshaped:
             self.memory.reshaped(target)
         else:
@@ -449,6 +406,10 @@ class Recorder:
             )
 
     # -- what is known while tracing -----------------------------------------------------------------------------------
+
+    def _written(self, tensor: torch.Tensor) -> Value | None:
+        """The value of a tensor that a call of the program gave; None for others."""
+        return None if self._is_constant(tensor) else self.values.get(id(tensor))
 
     def _is_constant(self, tensor: torch.Tensor) -> bool:
         """Whether the tensor has its values now and is neither the module's nor written in the program."""
@@ -473,7 +434,7 @@ class Recorder:
         for tensor in tensors:
             self.folded.add(id(tensor))
             self.values.pop(id(tensor), None)
-            self.emitted = {key: value for key, value in self.emitted.items() if key[0] != id(tensor)}
+            self.constants.forget(tensor)
             self.kept.append(tensor)
         return True
 
@@ -485,107 +446,13 @@ class Recorder:
                 self.folded.add(id(each))
                 del self.values[id(each)]
 
-    def _constant(self, tensor: torch.Tensor) -> Value:
-        """A value for a tensor that is not the module's: its numbers, or, of many, a weight of the network's own."""
-        if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
-            raise UnsupportedError(
-                f"a tensor of shape {tuple(tensor.shape)} was computed where a trace does not see it", location=here()
-            )
-        self.kept.append(tensor)
-        container = self.container()
-        key = (id(tensor), id(container))
-        held = self.emitted.get(key)
-        if held is not None and not self._holds(held, tensor):
-            del self.emitted[key]  # it was written to since
-        if key not in self.emitted:
-            if tensor.numel() > MOST_NUMBERS:
-                path = free(self._called(tensor) or "constant", {*self.state, *self.held, *self.constants})
-                self.constants[path] = tensor.detach().clone().to(narrowed(tensor.dtype))
-                weight = Weight(tuple(tensor.shape), self.constants[path].dtype, True, path=path, stored=False)
-                weight.location = here()
-                self.emitted[key] = self.weights[path] = weight
-            else:
-                numbers, dtype = tensor.detach().cpu().tolist(), narrowed(tensor.dtype)
-                op = Op("tensor", "torch.tensor", "function", (numbers,), {"dtype": dtype}, None, here())
-                op.path = self._path()
-                op.results = self.emitted[key] = Value(tuple(tensor.shape), dtype, known=True, producer=op)
-                self._note(op, container)
-        return self.emitted[key]
-
-    def _called(self, tensor: torch.Tensor) -> str | None:
-        """The author's name for a tensor that is in use."""
-        frame = authors_frame()
-        held = frame.f_locals if frame is not None else {}
-        return next((name for name, each in held.items() if each is tensor and name.isidentifier()), None)
-
-    def _holds(self, constant: Value, tensor: torch.Tensor) -> bool:
-        """Whether a constant has a tensor's numbers still."""
-        if isinstance(constant, Weight):
-            return torch.equal(self.constants[constant.path], tensor.to(constant.dtype))
-        return constant.producer is not None and repr(constant.producer.args[0]) == repr(tensor.tolist())
-
-    def _narrowed(self, tensor: torch.Tensor, name: str) -> Value:
-        """A tensor of the module in a dtype that a network has."""
-        container = self.container()
-        key = (id(tensor), id(container))
-        if key not in self.emitted:
-            shape, dtype = tuple(tensor.shape), narrowed(tensor.dtype)
-            self.widened.setdefault(tensor.dtype, here())
-            if name not in self.weights:
-                self.weights[name] = Weight(shape, tensor.dtype, path=name, stored=name in self.state)
-            op = Op("to", "torch.Tensor.to", "method", (self.weights[name], dtype), {}, None, here(), self._path())
-            op.results = self.emitted[key] = Value(shape, dtype, producer=op)
-            self.kept.append(tensor)
-            self._note(op, container)
-        return self.emitted[key]
-
     def converted(self, result: torch.Tensor) -> None:
         """Notes that forward's result is its value in the dtype that the result itself has."""
         given = self.value(result)
         if given.dtype != result.dtype:
             op = Op("to", "torch.Tensor.to", "method", (given, result.dtype), {}, None, None)
             op.results = self.values[id(result)] = Value(given.shape, result.dtype, name=given.name, producer=op)
-            self._note(op, self.root)
-
-    def _note(self, op: Op, container: Call | None = None) -> None:
-        (container or self.container()).body.append(op)
-        record = GUARDS.get()
-        if record is not None:
-            record.calls += 1
-
-    def container(self, begins: bool = False) -> Call:
-        """The call whose body is being written: the running module's, or that of a function that its forward called.
-
-        ``begins`` says that another module is about to run.
-        """
-        if not self.stack:  # forward has ended: what it gives is a constant
-            return self.root
-        helpers = self.helpers[-1]
-        frames = helper_frames(begins)
-        common = 0
-        while common < min(len(helpers), len(frames)) and helpers[common][0] is frames[common]:
-            common += 1
-        del helpers[common:]
-        for frame in frames[common:]:
-            inside = helpers[-1][1] if helpers else self.stack[-1]
-            call = Call(self._path(), *self._given(frame))
-            inside.body.append(call)
-            helpers.append((frame, call))
-        return helpers[-1][1] if helpers else self.stack[-1]
-
-    def _given(self, frame: FrameType) -> tuple[Helper, dict[str, Any]]:
-        code = frame.f_code
-        arguments: dict[str, Any] = {}
-        plain: dict[str, Any] = {}
-        for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
-            held = frame.f_locals.get(name)
-            if isinstance(held, torch.Tensor) and id(held) in self.values:
-                arguments[name] = self.values[id(held)]
-            elif isinstance(held, (TracedInt, TracedFloat)):
-                arguments[name] = held.expression
-            elif isinstance(held, (int, float, str)):
-                plain[name] = held
-        return Helper(code, plain), arguments
+            self.bodies.note(op, self.bodies.root)
 
     def _sizes(self, sizes: Any, tensor: torch.Tensor, dim: int = 0) -> Any:
         if self._is_constant(tensor):
@@ -632,9 +499,6 @@ class Recorder:
 
     # -- the author's code -------------------------------------------------------------------------------------------
 
-    def _path(self) -> str:
-        return self.stack[-1].path if self.stack else ""
-
     def names(self) -> None:
         """Values without a name get that of the author's variable that holds them."""
         frame = authors_frame()
@@ -654,27 +518,8 @@ class Recorder:
                         value.hint = name
 
 
-ZEROS = ("zeros", "new_zeros")
-MOST_NUMBERS = 16  # that are written out in a file
 ARRANGING = {"permute", "transpose", "movedim", "flip", "roll", "view", "reshape", "expand", "repeat", "tile"}
 """Functions of a tensor and whole numbers."""
-OF_WHOLE = r"scalar types: Long|used as indices must be|must be (an )?(int|long)|expected index|dtype int64"
-"""How torch refuses floating-point numbers where it takes indices."""
-OF_SEVERAL = r"values to unpack|invalid data type 'str'|is not a mapping|only integers, slices"
-NUMBERS = ("item", "int", "float", "index", "tolist")
-
-
-def _needs_values(name: str, sized: bool) -> str:
-    """What forward asks of values where a trace has none, and what to write instead."""
-    if sized:
-        gives = f"the size of what {name} gives" if name else "the size of a result"
-        what, instead = f"{gives} depends on a tensor's values", "keep all elements, and a mask that says which count"
-    elif name in NUMBERS:
-        what, instead = f"{name} makes a number of a tensor's values", "compute with the tensor itself"
-    else:
-        what, instead = "what runs here depends on a tensor's values", "compute both, and torch.where(condition, a, b)"
-    by_hand = "write this part by hand (td.cond, td.while_loop)"
-    return f"{what}, which a trace does not have: make it independent of the inputs ({instead}), or {by_hand}"
 
 
 def _known(op: Op) -> bool:

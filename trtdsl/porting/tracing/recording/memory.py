@@ -12,12 +12,12 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...core.errors import Location, UnsupportedError
-from ...core.lazy import torch
-from ..calls import Op, SizeOf, Value, leaves
-from .frames import here
-from .modes import storage_of
-from .names import canonical, in_place
+from ....core.errors import Location, UnsupportedError
+from ....core.lazy import torch
+from ...calls import Op, SizeOf, Value, leaves
+from ..frames import here
+from ..modes import storage_of
+from ..names import canonical, in_place
 
 
 @dataclass(eq=False)
