@@ -332,14 +332,26 @@ class ReadBack(nn.Module):
         return y
 
 
-class Ended(nn.Module):
-    """The last round leaves something out."""
+class Between(nn.Module):
+    """The last round leaves something out, so that it is done between each round and the next."""
 
     def forward(self, x):
         h = torch.zeros_like(x[:, 0])
         for t in range(x.shape[1]):
             h = h + x[:, t]
             if t < x.shape[1] - 1:
+                h = torch.tanh(h)
+        return h
+
+
+class Ended(nn.Module):
+    """The last half of the rounds leaves something out."""
+
+    def forward(self, x):
+        h = torch.zeros_like(x[:, 0])
+        for t in range(x.shape[1]):
+            h = h + x[:, t]
+            if 2 * t < x.shape[1]:
                 h = torch.tanh(h)
         return h
 
@@ -444,6 +456,26 @@ class Field(nn.Module):
             more = torch.logsumexp(every.unsqueeze(2) + self.moves + x[i].unsqueeze(1), dim=1)
             every = torch.where(mask[i].unsqueeze(1), more, every)
         return own - torch.logsumexp(every, dim=1)
+
+
+class While(nn.Module):
+    """Loops while a number that counts up is below a size, by the length of a list and from the second part on."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.GRUCell(3, 3)
+
+    def forward(self, x):
+        rows, state = [], torch.zeros_like(x[:, 0])
+        while len(rows) < x.size(1):
+            state = self.cell(x[:, len(rows)], state)
+            rows += [state]
+        t, total, sums = 1, x[:, 0], []
+        while t != x.shape[1]:
+            total = total * 0.5 + x[:, t]
+            sums.append(total)
+            t += 1
+        return torch.stack(rows, 1), state, torch.stack(sums)
 
 
 class Across(nn.Module):

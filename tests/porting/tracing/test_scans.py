@@ -31,6 +31,8 @@ SCANS = {
     "Steps": {"x": "N,T,3"},
     "Scattered": {"x": "T,4,3"},
     "Field": {"x": "N,T,3", "labels": "N,T:int64:0:3"},
+    "While": {"x": "N,T,3"},
+    "Between": {"x": "N,T,3"},
 }
 LEAST = {
     "Filter": 3,
@@ -40,6 +42,8 @@ LEAST = {
     "OwnAtFirst": 2,
     "Chosen": 2,
     "Field": 2,
+    "While": 2,
+    "Between": 2,
 }  # the others' least length is 1: one round
 
 

@@ -58,6 +58,8 @@ class Record:
     """What scans ask of sizes, and how many guards were there before."""
     loops: list[Any] = field(default_factory=list)
     """The loops that have ended, those inside of others first."""
+    told: Callable[[Record, Guard], None] | None = None
+    """What hears of each guard, such as which loop it belongs to."""
     container: Callable[[], Call] | None = None
     """The call whose body is being written."""
 
@@ -73,6 +75,8 @@ def note(
     record = GUARDS.get()
     if record is not None and location is not None:
         record.guards.append(Guard(symbol, left, right, outcome, location, how, record.calls, loop))
+        if record.told is not None:
+            record.told(record, record.guards[-1])
 
 
 MOST = 16  # ways that are traced, where values choose

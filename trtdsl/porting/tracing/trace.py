@@ -31,6 +31,7 @@ from .modes import modes_below, numbers_of, tensors_of
 from .names import RANDOM, drawn, narrowed
 from .recording.recorder import Recorder
 from .scans.as_one import with_scans
+from .scans.marks import Whiles
 from .stand_ins import named_for_a_type, package_of, packages_of, pythons_functions, source_of, without_sizes
 from .traced_sizes import broadcast_shapes
 
@@ -171,7 +172,7 @@ def _trace(
         record.guards.clear()
         record.loops.clear()
         record.more.clear()
-        record.calls, record.container = 0, recorder.bodies.container
+        record.calls, record.container, record.told = 0, recorder.bodies.container, Whiles().asked
         returned = recorder.run(module, tensors)
     for op in operations(recorder.bodies.root):
         _choose(op)

@@ -201,11 +201,12 @@ class Written(Rounds):
         """The guards that are left out, by their places: those of the first round stand for all."""
         guards = self.record.guards
         asked = [range(a.asked, b.asked) for a, b in pairwise(self.loop.marks[self.apart :])]
-        found = [[guards[place] for place in some if guards[place] is not None] for some in asked]
+        own = {*self.loop.asked}
+        found = [[guards[at] for at in some if guards[at] is not None and at not in own] for some in asked]
         kinds = [[(each.location, each.symbol, each.outcome, each.how) for each in some] for some in found]
         if any(kind != kinds[0] for kind in kinds):
             raise Unlike("it asks something else of sizes in some rounds")
-        return set(self.loop.asked).union(*asked[1:])
+        return own.union(*asked[1:])
 
     # -- the call ------------------------------------------------------------------------------------------------------
 

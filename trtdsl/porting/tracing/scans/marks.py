@@ -13,8 +13,9 @@ from ...calls import (
     Op,
     SizeOf,
 )
+from ...statements import size_key
 from ..frames import here
-from ..guards import GUARDS, Record, note
+from ..guards import GUARDS, Guard, Record, note
 from ..traced_sizes import expression_of, is_traced, plain_number
 from . import taking
 
@@ -32,7 +33,7 @@ class Going:
     """A loop that runs: its length, the places of the guards that say it has this one, and its line."""
 
     length: Any
-    asked: range
+    asked: Sequence[int]
     location: Location | None
     marks: list[Mark] = field(default_factory=list)
 
@@ -40,13 +41,13 @@ class Going:
         """The items, with a mark before each and after the last."""
         record, loop = GUARDS.get(), replace(self, marks=[])
         for item in items:
-            loop._mark(record)
+            loop.mark(record)
             yield item
-        loop._mark(record)
+        loop.mark(record)
         if record is not None:
             record.loops.append(loop)
 
-    def _mark(self, record: Record | None) -> None:
+    def mark(self, record: Record | None) -> None:
         if record is not None and record.container is not None:
             container = record.container()
             self.marks.append(Mark(self, container, len(record.guards)))
@@ -89,6 +90,35 @@ class Slices(Parts):
 
     def __iter__(self) -> Iterator[Any]:
         return (part.unsqueeze(self.dim) for part in self.apart)
+
+
+class Whiles:
+    """Loops while a number that counts up is below a size (``while len(rows) < n``), by what they ask of it.
+
+    Each time they ask, a round begins, or the loop has ended.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[Location, tuple[int, list[int], Going | None]] = {}  # first numbers, places of guards
+
+    def asked(self, record: Record, guard: Guard) -> None:
+        """Looks at the last guard of the record."""
+        if guard.symbol not in (">", "!=") or type(guard.right) is not int:
+            return
+        first, places, going = self._open.pop(guard.location, (guard.right, [], None))
+        goes_on = going is not None and guard.right == first + len(places)
+        if going is None or not goes_on or size_key(guard.left) != size_key(record.guards[places[0]].left):
+            first, places = guard.right, []
+            going = Going(taking.less(guard.left, first), places, guard.location)
+        places.append(len(record.guards) - 1)
+        if scanning(record):
+            going.mark(record)
+        if guard.outcome:
+            self._open[guard.location] = first, places, going
+        elif len(places) > 1:
+            for place in places if len(places) > 2 else ():
+                record.guards[place] = replace(record.guards[place], loop=True)
+            record.loops += [going] if scanning(record) else []
 
 
 def counted(given: Sequence[Any], asked: range) -> Any:
