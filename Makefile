@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: setup stgcn test docs site lint lint-cpp versions bench contents page
+.PHONY: setup stgcn test test-long docs site lint lint-cpp versions bench contents page
 
 NEWER := import sys; sys.exit(sys.version_info < (3, 11) and "make needs Python 3.11 or newer, as the versions in \
 	constraints.txt do: say which with make PYTHON=python3.11. On 3.10, pip install -e .[rtx] takes other versions")
@@ -32,8 +32,11 @@ stgcn: $(VENV)/builds  ## define ST-GCN, check it against torch, write stgcn.eng
 	$(BIN)/trtdsl build networks/stgcn.py --dim N=1:4:4
 	@echo '`. $(BIN)/activate` puts trtdsl on the path'
 
-test: $(READY)  ## the whole suite, on two cores
+test: $(READY)  ## the suite, on two cores
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2
+
+test-long: $(READY)  ## the files that take longest: torch's samples of all functions, wrong networks, attacks; CI runs them, too
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 -m "long and not heavy"
 
 docs: $(READY)  ## the code in README and docs, run as it stands there
 	$(BIN)/pytest -q tests/docs

@@ -1,5 +1,7 @@
 """Names that every docstring example may use."""
 
+from pathlib import Path
+
 import pytest
 
 # Before anything is collected: pytest takes a module of trtdsl's that it finds imported, and would execute one that it
@@ -19,8 +21,9 @@ def _doctest_names(request, doctest_namespace):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Heavy tests run when they are asked for: pytest -m heavy."""
-    if "heavy" not in config.getoption("-m"):
-        for item in items:
-            if item.get_closest_marker("heavy"):
-                item.add_marker(pytest.mark.skip(reason="heavy: run with -m heavy"))
+    """Long and heavy tests run when they are asked for: pytest -m heavy; pytest -m long, or by their file."""
+    asked, files = config.getoption("-m").split(), {Path(arg.split("::")[0]).resolve() for arg in config.args}
+    for item in items:
+        name = next((each for each in ("heavy", "long") if item.get_closest_marker(each)), None)
+        if name and name not in asked and not (name == "long" and item.path in files):
+            item.add_marker(pytest.mark.skip(reason=f"{name}: run with -m {name}"))

@@ -14,6 +14,8 @@ from trtdsl.checking.judging.quality import sqnr
 from trtdsl.core.errors import PrecisionWarning
 from trtdsl.definition.tuning.precisions import PER_TENSOR, Precisions
 
+pytestmark = pytest.mark.long
+
 made = torch.Generator().manual_seed(0)
 KERNELS = [torch.randn(64, 64, 3, 3, generator=made) / 24 for _ in range(3)]
 KERNELS[1] *= torch.logspace(-3, 0, 64).reshape(-1, 1, 1, 1)  # a scale for each channel

@@ -13,6 +13,8 @@ from support import (
 
 import trtdsl as td
 
+pytestmark = pytest.mark.long
+
 MODULES = (
     wrong_networks,
     further_networks,

@@ -3,6 +3,8 @@
 import pytest
 from cli.command_lines import Runner, command_lines, is_fine, make_folder
 
+pytestmark = pytest.mark.long
+
 EVERY_RUN, HEAVY = 40, 1000
 
 

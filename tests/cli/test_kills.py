@@ -12,6 +12,8 @@ import torch
 
 import trtdsl as td
 
+pytestmark = pytest.mark.long
+
 COMMANDS = {
     "build": "build small.py --no-check -o small.engine --force",
     "build and check": "build small.py -o small.engine --dim N=1:2:3",

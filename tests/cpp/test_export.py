@@ -16,6 +16,8 @@ from trtdsl.engine.loading.manifest import manifest_path
 from .conftest import ADDRESS, UNITY, compiled, fast_compiler
 from .test_running import GENERATING, GENERATING_FACTS, STATES, STATES_FACTS, write
 
+pytestmark = pytest.mark.long
+
 
 def run(folder, library):
     """The project's program with the library that the tests compiled on the doubles."""

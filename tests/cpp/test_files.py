@@ -32,6 +32,8 @@ from .conftest import write_array
 from .test_judging import CALL
 from .test_running import REFIT, STATES, STATES_FACTS, write
 
+pytestmark = pytest.mark.long
+
 BACKEND = get_backend("tensorrt-rtx")
 
 HEADERS = [  # of .npy files, each after the six bytes of the magic

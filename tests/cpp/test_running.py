@@ -15,6 +15,8 @@ from trtdsl.engine.loading.runtime_cache import read_runtime_cache, write_runtim
 
 from .conftest import ADDRESS, CPP, compiled
 
+pytestmark = pytest.mark.long
+
 PROGRAM = """in x -1 2
 profile 0 x 2 1 2 4 2 8 2
 profile 1 x 2 8 2 12 2 16 2

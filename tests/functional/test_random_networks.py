@@ -7,6 +7,8 @@ from support.random_networks import RandomNetwork, defined, differences, program
 
 import trtdsl as td
 
+pytestmark = pytest.mark.long
+
 SOME, MORE = 600, 12000
 
 

@@ -9,6 +9,8 @@ from samples import MANY, run_engine, samples_of, tally_of
 
 import trtdsl.functional as F
 
+pytestmark = pytest.mark.long
+
 
 def public_functions():
     return {name for name in dir(F) if hasattr(getattr(F, name), "__wrapped__")}

@@ -8,6 +8,8 @@ import torch
 import trtdsl as td
 from trtdsl.core.author import load_module
 
+pytestmark = pytest.mark.long
+
 NETWORKS = Path(__file__).parents[2] / "networks"
 SIZES = {
     "stn": {"N": 2},

@@ -7,6 +7,8 @@ import trtdsl as td
 from tests.support.port_modules import K, M, N, Source
 from tests.support.port_oracle import assert_every_pass_keeps_the_meaning
 
+pytestmark = pytest.mark.long
+
 MODULES, BATCHES = 400, 4
 FAKE = 40  # that are traced as users' are; the others are traced with real tensors, which takes half the time
 

@@ -12,6 +12,8 @@ import trtdsl as td
 from tests.support.port_oracle import assert_every_pass_keeps_the_meaning
 from trtdsl import porting
 
+pytestmark = pytest.mark.long
+
 FILE = Path(__file__).parent / "readable_modules.py"
 PORTED = runpy.run_path(str(FILE))["PORTED"]
 

@@ -6,6 +6,8 @@ import pytest
 
 import trtdsl as td
 
+pytestmark = pytest.mark.long
+
 REFERENCES = Path(__file__).parents[2] / "networks" / "reference"
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+pytestmark = pytest.mark.long
+
 THIRD_PARTY = Path(__file__).parent / "third_party.py"
 BATCH = {"N": (1, 2, 3)}
 LENGTH = {**BATCH, "T": (2, 9, 16)}

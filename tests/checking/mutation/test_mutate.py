@@ -21,6 +21,8 @@ from trtdsl.core.tensors.exact import Exact
 from trtdsl.interpreter.replay import Replay, same
 from trtdsl.layers.region import nodes_of
 
+pytestmark = pytest.mark.long
+
 # Layers that have nothing to change: what they do is their shapes.
 BARE = {"SQUEEZE", "UNSQUEEZE", "SHAPE", "IDENTITY", "ASSERTION", "ATTENTION_OUTPUT", "NON_ZERO", "NMS", "TRIP_LIMIT",
         "KV_CACHE_UPDATE", "RECURRENCE", "CONDITION", "CONDITIONAL_INPUT", "CONDITIONAL_OUTPUT"}  # fmt: skip

@@ -18,6 +18,8 @@ from trtdsl.functional.einsum.equation import Equation, parse
 from trtdsl.functional.einsum.paths import greatest
 from trtdsl.functional.einsum.ways import kinds_of, ways_of
 
+pytestmark = pytest.mark.long
+
 LABELS = "abcde"
 
 

@@ -25,6 +25,8 @@ from torch import nn
 import trtdsl as td
 from trtdsl.interpreter.interpret import Interpreter
 
+pytestmark = pytest.mark.long
+
 FILE = Path(__file__).name
 LOW, USUAL, HIGH = 5, 12, 24
 KNOWN = {12: 2.0, 19: 3.0}

@@ -17,6 +17,8 @@ from trtdsl.porting import ported
 from trtdsl.porting.tracing.guards import GUARDS, Record
 from trtdsl.porting.tracing.traced_sizes import SizeOp, TracedInt, traced
 
+pytestmark = pytest.mark.long
+
 F = torch.nn.functional
 FILE = Path(__file__).name
 
