@@ -147,8 +147,10 @@ from trtdsl.functional.products.products import vdot as vdot
 from trtdsl.functional.products.products import vecdot as vecdot
 from trtdsl.functional.reducing.cumulative import cumprod as cumprod
 from trtdsl.functional.reducing.cumulative import cumsum as cumsum
+from trtdsl.functional.reducing.cumulative import cumulative_trapezoid as cumulative_trapezoid
 from trtdsl.functional.reducing.cumulative import diff as diff
 from trtdsl.functional.reducing.cumulative import logcumsumexp as logcumsumexp
+from trtdsl.functional.reducing.cumulative import trapezoid as trapezoid
 from trtdsl.functional.reducing.normalization import batch_norm as batch_norm
 from trtdsl.functional.reducing.normalization import group_norm as group_norm
 from trtdsl.functional.reducing.normalization import instance_norm as instance_norm
@@ -261,11 +263,19 @@ from trtdsl.functional.shaping.tables import as_strided as as_strided
 from trtdsl.functional.shaping.tables import block_diag as block_diag
 from trtdsl.functional.shaping.tables import combinations as combinations
 from trtdsl.functional.shaping.tables import unravel_index as unravel_index
+from trtdsl.functional.spectral.complex_tensor import angle as angle
 from trtdsl.functional.spectral.complex_tensor import complex as complex
+from trtdsl.functional.spectral.complex_tensor import conj as conj
+from trtdsl.functional.spectral.complex_tensor import imag as imag
 from trtdsl.functional.spectral.complex_tensor import polar as polar
+from trtdsl.functional.spectral.complex_tensor import real as real
 from trtdsl.functional.spectral.complex_tensor import view_as_complex as view_as_complex
 from trtdsl.functional.spectral.complex_tensor import view_as_real as view_as_real
+from trtdsl.functional.spectral.fourier import fft as fft
+from trtdsl.functional.spectral.fourier import ifft as ifft
+from trtdsl.functional.spectral.fourier import irfft as irfft
 from trtdsl.functional.spectral.fourier import istft as istft
+from trtdsl.functional.spectral.fourier import rfft as rfft
 from trtdsl.functional.spectral.fourier import stft as stft
 from trtdsl.functional.windows.convolution import conv1d as conv1d
 from trtdsl.functional.windows.convolution import conv2d as conv2d
@@ -486,12 +496,6 @@ def cummin(input: Tensor, dim: int) -> Selected:
     Raises UnsupportedError for a dimension without an upper bound.
     """
 
-def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1) -> Tensor:
-    """The area below the line through ``y`` at ``x``, or steps of ``dx``: ISliceLayers, IElementWiseLayers, a sum."""
-
-def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1) -> Tensor:
-    """The area below the line up to each point after the first: the layers of :func:`trapezoid`, ICumulativeLayer."""
-
 def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The sum over ``dim`` (all dimensions when None): IReduceLayer SUM; integers and bool are summed as int64."""
 
@@ -637,34 +641,6 @@ def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = None, layout: Any = None, device: Any = None
 ) -> Tensor:
     """Rows and columns (2, n) of the upper triangle of a matrix, from the diagonal ``offset``: a constant."""
-
-def real(input: Any) -> Any:
-    """The real part; of a Tensor itself. No layer."""
-
-def imag(input: Any) -> Any:
-    """The imaginary part of a complex value; no layer."""
-
-def conj(input: Any) -> Any:
-    """The conjugate; of a Tensor itself: IUnaryLayer NEG."""
-
-def angle(input: Any) -> Any:
-    """The angle of complex values: the layers of :func:`atan2`."""
-
-def fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
-    """The discrete Fourier transform along ``dim``, of real or complex values: two or four IMatrixMultiplyLayers.
-
-    The length (``n``, or the axis's) is 4096 at most; the waves of a dynamic one are computed in the network, each
-    time that it runs. Computed in float32.
-    """
-
-def ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
-    """The inverse of :func:`fft`."""
-
-def rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
-    """The half of :func:`fft` of real values that says all: ``length // 2 + 1`` frequencies. Two products."""
-
-def irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
-    """The inverse of :func:`rfft`: ``n`` real values, twice the frequencies less 2 by default. Two products."""
 
 def fftn(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None) -> Any:
     """:func:`fft` along several dimensions, all of them by default."""

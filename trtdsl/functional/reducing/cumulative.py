@@ -146,19 +146,20 @@ def _integral(
     return total(areas, axis + areas.ndim - y.ndim)
 
 
-trapezoid, cumulative_trapezoid = family(
-    _integral,
-    """The area below the line {}
+AREA = """{}
 
-    >>> F.{name}(net.input("y", (2, 9))).shape[0]
-    2
-    """,
-    trapezoid=(
-        lambda areas, axis: L.reduce(areas, "SUM", [axis]),
-        "through ``y`` at ``x``, or steps of ``dx``: ISliceLayers, IElementWiseLayers, a sum.",
-    ),
-    cumulative_trapezoid=(
-        lambda areas, axis: L.cumulative(areas, axis, "SUM"),
-        "up to each point after the first: the layers of :func:`trapezoid`, ICumulativeLayer.",
-    ),
-)
+>>> F.{name}(net.input("y", (2, 9))).shape[0]
+2
+"""
+
+
+@prepared(_integral, AREA)
+def trapezoid(areas: Tensor, axis: int) -> Tensor:
+    """The area below the line through ``y`` at ``x``, or steps of ``dx``: ISliceLayers, IElementWiseLayers, a sum."""
+    return L.reduce(areas, "SUM", [axis])
+
+
+@prepared(_integral, AREA)
+def cumulative_trapezoid(areas: Tensor, axis: int) -> Tensor:
+    """The area below the line up to each point after the first: as :func:`trapezoid`, ICumulativeLayer."""
+    return L.cumulative(areas, axis, "SUM")

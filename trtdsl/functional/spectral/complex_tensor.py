@@ -14,7 +14,7 @@ from ...definition.operation import PAIRS
 from ...sizes.shape import Shape, shape_text
 from ..common import DefinitionError, Network, ShapeError, Tensor, UnsupportedError, operation, torch
 from ..einsum import einsum
-from ..family import family
+from ..family import prepared
 from ..indexing.index import getitem
 from ..pointwise.arithmetic import atan2, hypot, mul
 from ..pointwise.elementary import cos, exp, neg, sin
@@ -269,28 +269,34 @@ def _part(part: Callable[[Any], Any], input: Any) -> Any:
     return part(input)
 
 
-def _imag(input: Any) -> Tensor:
-    if not isinstance(input, ComplexTensor):
+OF_COMPLEX = """{}
+
+>>> F.{name}(F.view_as_complex(net.input("x", ("N", 2)))).shape
+(N,)
+"""
+
+
+@prepared(_part, OF_COMPLEX)
+def real(x: Any) -> Any:
+    """The real part; of a Tensor itself. No layer."""
+    return x.real if isinstance(x, ComplexTensor) else x
+
+
+@prepared(_part, OF_COMPLEX)
+def imag(x: Any) -> Tensor:
+    """The imaginary part of a complex value; no layer."""
+    if not isinstance(x, ComplexTensor):
         raise DefinitionError("imag takes a complex value, as torch does")
-    return input.imag
+    return x.imag
 
 
-def _angle(input: Any) -> Tensor:
-    return input.angle() if isinstance(input, ComplexTensor) else atan2(input - input, input)
+@prepared(_part, OF_COMPLEX)
+def conj(x: Any) -> Any:
+    """The conjugate; of a Tensor itself: IUnaryLayer NEG."""
+    return x.conj() if isinstance(x, ComplexTensor) else x
 
 
-real, imag, conj, angle = family(
-    _part,
-    """{}
-
-    >>> F.{name}(F.view_as_complex(net.input("x", ("N", 2)))).shape
-    (N,)
-    """,
-    real=(lambda x: x.real if isinstance(x, ComplexTensor) else x, "The real part; of a Tensor itself. No layer."),
-    imag=(_imag, "The imaginary part of a complex value; no layer."),
-    conj=(
-        lambda x: x.conj() if isinstance(x, ComplexTensor) else x,
-        "The conjugate; of a Tensor itself: IUnaryLayer NEG.",
-    ),
-    angle=(_angle, "The angle of complex values: the layers of :func:`atan2`."),
-)
+@prepared(_part, OF_COMPLEX)
+def angle(x: Any) -> Any:
+    """The angle of complex values: the layers of :func:`atan2`."""
+    return x.angle() if isinstance(x, ComplexTensor) else atan2(x - x, x)

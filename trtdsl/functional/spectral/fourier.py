@@ -10,7 +10,7 @@ from typing import Any
 from ...sizes.size import SizeLike, bounds, size_min
 from ..checks import require_rank
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, torch
-from ..family import family
+from ..family import family, member
 from ..operands import along, axes_of, axis_of, binary, floating, with_last
 from ..pointwise.elementary import cos, sin
 from ..products.matmul import matmul
@@ -151,31 +151,35 @@ def _along(transform: Transform, input: Any, n: int | None = None, dim: int = -1
     return transform(input, [(axis_of(dim, input.ndim), n)], norm)
 
 
-fft, ifft, rfft, irfft = family(
-    _along,
-    """{}
+ALONG = """{}
 
-    >>> F.{name}(net.input("x", ("N", 8)), dim=1).shape[0]
-    N
-    """,
-    fft=(
-        FFT,
-        """The discrete Fourier transform along ``dim``, of real or complex values: two or four IMatrixMultiplyLayers.
+>>> F.{name}(net.input("x", ("N", 8)), dim=1).shape[0]
+N
+"""
 
-        The length (``n``, or the axis's) is 4096 at most; the waves of a dynamic one are computed in the network, each
-        time that it runs. Computed in float32.
-        """,
-    ),
-    ifft=(IFFT, "The inverse of :func:`fft`."),
-    rfft=(
-        _half,
-        "The half of :func:`fft` of real values that says all: ``length // 2 + 1`` frequencies. Two products.",
-    ),
-    irfft=(
-        _whole,
-        "The inverse of :func:`rfft`: ``n`` real values, twice the frequencies less 2 by default. Two products.",
-    ),
-)
+
+@member(_along, FFT, ALONG)
+def fft():
+    """The discrete Fourier transform along ``dim``, of real or complex values: two or four IMatrixMultiplyLayers.
+
+    The length (``n``, or the axis's) is 4096 at most; the waves of a dynamic one are computed in the network, each
+    time that it runs. Computed in float32.
+    """
+
+
+@member(_along, IFFT, ALONG)
+def ifft():
+    """The inverse of :func:`fft`."""
+
+
+@member(_along, _half, ALONG)
+def rfft():
+    """The half of :func:`fft` of real values that says all: ``length // 2 + 1`` frequencies. Two products."""
+
+
+@member(_along, _whole, ALONG)
+def irfft():
+    """The inverse of :func:`rfft`: ``n`` real values, twice the frequencies less 2 by default. Two products."""
 
 
 def _of_dims(
