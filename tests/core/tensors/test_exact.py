@@ -164,6 +164,19 @@ def test_noise_moves_what_is_rounded_and_nothing_else():
     assert 0 < moved.max() <= 2.0**-51
 
 
+def test_noise_moves_small_elements_of_an_inverse_as_far_as_great_ones():
+    """They are sums that cancel: another elimination gives them as far off."""
+    wanted = torch.tensor([[1e-9, 1.0, 2.0], [3.0, 1e-9, -1.0], [1.0, 2.0, 1e-9]], dtype=torch.float64)
+    exact, x = Exact(), torch.linalg.inv(wanted).float()
+    with exact:
+        plain = exact.of(torch.linalg.inv(x))
+        with exact.noisy(0):
+            moved = exact.of(torch.linalg.inv(x))
+    small = plain.abs() < 1e-6
+    assert small.sum() == 3
+    assert (moved - plain).abs()[small].max() > 1e-18
+
+
 def test_two_threads_have_nothing_in_common():
     found = []
 

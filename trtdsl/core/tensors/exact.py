@@ -420,7 +420,10 @@ def _is_hollow(value: torch.Tensor) -> bool:
     return "_hollow" in vars(value)
 
 
-UNSEEN = ("_scaled_dot", "native_layer_norm", "native_group_norm", "native_batch_norm", "var", "std", "_fft")
+UNSEEN = (
+    *("_scaled_dot", "native_layer_norm", "native_group_norm", "native_batch_norm", "var", "std", "_fft"),
+    *("linalg_", "_linalg_"),
+)
 """Operations whose results between come of operands that differ little, or whose sums cancel."""
 
 
