@@ -296,7 +296,7 @@ def declaration(function: Function, shadowed: set[str]) -> str:
 
 def methods() -> str:
     """The text of the stub with the functions that are methods: each is the function itself."""
-    taken = own_methods() | NO_METHODS | ELSEWHERE
+    taken, second = own_methods() | NO_METHODS | ELSEWHERE, aliases(FUNCTIONAL)
     names = [
         function.name
         for function in sorted(functions(FUNCTIONAL), key=lambda function: function.name)
@@ -304,7 +304,10 @@ def methods() -> str:
         if function.parameters and function.parameters[0].arg in ("input", "tensor")
     ]
     body = "class FunctionMethods:\n    __slots__ = ()\n\n"
-    body += "".join(f"    {name} = F.{name}\n" for name in names) + "\n" + "".join(operators())
+    # A second name of a second name is Any to mypy.
+    body += (
+        "".join(f"    {name} = F.{second.get(name, ('', name))[1]}\n" for name in names) + "\n" + "".join(operators())
+    )
     return formatted(f"{METHODS_HEAD}\n{body}", METHODS)
 
 

@@ -13,7 +13,7 @@ class FunctionMethods:
     __slots__ = ()
 
     abs = F.abs
-    absolute = F.absolute
+    absolute = F.abs
     acos = F.acos
     acosh = F.acosh
     add = F.add
@@ -29,13 +29,13 @@ class FunctionMethods:
     aminmax = F.aminmax
     angle = F.angle
     any = F.any
-    arccos = F.arccos
-    arccosh = F.arccosh
-    arcsin = F.arcsin
-    arcsinh = F.arcsinh
-    arctan = F.arctan
-    arctan2 = F.arctan2
-    arctanh = F.arctanh
+    arccos = F.acos
+    arccosh = F.acosh
+    arcsin = F.asin
+    arcsinh = F.asinh
+    arctan = F.atan
+    arctan2 = F.atan2
+    arctanh = F.atanh
     argmax = F.argmax
     argmin = F.argmin
     argsort = F.argsort
@@ -61,7 +61,7 @@ class FunctionMethods:
     clamp = F.clamp
     clamp_max = F.clamp_max
     clamp_min = F.clamp_min
-    clip = F.clip
+    clip = F.clamp
     clone = F.clone
     conj = F.conj
     copysign = F.copysign
@@ -84,7 +84,7 @@ class FunctionMethods:
     diff = F.diff
     dist = F.dist
     div = F.div
-    divide = F.divide
+    divide = F.div
     dot = F.dot
     dsplit = F.dsplit
     eq = F.eq
@@ -96,7 +96,7 @@ class FunctionMethods:
     expand = F.expand
     expand_as = F.expand_as
     expm1 = F.expm1
-    fix = F.fix
+    fix = F.trunc
     flatten = F.flatten
     fliplr = F.fliplr
     flipud = F.flipud
@@ -108,9 +108,9 @@ class FunctionMethods:
     frac = F.frac
     gather = F.gather
     ge = F.ge
-    ger = F.ger
-    greater = F.greater
-    greater_equal = F.greater_equal
+    ger = F.outer
+    greater = F.gt
+    greater_equal = F.ge
     gt = F.gt
     hardshrink = F.hardshrink
     heaviside = F.heaviside
@@ -137,8 +137,8 @@ class FunctionMethods:
     ldexp = F.ldexp
     le = F.le
     lerp = F.lerp
-    less = F.less
-    less_equal = F.less_equal
+    less = F.lt
+    less_equal = F.le
     log = F.log
     log10 = F.log10
     log1p = F.log1p
@@ -166,11 +166,11 @@ class FunctionMethods:
     min = F.min
     minimum = F.minimum
     mm = F.mm
-    moveaxis = F.moveaxis
+    moveaxis = F.movedim
     movedim = F.movedim
     msort = F.msort
     mul = F.mul
-    multiply = F.multiply
+    multiply = F.mul
     mv = F.mv
     nan_to_num = F.nan_to_num
     nanmean = F.nanmean
@@ -178,14 +178,14 @@ class FunctionMethods:
     narrow = F.narrow
     ne = F.ne
     neg = F.neg
-    negative = F.negative
+    negative = F.neg
     new_empty = F.new_empty
     new_full = F.new_full
     new_ones = F.new_ones
     new_zeros = F.new_zeros
     nonzero = F.nonzero
     norm = F.norm
-    not_equal = F.not_equal
+    not_equal = F.ne
     outer = F.outer
     positive = F.positive
     pow = F.pow
@@ -229,11 +229,11 @@ class FunctionMethods:
     std = F.std
     stft = F.stft
     sub = F.sub
-    subtract = F.subtract
+    subtract = F.sub
     sum = F.sum
     sum_to_size = F.sum_to_size
-    swapaxes = F.swapaxes
-    swapdims = F.swapdims
+    swapaxes = F.transpose
+    swapdims = F.transpose
     t = F.t
     take = F.take
     take_along_dim = F.take_along_dim
@@ -245,7 +245,7 @@ class FunctionMethods:
     transpose = F.transpose
     tril = F.tril
     triu = F.triu
-    true_divide = F.true_divide
+    true_divide = F.div
     trunc = F.trunc
     unbind = F.unbind
     unflatten = F.unflatten
@@ -253,7 +253,7 @@ class FunctionMethods:
     var = F.var
     vdot = F.vdot
     view = F.view
-    view_as = F.view_as
+    view_as = F.reshape_as
     vsplit = F.vsplit
     xlogy = F.xlogy
 
