@@ -69,7 +69,10 @@ def test_the_functions_are_those_of_their_stub():
     import trtdsl.functional as F
 
     stub = ast.parse(Path(F.__file__).with_suffix(".pyi").read_text())
-    (names,) = [ast.literal_eval(node.value) for node in stub.body if isinstance(node, ast.Assign)]
+    imported = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    names = [alias.asname for node in imported for alias in node.names if alias.asname is not None]
+    names += [node.name for node in stub.body if isinstance(node, ast.FunctionDef)]
+    names += [ast.unparse(node.targets[0]) for node in stub.body if isinstance(node, ast.Assign)]
     assert F.__all__ == sorted(names)
     assert all(callable(getattr(F, name)) for name in names)
 
