@@ -129,5 +129,5 @@ def test_what_it_refuses_has_its_own_arguments_names(tmp_path):
 def test_a_reference_is_asked_for():
     net = td.Network("plain")
     net.output(net.input("x", (3,)) * 2, "y")
-    with pytest.raises(td.UsageError, match="give a reference: only of weights in a checkpoint's folder"):
+    with pytest.raises(td.UsageError, match="give a reference, or the network's spec: of weights in a folder"):
         td.check_generation(net)

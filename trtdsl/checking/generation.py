@@ -158,7 +158,7 @@ def _own(spec: NetworkSpec, weights: Source | None) -> torch.nn.Module:
     if spec.reference is not None and hasattr(module := spec.reference_module(opened), "whole"):
         return module
     if opened is None or opened.path is None or not opened.path.is_dir():
-        raise UsageError("give a reference: only of weights in a checkpoint's folder does transformers make one")
+        raise UsageError("give a reference, or the network's spec: of weights in a folder transformers makes one")
     try:
         transformers = importlib.import_module("transformers")
     except ImportError:

@@ -198,10 +198,11 @@ def test_a_text_goes_on_with_the_space_before_its_first_word():
             ([prompt], {}, f"a prompt is a list of one token or more, or a text where there is a tokenizer, not {said}")
             for prompt, said in [
                 ([], "[]"), ("12", "'12'"), (1, "1"), ([1.5], "[1.5]"), ([True], "[True]"), (["1"], "['1']"),
-                ([-1], "[-1]"), ({1: 2}, "{1: 2}"), (b"12", "b'12'"), (torch.ones(2), "tensor([1., 1.])"),
+                ({1: 2}, "{1: 2}"), (b"12", "b'12'"), (torch.ones(2), "tensor([1., 1.])"),
             ]
         ),
         ([[1, 5]], {}, "there is no token 5: the network knows 5"),
+        ([[-1]], {}, "there is no token -1: the network knows 5"),
         ([[1]], {"max_tokens": 0}, "max_tokens=0: expected int >= 1"),
         ([[1]], {"max_tokens": "3"}, "max_tokens='3': expected int, got str"),
         ([[1]], {"max_tokens": None}, "max_tokens=None: expected int, got None"),
@@ -224,6 +225,31 @@ def test_what_cannot_be_generated_is_said_before_anything_runs(generator, prompt
     with pytest.raises(td.UsageError, match=re.escape(message)) as caught:
         generator.stream(prompts, **{"max_tokens": 1, **how})
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("sent", "message"),
+    [
+        ([5, 1], "there is no token 5: the network knows 5"),
+        ([1, -1], "there is no token -1: the network knows 5"),
+        *(
+            (sent, f"what is sent is a token for each of 2 prompts, not {sent!r}")
+            for sent in ([], [1], [1, 2, 3], 7, "a", ["a", 1], [1.5, 1])
+        ),
+    ],
+)
+def test_what_is_sent_is_a_token_for_each_prompt(generator, sent, message):
+    steps = generator.stream([[1, 2], [4]], max_tokens=3)
+    next(steps)
+    with pytest.raises(td.UsageError, match=re.escape(message)):
+        steps.send(sent)
+
+
+def test_what_is_sent_may_leave_a_token_as_it_is(generator):
+    plain, steps = (generator.stream([[1, 2], [4]], max_tokens=3, stop=()) for _ in range(2))
+    first, second = next(plain), next(plain)
+    assert next(steps) == first
+    assert steps.send([None, (first[1] + 1) % 5])[0] == second[0]
 
 
 def test_arguments_of_numpy_and_torch(generator):

@@ -32,7 +32,8 @@ OWN = ("tokens", "starts", "lengths")
 CODING = ("encode", "decode")
 Run = Callable[[Mapping[str, "torch.Tensor"]], Mapping[str, "torch.Tensor"]]
 """One step: the inputs that are no states, and the outputs that are none."""
-Prompt = Annotated[list[Count], Meta(min_length=1)]
+Prompt = Annotated[list[int], Meta(min_length=1)]
+Sent = list[int | None]
 
 
 class Sampling(Struct, frozen=True):
@@ -124,10 +125,10 @@ class Generator:
         top_p: float = 1.0,
         stop: Collection[int] | None = None,
         seed: int = 0,
-    ) -> Steps[list[int | None], list[int] | None, None]:
+    ) -> Steps[list[int | None], list[int | None] | None, None]:
         """The next token of each prompt, again and again; None for one that has ended.
 
-        What is sent, a token for each prompt, is fed in place of those.
+        What is sent, a token for each prompt, is fed in place of those; None leaves one as it is.
 
         Prompts are lists of tokens, or texts where there is a tokenizer. ``temperature`` 0 takes the likeliest token,
         otherwise one is drawn, the same for the same ``seed``, of the ``top_k`` likeliest and of the fewest whose
@@ -147,10 +148,15 @@ class Generator:
             many = f"{min(least, most)}" if least >= most else f"{least} to {most}"
             raise UsageError(f"{model.name} takes {many} prompts at a time, not {len(texts)}")
         self.check_room(texts, option("max_tokens", how.max_tokens), how.max_tokens)
-        unknown = [token for text in texts for token in text if token >= model.vocabulary]
-        if unknown:
-            raise UsageError(f"there is no token {unknown[0]}: the network knows {model.vocabulary}")
+        for text in texts:
+            self._check_known(text)
         return self._steps(texts, how)
+
+    def _check_known(self, tokens: Iterable[int]) -> None:
+        """UsageError for a token that the network does not know."""
+        for token in tokens:
+            if not 0 <= token < self._model.vocabulary:
+                raise UsageError(f"there is no token {token}: the network knows {self._model.vocabulary}")
 
     def check_room(self, prompts: Iterable[Sequence[int]], said: str, count: int) -> None:
         """UsageError where the caches do not hold the longest prompt and so many tokens more, but the last."""
@@ -177,7 +183,9 @@ class Generator:
         """Tokens that the caches hold."""
         return self._model.capacity
 
-    def _steps(self, texts: Sequence[Sequence[int]], how: Sampling) -> Steps[list[int | None], list[int] | None, None]:
+    def _steps(
+        self, texts: Sequence[Sequence[int]], how: Sampling
+    ) -> Steps[list[int | None], list[int | None] | None, None]:
         count, longest = len(texts), max(map(len, texts))
         # As they are, neighbouring small seeds begin alike.
         mixed = int.from_bytes(hashlib.sha256(str(how.seed).encode()).digest()[:4], "little")
@@ -194,12 +202,22 @@ class Generator:
         for step in range(how.max_tokens):
             chosen = _chosen(logits, how, generator).tolist()
             sent = yield [token if lives else None for token, lives in zip(chosen, alive, strict=True)]
-            chosen = sent or chosen
+            chosen = chosen if sent is None else self._sent(sent, chosen)
             alive = [lives and token not in how.stop for token, lives in zip(chosen, alive, strict=True)]
             if not any(alive) or step + 1 == how.max_tokens:
                 return
             starts = [len(text) + step for text in texts]
             logits = self._step(run, [[token] for token in chosen], starts, [1] * count)
+
+    def _sent(self, sent: Any, chosen: Sequence[int]) -> list[int]:
+        """The tokens that are fed: those that were sent, and the chosen one where that is None."""
+        given: list[int | None] = []
+        with suppress(UsageError):
+            given = as_argument("tokens", sent, Sent)
+        if len(given) != len(chosen):
+            raise UsageError(f"what is sent is a token for each of {len(chosen)} prompts, not {sent!r:.60}")
+        self._check_known(token for token in given if token is not None)
+        return [own if token is None else token for token, own in zip(given, chosen, strict=True)]
 
     def _step(self, run: Run, *values: Any) -> torch.Tensor:
         """The logits for tokens, starts and lengths, in float32."""
