@@ -14,6 +14,8 @@ import trtdsl as td
 from trtdsl.building.batch import build_several
 from trtdsl.display.results import print_outcome
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(autouse=True)
 def silu_by_sigmoid(monkeypatch):

@@ -9,6 +9,8 @@ import pytest
 
 import trtdsl as td
 
+pytestmark = pytest.mark.long
+
 
 def shell(folder, command, redirected, **environment):
     line = f"{sys.executable} -m trtdsl {command} {redirected}"

@@ -9,6 +9,8 @@ from support import layer_types, unnoticed_weights
 import trtdsl as td
 from trtdsl.engine.compiling.compiler import compile_engine
 
+pytestmark = pytest.mark.long
+
 FILE = Path(__file__).parents[2] / "networks" / "slowfast.py"
 CLIPS = {"N": (1, 1, 2), "T": (4, 7, 9), "H": (64, 65, 70), "W": (64, 66, 95)}
 

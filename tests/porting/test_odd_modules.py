@@ -17,6 +17,8 @@ from torch import nn
 import trtdsl as td
 from trtdsl.porting import ported, write_files
 
+pytestmark = pytest.mark.long
+
 STATE = {"calls": 0}
 
 

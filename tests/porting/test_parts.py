@@ -12,6 +12,8 @@ import trtdsl as td
 from trtdsl.interpreter.interpret import Interpreter
 from trtdsl.porting import ported
 
+pytestmark = pytest.mark.long
+
 FILE = "modules_of_parts.py"
 TEXT = """
 import torch

@@ -9,6 +9,8 @@ from torch import nn
 import trtdsl as td
 from trtdsl.core.caller import at_shell
 
+pytestmark = pytest.mark.long
+
 
 class Image(nn.Module):
     def forward(self, x):

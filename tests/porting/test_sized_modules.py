@@ -11,6 +11,8 @@ from tests.porting import sized_modules
 from tests.porting.sized_modules import CASES
 from trtdsl.interpreter.interpret import Interpreter
 
+pytestmark = pytest.mark.long
+
 FEW = [
     "KeptMask",
     "Multiples",

@@ -8,6 +8,8 @@ import trtdsl as td
 from trtdsl.core.author import load_module
 from trtdsl.engine.compiling.compiler import compile_engine
 
+pytestmark = pytest.mark.long
+
 MODULES = Path(__file__).parents[1] / "scanned_modules.py"
 SCANS = {
     "Selective": {"x": "N,T,6"},
