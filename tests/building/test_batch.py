@@ -8,6 +8,7 @@ import time
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from support.naive import FILE_END
 
 import trtdsl as td
@@ -121,3 +122,14 @@ def test_what_is_told_to_end_ends_its_processes(tmp_path):
     said = process.communicate()[1]
     assert process.returncode == 130 and time.monotonic() - began < 20  # it would be 60
     assert said.endswith("cancelling…\nerror: cancelled; what was not complete was not written\n")
+
+
+def test_weights_that_no_other_process_can_take(tmp_path):
+    save_file({"k": torch.ones(3)}, tmp_path / "w.safetensors")
+    head = "import trtdsl as td\n@td.network(inputs={'x': td.Input((3,))}, weights='w.safetensors')\n"
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.py").write_text(f"{head}def {name}(x, w):\n    return x * w.k\n")
+    weights = td.Weights(tmp_path / "w.safetensors")
+    with pytest.raises(td.UsageError, match="in processes of their own, which take files: cannot pickle"):
+        td.build_several([str(tmp_path / "one.py"), str(tmp_path / "two.py")], tmp_path, weights=weights, check=False)
+    assert not list(tmp_path.glob("*.engine*"))

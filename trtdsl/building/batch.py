@@ -163,6 +163,7 @@ def _each_apart(work: Sequence[tuple[Any, ...]], jobs: int) -> Iterator[Outcome]
     import multiprocessing  # slow to import, and needed only here
     from multiprocessing import resource_tracker
     from multiprocessing.connection import wait
+    from pickle import PicklingError
 
     resource_tracker.ensure_running()  # as the first process would, which would let signals through again
     context = multiprocessing.get_context("spawn")  # TensorRT's threads and CUDA do not survive a fork
@@ -173,8 +174,12 @@ def _each_apart(work: Sequence[tuple[Any, ...]], jobs: int) -> Iterator[Outcome]
                 with noted() as pressed:  # none is started that is not known of
                     given, (end, other) = waiting.pop(), context.Pipe(duplex=False)
                     process = context.Process(target=_work, args=(other, *given))
-                    with _held():  # one that is told to end while it begins would print where
-                        process.start()
+                    try:
+                        with _held():  # one that is told to end while it begins would print where
+                            process.start()
+                    except (TypeError, AttributeError, PicklingError) as error:
+                        text = f"several networks are built in processes of their own, which take files: {error}"
+                        raise UsageError(text) from None
                     other.close()
                     running[end] = given[0], process
                 if pressed():
