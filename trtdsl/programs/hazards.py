@@ -203,7 +203,7 @@ def _is_part(program: Program, launch: Launch) -> bool:
     """Whether a copy reads a part of a tensor whose parts several launches write in place."""
     wholes = {program.tensors[operand.tensor].view_of for operand in launch.reads} - {None}
     written = (operand for other in program.launches for operand in other.writes)
-    return sum(program.tensors[operand.tensor].view_of in wholes for operand in written) > 1
+    return bool(wholes) and sum(program.tensors[operand.tensor].view_of in wholes for operand in written) > 1
 
 
 def _padded(program: Program, launch: Launch) -> list[tuple[str, str]]:

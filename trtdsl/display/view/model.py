@@ -10,7 +10,9 @@ from ...core.dtypes import dtype_name
 from ...core.errors import Location
 from ...definition.network import Network
 from ...layers.region import category_of
+from ...programs.launches import Place
 from .layers import Facts, Layer, shown_attributes
+from .programs import called
 from .tidy import Item
 from .tree import Tree
 
@@ -110,7 +112,7 @@ class _Model:
             made["line"] = self._line(place)
         calls = {call for layer in shown if (call := self.network.layers[layer.node.name].call) is not None}
         made["calls"] = sorted(
-            f"{at.short} {each.name} {each.caller.short if each.caller else ''}"
+            called(Place(at.short, each.name, each.caller.short if each.caller else ""))
             for each in calls
             if (at := each.location) is not None
         )

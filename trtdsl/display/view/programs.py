@@ -21,7 +21,7 @@ def program_model(program: Program, device: str = DEFAULT) -> dict[str, Any]:
             "moved": launch.bytes * launch.times,
             "flops": None if launch.flops is None else launch.flops * launch.times,
             "floor": floor.launches[launch.index], "dtype": launch.dtype,
-            "lines": graph.lines(launch), "calls": sorted({_called(place) for place in graph.places(launch)}),
+            "lines": graph.lines(launch), "calls": sorted({called(place) for place in graph.places(launch)}),
             "grid": launch.grid, "block": launch.block, "epilogue": launch.epilogue, "loop": launch.loop,
             "cause": graph.cause(launch) if launch.rearranges else "",
             "reads": [[places[op.tensor], op.bytes] for op in launch.reads],
@@ -53,6 +53,6 @@ def program_model(program: Program, device: str = DEFAULT) -> dict[str, Any]:
     }
 
 
-def _called(place: Place) -> str:
+def called(place: Place) -> str:
     """A call by its line, its function and where the author calls the function around it; a box has the same."""
     return f"{place.line} {place.call} {place.caller}"
