@@ -152,14 +152,14 @@ def members(call: ast.Call, tree: ast.Module) -> list[ast.FunctionDef]:
     The example that their common docstring has is left to ``help``.
     """
     text = len(call.args) > 1
-    common_text = constant(call.args[1]).partition(">>>")[0] if text else "{}"
+    common_text = ast.literal_eval(call.args[1]).partition(">>>")[0] if text else "{}"
     found = []
     for row in call.keywords:
         assert isinstance(row.value, ast.Tuple) and row.arg, "a row of a family is (KEY, DOCSTRING)"
         key, words = row.value.elts
         member = common(call, tree, row.arg)
         shown = ast.literal_eval(key) if isinstance(key, ast.Constant) else ast.unparse(key)
-        filled = inspect.cleandoc(common_text.rstrip()).replace("{}", inspect.cleandoc(constant(words)))
+        filled = inspect.cleandoc(common_text.rstrip()).replace("{}", inspect.cleandoc(ast.literal_eval(words)))
         filled = filled.replace("{name}", row.arg).replace("{key}", str(shown)) if text else filled
         member.body = [ast.Expr(ast.Constant(filled))]
         found.append(member)
@@ -174,17 +174,6 @@ def common(call: ast.Call, tree: ast.Module, name: str) -> ast.FunctionDef:
     (made.args.posonlyargs or made.args.args).pop(0)
     made.name = name
     return made
-
-
-def constant(node: ast.expr) -> str:
-    """A text that a family is given: written out, or one of those in ``functional/family.py``."""
-    if not isinstance(node, ast.Name):
-        return ast.literal_eval(node)
-    texts = ast.parse((FUNCTIONAL / "family.py").read_text()).body
-    (value,) = [
-        each.value for each in texts if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == node.id
-    ]
-    return ast.literal_eval(value)
 
 
 def functions(room: Path) -> list[Function]:

@@ -217,7 +217,6 @@ from trtdsl.functional.shaping.arrange import unfold_dimension as unfold_dimensi
 from trtdsl.functional.shaping.create import arange as arange
 from trtdsl.functional.shaping.create import as_tensor as as_tensor
 from trtdsl.functional.shaping.create import cartesian_prod as cartesian_prod
-from trtdsl.functional.shaping.create import empty_like as empty_like
 from trtdsl.functional.shaping.create import empty_strided as empty_strided
 from trtdsl.functional.shaping.create import eye as eye
 from trtdsl.functional.shaping.create import fill as fill
@@ -227,10 +226,8 @@ from trtdsl.functional.shaping.create import linspace as linspace
 from trtdsl.functional.shaping.create import logspace as logspace
 from trtdsl.functional.shaping.create import meshgrid as meshgrid
 from trtdsl.functional.shaping.create import new_full as new_full
-from trtdsl.functional.shaping.create import ones_like as ones_like
 from trtdsl.functional.shaping.create import scalar_tensor as scalar_tensor
 from trtdsl.functional.shaping.create import tensor as tensor
-from trtdsl.functional.shaping.create import zeros_like as zeros_like
 from trtdsl.functional.shaping.join import cat as cat
 from trtdsl.functional.shaping.join import chunk as chunk
 from trtdsl.functional.shaping.join import narrow as narrow
@@ -574,6 +571,39 @@ def ones(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None, 
 
 def empty(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Values that nobody may use, which are zeros (float32 unless ``dtype`` says otherwise), as :func:`full`."""
+
+def zeros_like(
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """Zeros in the shape and dtype of ``input``, as :func:`full`."""
+
+def ones_like(
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """Ones in the shape and dtype of ``input``, as :func:`full`."""
+
+def empty_like(
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """Values that nobody may use, which are zeros, in the shape and dtype of ``input``, as :func:`full`."""
 
 def new_zeros(
     input: Tensor, *size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False

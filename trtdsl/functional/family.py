@@ -13,31 +13,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-OF_ONE = """{}
-
->>> F.{name}(net.input("x", (2, 3))).shape
-(2, 3)
-"""
-"""The docstring of a function of the elements of one tensor."""
-OF_TWO = """{}
-
->>> F.{name}(net.input("x", (2, 3)), net.input("y", (3,))).shape
-(2, 3)
-"""
-"""The docstring of a function of the elements of two tensors, broadcast."""
-TRUTH = """{}
-
->>> F.{name}(net.input("x", (2, 3))).dtype
-torch.bool
-"""
-"""The docstring of a function that says whether something is so of each element of one tensor."""
-TRUTH_OF_TWO = """{}
-
->>> F.{name}(net.input("x", (2, 3)), 0).dtype
-torch.bool
-"""
-"""The docstring of a function that says whether something is so of each pair of elements."""
-
 
 def family(
     function: Callable[Concatenate[Key, P], R], text: str = "{}", /, **rows: tuple[Key, str]
@@ -45,8 +20,8 @@ def family(
     """A public function for each row: its name, the first argument of ``function``, and its docstring.
 
     The others are the parameters that each function has, with their defaults. Where the docstrings are alike, ``text``
-    is what they share, or one of the texts above: a row's own words take the place of ``{}``, its name and first
-    argument that of ``{name}`` and ``{key}``. tools/make_contents.py writes what an editor shows of each function.
+    is what they share: a row's own words take the place of ``{}``, its name and first argument that of ``{name}`` and
+    ``{key}``. tools/make_contents.py writes what an editor shows of each function.
 
     >>> power = lambda exponent, x: x**exponent
     >>> square, cube = family(power, "The {} of x: ``x ** {key}``.", square=(2, "square"), cube=(3, "cube"))

@@ -26,9 +26,6 @@ def box_convert(boxes: Tensor, in_fmt: str, out_fmt: str) -> Tensor:
     """Boxes (…, 4) in another format: ``"xyxy"`` corners, ``"xywh"`` corner and size, ``"cxcywh"`` centre and size.
 
     ISliceLayers, IElementWiseLayers and IConcatenationLayer. https://docs.pytorch.org/vision/stable/ops.html
-
-    >>> F.box_convert(net.input("boxes", ("N", 4)), "cxcywh", "xyxy").shape
-    (N, 4)
     """
     for name in (in_fmt, out_fmt):
         require_one_of("box_convert: a format", name, ("xyxy", "xywh", "cxcywh"))
@@ -49,11 +46,7 @@ def box_convert(boxes: Tensor, in_fmt: str, out_fmt: str) -> Tensor:
 
 @operation
 def box_area(boxes: Tensor) -> Tensor:
-    """The areas of boxes (…, 4) given by corners: ISliceLayers, IElementWiseLayers.
-
-    >>> F.box_area(net.input("boxes", ("N", 4))).shape
-    (N,)
-    """
+    """The areas of boxes (…, 4) given by corners: ISliceLayers, IElementWiseLayers."""
     return L.squeeze(_area(columns(boxes)), [boxes.ndim - 1])
 
 
@@ -108,10 +101,6 @@ def batched_nms(
     """:func:`nms` in which only boxes with the same class ``idxs`` (…, n) suppress one another.
 
     As :func:`nms`, with one IElementWiseLayer EQUAL more. torchvision.ops.batched_nms
-
-    >>> boxes, scores, classes = net.input("b", (50, 4)), net.input("s", (50,)), net.input("c", (50,), "int64")
-    >>> F.batched_nms(boxes, scores, classes, 0.5, max_outputs=10).shape
-    (10,)
     """
     return _suppressed(boxes, scores, idxs, iou_threshold, max_outputs, "batched_nms")
 

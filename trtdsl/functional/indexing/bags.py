@@ -103,10 +103,6 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Any) -> Tensor:
     """The elements of ``source``, one after the other, where ``mask`` is true; ``input`` elsewhere.
 
     ICastLayer, ICumulativeLayer SUM of the flattened mask, IGatherLayer, ISelectLayer.
-
-    >>> x, mask, values = net.input("x", ("N", 3)), net.input("mask", ("N", 3), "bool"), net.input("values", (12,))
-    >>> F.masked_scatter(x, mask, values).shape
-    (N, 3)
     """
     if mask.dtype != torch.bool:
         raise DefinitionError(f"masked_scatter takes a mask of bool, not {mask.dtype}")

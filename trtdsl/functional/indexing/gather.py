@@ -95,11 +95,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 
 @operation
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """As :func:`gather` where the other dimensions are broadcast; of the flattened tensor when ``dim`` is None.
-
-    >>> F.take_along_dim(net.input("x", (2, 5)), net.input("i", (1, 3), "int64"), 1).shape
-    (2, 3)
-    """
+    """As :func:`gather` where the other dimensions are broadcast; of the flattened tensor when ``dim`` is None."""
     if dim is None:
         return take(input, L.shuffle(indices, reshape=(indices.numel(),)))
     if input.ndim != indices.ndim:
@@ -156,21 +152,13 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
 
 @operation
 def argwhere(input: Tensor) -> Tensor:
-    """As :func:`nonzero`.
-
-    >>> F.argwhere(net.input("x", (2, 8))).shape[1]
-    2
-    """
+    """As :func:`nonzero`."""
     return nonzero(input)
 
 
 @operation
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
-    """The elements where ``mask`` holds as a vector, whose size depends on data: INonZeroLayer and IGatherLayer.
-
-    >>> F.masked_select(net.input("x", (2, 8)), net.input("m", (8,), "bool")).ndim
-    1
-    """
+    """The elements where ``mask`` holds as a vector, whose size depends on data: INonZeroLayer and IGatherLayer."""
     if mask.dtype != torch.bool:
         raise DefinitionError(f"masked_select takes a mask of bool, not {mask.dtype}")
     x, flags = align([input, mask])
@@ -216,11 +204,7 @@ def _written(input: Tensor, dim: int, index: Tensor, src: Any) -> tuple[Tensor, 
 
 @operation
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """``src`` added to ``input`` at ``index`` along ``dim``, as often as an index appears: as :func:`scatter_reduce`.
-
-    >>> F.scatter_add(net.input("x", (2, 5)), 1, net.input("i", (2, 3), "int64"), net.input("s", (2, 3))).shape
-    (2, 5)
-    """
+    """``src`` added to ``input`` at ``index`` along ``dim``, as often as it appears: as :func:`scatter_reduce`."""
     return scatter_reduce(input, dim, index, src, "sum")
 
 
@@ -306,22 +290,14 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 @operation
 @_of_scalars_too
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """``source`` in the parts of ``dim`` at ``index``: IScatterLayer (ELEMENT).
-
-    >>> F.index_copy(net.input("x", (5, 3)), 0, net.input("i", (2,), "int64"), net.input("s", (2, 3))).shape
-    (5, 3)
-    """
+    """``source`` in the parts of ``dim`` at ``index``: IScatterLayer (ELEMENT)."""
     return scatter(input, *_along(input, dim, index, source))
 
 
 @operation
 @_of_scalars_too
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
-    """``value`` in the parts of ``dim`` at ``index``: IScatterLayer (ELEMENT).
-
-    >>> F.index_fill(net.input("x", (5, 3)), 0, net.input("i", (2,), "int64"), 7.0).shape
-    (5, 3)
-    """
+    """``value`` in the parts of ``dim`` at ``index``: IScatterLayer (ELEMENT)."""
     axis, places = axis_of(dim, input.ndim), as_vector(index)
     shape = (*input.shape[:axis], places.shape[0], *input.shape[axis + 1 :])
     return index_copy(input, axis, places, filled(input.network, shape, value, input.dtype))

@@ -8,7 +8,7 @@ from typing import Any
 from ...definition.precision import is_low
 from ..checks import require_floats, require_one_of, require_rank
 from ..common import MAX_DIMS, DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
-from ..family import OF_ONE, family, prepared
+from ..family import family, prepared
 from ..lowerings import lowered, way
 from ..operands import (
     axis_of,
@@ -39,7 +39,6 @@ def _of_floats(compute: Callable[[Tensor], Tensor], input: Tensor) -> Tensor:
 
 sigmoid, tanh, softsign, logsigmoid, tanhshrink = family(
     _of_floats,
-    OF_ONE,
     sigmoid=(lambda x: L.activation(x, "SIGMOID"), "``1 / (1 + exp(-input))``: IActivationLayer SIGMOID."),
     tanh=(lambda x: L.activation(x, "TANH"), "The hyperbolic tangent: IActivationLayer TANH."),
     softsign=(lambda x: L.activation(x, "SOFTSIGN"), "``input / (1 + |input|)``: IActivationLayer SOFTSIGN."),
@@ -59,7 +58,7 @@ def _with_inplace(compute: Callable[[Tensor], Tensor], input: Tensor, inplace: b
     return compute(input)
 
 
-@prepared(_with_inplace, OF_ONE)
+@prepared(_with_inplace)
 def hardsigmoid(x: Tensor) -> Tensor:
     """``min(max(input / 6 + 1 / 2, 0), 1)``: IActivationLayer HARD_SIGMOID; in half precision CLIP, to keep NaN."""
     if is_low(x):
@@ -67,7 +66,7 @@ def hardsigmoid(x: Tensor) -> Tensor:
     return L.activation(x, "HARD_SIGMOID", alpha=1 / 6, beta=0.5)
 
 
-@prepared(_with_inplace, OF_ONE)
+@prepared(_with_inplace)
 def mish(x: Tensor) -> Tensor:
     """``input * tanh(softplus(input))``: IActivationLayer SOFTPLUS and TANH, IElementWiseLayers; of a product, EXP."""
     if product_of(x) is not None:
@@ -88,7 +87,6 @@ def mish_of_product(x: Tensor) -> Tensor:
 
 relu, relu6, hardswish, selu = family(
     _with_inplace,
-    OF_ONE,
     relu=(
         lambda x: monotone(x, lambda x: L.activation(x, "RELU")),
         "``max(input, 0)``: IActivationLayer RELU, before a max_pool of a convolution, where it costs nothing.",
@@ -107,11 +105,7 @@ relu, relu6, hardswish, selu = family(
 
 @operation
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """``input`` where positive, ``negative_slope * input`` elsewhere: IActivationLayer LEAKY_RELU, or RELU for 0.
-
-    >>> F.leaky_relu(net.input("x", (2, 3)), 0.2).shape
-    (2, 3)
-    """
+    """``input`` where positive, ``negative_slope * input`` elsewhere: IActivationLayer LEAKY_RELU, or RELU for 0."""
     _refuse_inplace(inplace)
     if negative_slope == 0:  # LEAKY_RELU gives NaN for infinity then
         return L.activation(input, "RELU")
@@ -120,11 +114,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 
 @operation
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """``input`` where positive, ``alpha * (exp(input) - 1)`` elsewhere: IActivationLayer ELU.
-
-    >>> F.elu(net.input("x", (2, 3)), 0.5).shape
-    (2, 3)
-    """
+    """``input`` where positive, ``alpha * (exp(input) - 1)`` elsewhere: IActivationLayer ELU."""
     _refuse_inplace(inplace)
     return L.activation(input, "ELU", alpha=alpha)
 
@@ -135,9 +125,6 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
 
     Half precision takes it in float32, as torch does: the layer itself gives infinity for half of the greatest float16;
     IActivationLayer LEAKY_RELU of slope 1 follows.
-
-    >>> F.gelu(net.input("x", (2, 3)), approximate="tanh").shape
-    (2, 3)
     """
     require_one_of("gelu: approximate", approximate, ("none", "tanh"))
     wide = L.cast(input, torch.float32) if is_low(input) else input
@@ -161,9 +148,6 @@ def silu(input: Tensor, inplace: bool = False, *, lowering: str = "auto") -> Ten
     float32, so that half precision is rounded once, as torch does (``lowering="float32"``). The result of F.linear
     becomes ``input / (1 + exp(-input))`` in float32 (``lowering="exp"``): IUnaryLayers NEG and EXP, IElementWiseLayers
     SUM and DIV, which the builder makes part of a matrix product.
-
-    >>> F.silu(net.input("x", (2, 3))).shape
-    (2, 3)
     """
     _refuse_inplace(inplace)
     require_floats("silu takes", input)
@@ -196,9 +180,6 @@ def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     """``log(1 + exp(beta * input)) / beta``, and ``input`` where ``beta * input > threshold``.
 
     IActivationLayer SOFTPLUS; the comparison with the threshold, IElementWiseLayer GREATER and ISelectLayer.
-
-    >>> F.softplus(net.input("x", (2, 3))).shape
-    (2, 3)
     """
     smooth = L.activation(input, "SOFTPLUS", alpha=1 / beta, beta=beta)
     return L.select(scaled(input, beta) > threshold, input, smooth)
@@ -206,11 +187,7 @@ def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
 
 @operation
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """``input`` between ``min_val`` and ``max_val``: IActivationLayer CLIP.
-
-    >>> F.hardtanh(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """``input`` between ``min_val`` and ``max_val``: IActivationLayer CLIP."""
     _refuse_inplace(inplace)
     if min_val > max_val:
         raise DefinitionError(f"hardtanh: min_val {min_val} is greater than max_val {max_val}")
@@ -224,9 +201,6 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``max(0, input) + min(0, alpha * (exp(input / alpha) - 1))``: IActivationLayer ELU between two scalings.
 
     Half precision is computed in float32, since ``input / alpha`` may be beyond it.
-
-    >>> F.celu(net.input("x", (2, 3)), 0.5).shape
-    (2, 3)
     """
     _refuse_inplace(inplace)
     if alpha == 0:
@@ -241,9 +215,6 @@ def prelu(input: Tensor, weight: Tensor, *, lowering: str = "auto") -> Tensor:
     ``lowering="fused"``, the default, is ``relu(input) + weight * min(input, 0)``: IActivationLayer RELU,
     IElementWiseLayers MIN, PROD and SUM, which the builder makes part of the convolution before them; ``"layer"`` is
     IParametricReLULayer, which it runs on its own.
-
-    >>> F.prelu(net.input("x", ("N", 3, 4)), net.constant(torch.ones(3))).shape
-    (N, 3, 4)
     """
     require_rank(weight, "prelu takes one weight or one per channel", 0, 1)
     if weight.numel() != 1 and weight.shape != input.shape[1:2]:
@@ -270,9 +241,6 @@ def rrelu(
     """``input`` where positive, ``(lower + upper) / 2 * input`` elsewhere: IActivationLayer LEAKY_RELU.
 
     ``training=True``, with random slopes, is refused.
-
-    >>> F.rrelu(net.input("x", (2, 3))).shape
-    (2, 3)
     """
     if training:
         raise UnsupportedError("rrelu(training=True) is random: an engine is for inference")
@@ -281,21 +249,13 @@ def rrelu(
 
 @operation
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """``input`` where ``|input| > lambd``, else 0: IUnaryLayer ABS, IElementWiseLayer GREATER, ISelectLayer.
-
-    >>> F.hardshrink(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """``input`` where ``|input| > lambd``, else 0: IUnaryLayer ABS, IElementWiseLayer GREATER, ISelectLayer."""
     return choose(abs(input) > lambd, input, 0, input.dtype)
 
 
 @operation
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """``input`` drawn towards 0 by ``lambd``, to 0 at most: IActivationLayer CLIP and IElementWiseLayer SUB.
-
-    >>> F.softshrink(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """``input`` drawn towards 0 by ``lambd``, to 0 at most: IActivationLayer CLIP and IElementWiseLayer SUB."""
     if lambd < 0:
         raise DefinitionError(f"softshrink: lambd must not be negative: {lambd}")
     return input - L.activation(input, "CLIP", alpha=-lambd, beta=lambd)
@@ -303,11 +263,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 @operation
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """``input`` where it is above ``threshold``, ``value`` elsewhere: IElementWiseLayer GREATER and ISelectLayer.
-
-    >>> F.threshold(net.input("x", (2, 3)), 0.1, 20.0).shape
-    (2, 3)
-    """
+    """``input`` where it is above ``threshold``, ``value`` elsewhere: IElementWiseLayer GREATER and ISelectLayer."""
     _refuse_inplace(inplace)
     return choose(input > threshold, input, value, input.dtype)
 
@@ -327,13 +283,6 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return first * L.activation(second, "SIGMOID")
 
 
-OF_ROWS = """{}
-
->>> F.{name}(net.input("x", (2, 3)), dim=-1).shape
-(2, 3)
-"""
-
-
 def _over_dim(
     compute: Callable[[Tensor, int], Tensor],
     input: Tensor,
@@ -346,7 +295,7 @@ def _over_dim(
     return compute(input if dtype is None else L.cast(input, dtype), dim)
 
 
-@prepared(_over_dim, OF_ROWS)
+@prepared(_over_dim)
 def softmax(x: Tensor, dim: int) -> Tensor:
     """``exp(input) / sum(exp(input))`` over ``dim``: ISoftMaxLayer."""
     axis = axis_of(dim, x.ndim)
@@ -357,13 +306,13 @@ def softmax(x: Tensor, dim: int) -> Tensor:
     return L.softmax(x, axis)
 
 
-@prepared(_over_dim, OF_ROWS)
+@prepared(_over_dim)
 def softmin(x: Tensor, dim: int) -> Tensor:
     """:func:`softmax` of ``-input``: IUnaryLayer NEG and ISoftMaxLayer."""
     return softmax(L.unary(x, "NEG"), dim)
 
 
-@prepared(_over_dim, OF_ROWS)
+@prepared(_over_dim)
 def log_softmax(x: Tensor, dim: int) -> Tensor:
     """``input - logsumexp(input)`` over ``dim``, exact also where the softmax itself underflows.
 
@@ -396,9 +345,6 @@ dropout, dropout1d, dropout2d, dropout3d, alpha_dropout, feature_alpha_dropout =
     """``input`` itself: an engine is for inference.
 
     ``training=True``, the default in torch, is refused unless p is 0 or 1, which leave nothing to chance.
-
-    >>> F.{name}(net.input("x", (2, 3, 4)), 0.5).name
-    'x'
     """,
     dropout=("dropout", ""),
     dropout1d=("dropout1d", ""),

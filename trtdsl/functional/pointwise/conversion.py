@@ -38,9 +38,5 @@ def to(input: Tensor, *args: Any, dtype: Any = None, copy: bool = False, **place
 
 @operation
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
-    """``input`` itself: Tensors of a network are values. ``memory_format`` is TensorRT's own choice.
-
-    >>> F.clone(net.input("x", (2, 3))).name
-    'x'
-    """
+    """``input`` itself: Tensors of a network are values. ``memory_format`` is TensorRT's own choice."""
     return input

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from ..common import L, Tensor, operation, torch
-from ..family import OF_ONE, family, prepared
+from ..family import family, prepared
 from ..operands import binary, choose, numeric, promote, scaled
 
 # -- one IUnaryLayer ---------------------------------------------------------------------------------------------------
@@ -18,11 +18,7 @@ def _unary(op: str, input: Tensor) -> Tensor:
 
 (exp, log, sqrt, reciprocal, sin, cos, tan, sinh, cosh, asin, acos, atan, asinh, acosh, atanh, erf) = family(
     _unary,
-    """{}: IUnaryLayer {key}; integers become float32 first.
-
-    >>> F.{name}(net.input("x", (2, 3))).shape
-    (2, 3)
-    """,
+    "{}: IUnaryLayer {key}; integers become float32 first.",
     exp=("EXP", "``e ** input``"),
     log=("LOG", "The natural logarithm"),
     sqrt=("SQRT", "The square root"),
@@ -57,7 +53,6 @@ def _squared(x: Tensor) -> Tensor:
 
 abs, neg, positive, sign, sgn, square = family(
     _of_any,
-    OF_ONE,
     abs=(_but_bool("ABS"), "The absolute value: IUnaryLayer ABS; bool is itself."),
     neg=(lambda x: L.unary(numeric(x), "NEG"), "``-input``: IUnaryLayer NEG. bool is refused, as by torch."),
     positive=(numeric, "``input`` itself; no layer."),
@@ -75,7 +70,7 @@ def _of_floats(compute: Callable[[Tensor], Tensor], input: Tensor) -> Tensor:
     return compute(promote(input, integers_to_float=True)[0])
 
 
-@prepared(_of_floats, OF_ONE)
+@prepared(_of_floats)
 def expm1(x: Tensor) -> Tensor:
     """``exp(input) - 1``, exact near 0 too, where it is ``2t / (1 - t)`` with ``t = tanh(input / 2)``.
 
@@ -85,7 +80,7 @@ def expm1(x: Tensor) -> Tensor:
     return choose(abs(x) < 1, t * 2 / (1 - t), L.unary(x, "EXP") - 1)
 
 
-@prepared(_of_floats, OF_ONE)
+@prepared(_of_floats)
 def log1p(x: Tensor) -> Tensor:
     """``log(1 + input)``, exact near 0 too, where it is ``2 * atanh(input / (2 + input))``.
 
@@ -94,14 +89,14 @@ def log1p(x: Tensor) -> Tensor:
     return choose(x < 1, L.unary(x / (x + 2), "ATANH") * 2, L.unary(x + 1, "LOG"))
 
 
-@prepared(_of_floats, OF_ONE)
+@prepared(_of_floats)
 def sinc(x: Tensor) -> Tensor:
     """``sin(pi * input) / (pi * input)``, 1 at 0: IUnaryLayer SIN, IElementWiseLayers, ISelectLayer."""
     x = x * math.pi
     return choose(x == 0, 1, L.unary(x, "SIN") / x, x.dtype)
 
 
-@prepared(_of_floats, OF_ONE)
+@prepared(_of_floats)
 def entr(x: Tensor) -> Tensor:
     """``-x log(x)``, 0 for 0 and -inf below: IUnaryLayer LOG, IElementWiseLayers, ISelectLayers."""
     positive = x > 0
@@ -109,7 +104,7 @@ def entr(x: Tensor) -> Tensor:
     return L.select(positive, inside, choose(x < 0, -math.inf, x * x, x.dtype))  # 0 for 0, NaN stays
 
 
-@prepared(_of_floats, OF_ONE)
+@prepared(_of_floats)
 def erfc(x: Tensor) -> Tensor:
     """``1 - erf(input)``: IUnaryLayer ERF, IElementWiseLayer SUB; its tail below 1e-7 is lost to rounding."""
     return 1 - L.unary(x, "ERF")
@@ -117,7 +112,6 @@ def erfc(x: Tensor) -> Tensor:
 
 rsqrt, exp2, log2, log10, deg2rad, rad2deg, ndtr = family(
     _of_floats,
-    OF_ONE,
     rsqrt=(lambda x: L.unary(L.unary(x, "SQRT"), "RECIP"), "``1 / sqrt(input)``: IUnaryLayer SQRT and RECIP."),
     exp2=(lambda x: binary(2, x, "POW", x.dtype), "``2 ** input``: IElementWiseLayer POW."),
     log2=(
@@ -139,11 +133,7 @@ rsqrt, exp2, log2, log10, deg2rad, rad2deg, ndtr = family(
 
 @operation
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
-    """``log(input / (1 - input))`` of ``input`` from ``eps`` to ``1 - eps``: IElementWiseLayers and IUnaryLayer LOG.
-
-    >>> F.logit(net.input("x", (2, 3)), eps=1e-6).shape
-    (2, 3)
-    """
+    """``log(input / (1 - input))`` of ``input`` from ``eps`` to ``1 - eps``: IElementWiseLayers and IUnaryLayer LOG."""
     (x,) = promote(input, integers_to_float=True)
     if eps is not None:
         x = binary(binary(x, 1 - eps, "MIN", x.dtype), eps, "MAX", x.dtype)
@@ -157,9 +147,6 @@ def nan_to_num(
     """NaN and infinities replaced by numbers: IUnaryLayer ISNAN, IElementWiseLayer EQUAL, ISelectLayers.
 
     By default NaN becomes 0, infinities the dtype's extremes. Integers are themselves.
-
-    >>> F.nan_to_num(net.input("x", (2, 3)), nan=1.0).shape
-    (2, 3)
     """
     (x,) = promote(input)
     if not x.dtype.is_floating_point:
@@ -173,11 +160,7 @@ def nan_to_num(
 
 @operation
 def signbit(input: Tensor) -> Tensor:
-    """Whether the sign is set, of -0.0 too, by ``1 / input``: IElementWiseLayer LESS and OR, IUnaryLayer RECIP.
-
-    >>> F.signbit(net.input("x", (2, 3))).dtype
-    torch.bool
-    """
+    """Whether the sign is set, of -0.0 too, by ``1 / input``: IElementWiseLayer LESS and OR, IUnaryLayer RECIP."""
     (x,) = promote(input)
     return x & False if x.dtype == torch.bool else negative(x)
 

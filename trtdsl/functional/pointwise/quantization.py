@@ -54,10 +54,6 @@ def dequantize(
     """``input * scale`` in a floating-point dtype: one IDequantizeLayer. ``scale`` is as for :func:`quantize`.
 
     Raises UnsupportedError for an input that is not narrow, ShapeError for a scale that does not fit.
-
-    >>> x = net.input("x", (2, 8))
-    >>> F.dequantize(F.quantize(x, 0.5), 0.5).dtype
-    torch.float32
     """
     _narrow(input.dtype)
     wide = as_dtype(dtype)
@@ -83,10 +79,6 @@ def fake_quantize_per_tensor_affine(
     product takes another such tensor.
 
     Raises UnsupportedError for a scale or a zero point that is computed.
-
-    >>> net = td.Network()
-    >>> F.fake_quantize_per_tensor_affine(net.input("x", (2, 8)), 0.5, 0, -128, 127).dtype
-    torch.float32
     """
     return _faked(input, scale, zero_point, None, quant_min, quant_max)
 
@@ -133,10 +125,6 @@ def fused_moving_avg_obs_fake_quant(
     greatest values observed, whatever ``scale`` and ``zero_point`` are.
 
     Raises UnsupportedError for an observer that is on: it finds other scales with each run.
-
-    >>> x, on, off = td.Network().input("x", (2, 8)), torch.ones(1), torch.zeros(1)
-    >>> F.fused_moving_avg_obs_fake_quant(x, off, on, -on, on, 0.5 * on, off, 0.01, -128, 127, 0).dtype
-    torch.float32
     """
     given = [as_tensor(each, input.network) for each in (observer_on, fake_quant_on, running_min, running_max)]
     on, faked, low, high = given

@@ -21,11 +21,7 @@ def _rounded(compute: Callable[[Tensor], Tensor], input: Tensor) -> Tensor:
 
 ceil, floor, trunc = family(
     _rounded,
-    """Rounded {}; integers are themselves.
-
-    >>> F.{name}(net.input("x", (2, 3))).shape
-    (2, 3)
-    """,
+    "Rounded {}; integers are themselves.",
     ceil=(lambda x: L.unary(x, "CEIL"), "up: IUnaryLayer CEIL"),
     floor=(lambda x: L.unary(x, "FLOOR"), "down: IUnaryLayer FLOOR"),
     trunc=(truncated, "towards zero: IUnaryLayer FLOOR, CEIL and ISelectLayer"),
@@ -34,21 +30,13 @@ ceil, floor, trunc = family(
 
 @operation
 def frac(input: Tensor) -> Tensor:
-    """``input - trunc(input)``: the layers of :func:`trunc` and IElementWiseLayer SUB.
-
-    >>> F.frac(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """``input - trunc(input)``: the layers of :func:`trunc` and IElementWiseLayer SUB."""
     return input - truncated(input)
 
 
 @operation
 def round(input: Tensor, *, decimals: int = 0) -> Tensor:
-    """Rounded to ``decimals`` places, halves to even: IUnaryLayer ROUND, between two scalings; integers are themselves.
-
-    >>> F.round(net.input("x", (2, 3)), decimals=2).shape
-    (2, 3)
-    """
+    """Rounded to ``decimals`` places, halves to even: IUnaryLayer ROUND between two scalings; integers as they are."""
     x = numeric(input)
     if not x.dtype.is_floating_point:
         return x

@@ -30,11 +30,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
 @operation
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
-    """The ``p``-norm of ``x1 - x2 + eps`` along the last dimension: the layers of :func:`vector_norm`.
-
-    >>> F.pairwise_distance(net.input("a", ("N", 8)), net.input("b", ("N", 8))).shape
-    (N,)
-    """
+    """The ``p``-norm of ``x1 - x2 + eps`` along the last dimension: the layers of :func:`vector_norm`."""
     return vector_norm(x1 - x2 + eps, p, -1, keepdim)
 
 

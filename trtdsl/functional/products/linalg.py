@@ -62,9 +62,6 @@ def inverse(input: Tensor) -> Tensor:
     Gauss-Jordan elimination with pivoting, about fifteen layers a row: ITopKLayer, ISelectLayers, IElementWiseLayers.
 
     Raises UnsupportedError for more rows, and for a dynamic number of them.
-
-    >>> F.inverse(net.input("x", ("N", 3, 3))).shape
-    (N, 3, 3)
     """
     rows = _square(input, "inverse")
     if rows == 0:
@@ -96,11 +93,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 
 @operation
 def det(input: Tensor) -> Tensor:
-    """The determinant of square matrices (…, n, n) of up to 16 rows: as :func:`inverse`.
-
-    >>> F.det(net.input("x", ("N", 3, 3))).shape
-    (N,)
-    """
+    """The determinant of square matrices (…, n, n) of up to 16 rows: as :func:`inverse`."""
     rows = _square(input, "det")
     if rows == 0:
         return filled(input.network, input.shape[:-2], 1.0, input.dtype)
@@ -123,9 +116,6 @@ def matrix_norm(
     IUnaryLayer ABS, IReduceLayers SUM and MAX (MIN).
 
     Raises UnsupportedError for 2, -2 and ``"nuc"``, which need singular values.
-
-    >>> F.matrix_norm(net.input("x", ("N", 3, 4)), 1).shape
-    (N,)
     """
     if ord == "fro":
         return vector_norm(input, 2, dim, keepdim, dtype=dtype)

@@ -26,11 +26,7 @@ def _of_matrices(ndim: int, input: Tensor, mat2: Tensor) -> Tensor:
 
 mm, bmm = family(
     _of_matrices,
-    """The product of two {}: IMatrixMultiplyLayer.
-
-    >>> F.{name}(net.input("a", (5, 2, 3)[-{key}:]), net.input("b", (5, 3, 4)[-{key}:])).shape[-2:]
-    (2, 4)
-    """,
+    "The product of two {}: IMatrixMultiplyLayer.",
     mm=(2, "matrices"),
     bmm=(3, "batches of matrices"),
 )
@@ -38,11 +34,7 @@ mm, bmm = family(
 
 @operation
 def mv(input: Tensor, vec: Tensor) -> Tensor:
-    """The product of a matrix and a vector: IMatrixMultiplyLayer.
-
-    >>> F.mv(net.input("a", (2, 3)), net.input("b", (3,))).shape
-    (2,)
-    """
+    """The product of a matrix and a vector: IMatrixMultiplyLayer."""
     require_rank(input, "mv takes a matrix", 2)
     require_rank(vec, "mv takes a vector", 1)
     return matmul(input, vec)
@@ -50,11 +42,7 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
 
 @operation
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
-    """The product of two vectors, a scalar: IMatrixMultiplyLayer.
-
-    >>> F.dot(net.input("a", (3,)), net.input("b", (3,))).shape
-    ()
-    """
+    """The product of two vectors, a scalar: IMatrixMultiplyLayer."""
     for vector in (input, tensor):
         require_rank(vector, "dot takes vectors", 1)
     return matmul(input, tensor)
@@ -62,11 +50,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
 
 @operation
 def vdot(input: Tensor, other: Tensor) -> Tensor:
-    """As :func:`dot`.
-
-    >>> F.vdot(net.input("a", (3,)), net.input("b", (3,))).shape
-    ()
-    """
+    """As :func:`dot`."""
     return dot(input, other)
 
 
@@ -82,11 +66,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 
 @operation
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
-    """The products of all pairs of elements of two vectors: IElementWiseLayer PROD.
-
-    >>> F.outer(net.input("a", (2,)), net.input("b", (3,))).shape
-    (2, 3)
-    """
+    """The products of all pairs of elements of two vectors: IElementWiseLayer PROD."""
     for vector in (input, vec2):
         require_rank(vector, "outer takes vectors", 1)
     return L.unsqueeze(input, [1]) * L.unsqueeze(vec2, [0])
@@ -116,41 +96,25 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: 
 
 @operation
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """``beta * input + alpha * (mat @ vec)``, as :func:`addmm`.
-
-    >>> F.addmv(net.input("x", (2,)), net.input("a", (2, 3)), net.input("b", (3,))).shape
-    (2,)
-    """
+    """``beta * input + alpha * (mat @ vec)``, as :func:`addmm`."""
     return _scaled_sum(input, mv(mat, vec), beta, alpha)
 
 
 @operation
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """``beta * input + alpha * outer(vec1, vec2)``: IElementWiseLayers.
-
-    >>> F.addr(net.input("x", (2, 3)), net.input("a", (2,)), net.input("b", (3,))).shape
-    (2, 3)
-    """
+    """``beta * input + alpha * outer(vec1, vec2)``: IElementWiseLayers."""
     return _scaled_sum(input, outer(vec1, vec2), beta, alpha)
 
 
 @operation
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """``beta * input + alpha * sum(batch1 @ batch2)`` over the batch: as :func:`addmm`, IReduceLayer SUM.
-
-    >>> F.addbmm(net.input("x", (2, 4)), net.input("a", (5, 2, 3)), net.input("b", (5, 3, 4))).shape
-    (2, 4)
-    """
+    """``beta * input + alpha * sum(batch1 @ batch2)`` over the batch: as :func:`addmm`, IReduceLayer SUM."""
     return _scaled_sum(input, L.reduce(bmm(batch1, batch2), "SUM", [0]), beta, alpha)
 
 
 @operation
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """``beta * input + alpha * (batch1 @ batch2)``, as :func:`addmm`.
-
-    >>> F.baddbmm(net.input("x", (5, 2, 4)), net.input("a", (5, 2, 3)), net.input("b", (5, 3, 4))).shape
-    (5, 2, 4)
-    """
+    """``beta * input + alpha * (batch1 @ batch2)``, as :func:`addmm`."""
     return _scaled_sum(input, bmm(batch1, batch2), beta, alpha)
 
 
@@ -178,9 +142,6 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
     """A square matrix multiplied ``n`` times with itself: IMatrixMultiplyLayers, about 2 * log2(n).
 
     A negative ``n`` takes the powers of :func:`inverse`.
-
-    >>> F.matrix_power(net.input("x", (3, 3)), 5).shape
-    (3, 3)
     """
     if n < 0:
         input, n = inverse(input), -n
@@ -241,11 +202,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 
 @operation
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
-    """The cross product along ``dim`` of size 3, the first such one when None: ISliceLayers (WRAP), IElementWiseLayers.
-
-    >>> F.cross(net.input("a", ("N", 3)), net.input("b", ("N", 3)), dim=1).shape
-    (N, 3)
-    """
+    """The cross product along ``dim`` of size 3, when None the first such: ISliceLayers (WRAP), IElementWiseLayers."""
     a, b = promote(input, other)
     shape = broadcast(a.shape, b.shape)
     if dim is None:
@@ -265,11 +222,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 
 @operation
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-    """The products of vectors along ``dim``, broadcast: IElementWiseLayer PROD and IReduceLayer SUM.
-
-    >>> F.vecdot(net.input("a", ("N", 3)), net.input("b", ("N", 3))).shape
-    (N,)
-    """
+    """The products of vectors along ``dim``, broadcast: IElementWiseLayer PROD and IReduceLayer SUM."""
     products = x * y
     return L.reduce(products, "SUM", [normalize_axis(dim, products.ndim)])
 

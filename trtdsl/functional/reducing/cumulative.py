@@ -24,11 +24,7 @@ def _accumulated(compute: Callable[[Tensor, int], Tensor], input: Tensor, dim: i
 
 @prepared(_accumulated)
 def cumsum(x: Tensor, axis: int) -> Tensor:
-    """Sums of the elements up to each: ICumulativeLayer SUM; integers and bool as int64.
-
-    >>> F.cumsum(net.input("x", (2, 5)), 1).shape
-    (2, 5)
-    """
+    """Sums of the elements up to each: ICumulativeLayer SUM; integers and bool as int64."""
     return L.cumulative(x, axis, "SUM")
 
 
@@ -37,20 +33,13 @@ def cumprod(x: Tensor, axis: int) -> Tensor:
     """Products of the elements up to each: ISliceLayer and IElementWiseLayer PROD for each power of two.
 
     Raises UnsupportedError for a dimension without an upper bound.
-
-    >>> F.cumprod(net.input("x", (2, 5)), 1).shape
-    (2, 5)
     """
     return _scan(x, axis, 1, operator.mul)
 
 
 @operation
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
-    """``log(cumsum(exp(input)))`` without overflow, as :func:`cumprod`, by :func:`logaddexp`.
-
-    >>> F.logcumsumexp(net.input("x", (2, 5)), 1).shape
-    (2, 5)
-    """
+    """``log(cumsum(exp(input)))`` without overflow, as :func:`cumprod`, by :func:`logaddexp`."""
     return _scan(floating(input), dim, -math.inf, logaddexp)
 
 
@@ -93,9 +82,6 @@ cummax, cummin = family(
     ISliceLayer, IElementWiseLayers and ISelectLayers for each power of two. NaN is taken before all, as in torch.
 
     Raises UnsupportedError for a dimension without an upper bound.
-
-    >>> F.{name}(net.input("x", (2, 5)), 1).indices.shape
-    (2, 5)
     """,
     cummax=("GREATER", "greatest"),
     cummin=("LESS", "least"),
@@ -146,20 +132,13 @@ def _integral(
     return total(areas, axis + areas.ndim - y.ndim)
 
 
-AREA = """{}
-
->>> F.{name}(net.input("y", (2, 9))).shape[0]
-2
-"""
-
-
-@prepared(_integral, AREA)
+@prepared(_integral)
 def trapezoid(areas: Tensor, axis: int) -> Tensor:
     """The area below the line through ``y`` at ``x``, or steps of ``dx``: ISliceLayers, IElementWiseLayers, a sum."""
     return L.reduce(areas, "SUM", [axis])
 
 
-@prepared(_integral, AREA)
+@prepared(_integral)
 def cumulative_trapezoid(areas: Tensor, axis: int) -> Tensor:
     """The area below the line up to each point after the first: as :func:`trapezoid`, ICumulativeLayer."""
     return L.cumulative(areas, axis, "SUM")

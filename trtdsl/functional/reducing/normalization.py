@@ -37,10 +37,6 @@ def batch_norm(
     constants take IElementWiseLayers in float32. ``training=True`` normalizes by the batch's own statistics
     (INormalizationLayer) when there are no running ones, and is refused when there are; ``momentum`` matters only
     there.
-
-    >>> one = net.constant(torch.ones(3))
-    >>> F.batch_norm(net.input("x", ("N", 3)), one, one, one, one).shape
-    (N, 3)
     """
     if input.ndim < 2:
         raise UnsupportedError(f"batch_norm takes (N, C, …), not {shape_text(input.shape)}")
@@ -178,9 +174,6 @@ def group_norm(
     INormalizationLayer; IReduceLayers over a row for each group in float32 for ``lowering="rows"``.
 
     Raises ShapeError where the channels do not divide into ``num_groups``.
-
-    >>> F.group_norm(net.input("x", ("N", 6, "H", 4)), 3).shape
-    (N, 6, H, 4)
     """
     require_rank(input, "group_norm takes (N, C, …)", 2, MAX_DIMS)
     channels = input.shape[1]
@@ -227,9 +220,6 @@ def instance_norm(
 
     ``use_input_stats=False`` is :func:`batch_norm` with the running statistics. With ``use_input_stats`` torch would
     update them, with ``momentum``: that is refused.
-
-    >>> F.instance_norm(net.input("x", ("N", 3, "H", 4))).shape
-    (N, 3, H, 4)
     """
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
@@ -307,9 +297,6 @@ def rms_norm(
 
     IElementWiseLayer PROD, IReduceLayer AVG, IUnaryLayer SQRT and RECIP, in float32. ``eps`` is that of float32
     when None, also in half precision, as in torch.
-
-    >>> F.rms_norm(net.input("x", ("N", "T", 8)), (8,)).shape
-    (N, T, 8)
     """
     axes = _last(input, normalized_shape)
     small = torch.finfo(torch.float32).eps if eps is None else eps
@@ -320,11 +307,7 @@ def rms_norm(
 
 @operation
 def normalize(input: Tensor, p: float = 2.0, dim: int | Sequence[int] = 1, eps: float = 1e-12) -> Tensor:
-    """``input / max(norm, eps)`` over ``dim``: the layers of :func:`vector_norm`, IElementWiseLayer MAX and DIV.
-
-    >>> F.normalize(net.input("x", ("N", 128))).shape
-    (N, 128)
-    """
+    """``input / max(norm, eps)`` over ``dim``: the layers of :func:`vector_norm`, IElementWiseLayer MAX and DIV."""
     length = vector_norm(input, p, dim, keepdim=True)
     return input / binary(length, eps, "MAX", input.dtype)
 
@@ -334,9 +317,6 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     """``input / (k + alpha * mean(input ** 2)) ** beta``, the mean over ``size`` neighbouring channels.
 
     IPoolingLayer AVERAGE over the channels, IElementWiseLayers.
-
-    >>> F.local_response_norm(net.input("x", ("N", 6, 4, 4)), 3).shape
-    (N, 6, 4, 4)
     """
     require_floats("local_response_norm takes", input)
     require_rank(input, "local_response_norm takes (N, C, L, …)", 3, MAX_DIMS)

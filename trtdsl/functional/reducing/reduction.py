@@ -85,11 +85,7 @@ def mean(
 
 @operation
 def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """The product over ``dim`` (all dimensions when None): IReduceLayer PROD; integers and bool as int64.
-
-    >>> F.prod(net.input("x", (2, 3, 4)), 1).shape
-    (2, 4)
-    """
+    """The product over ``dim`` (all dimensions when None): IReduceLayer PROD; integers and bool as int64."""
     if dtype is not None and as_dtype(dtype) == torch.bool:
         input = L.cast(input, torch.bool)
     result = reduce(summable(input, dtype), "PROD", dim, keepdim)
@@ -98,11 +94,7 @@ def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype:
 
 @operation
 def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """The mean of what is not NaN: the layers of :func:`nansum`, divided by how many there are.
-
-    >>> F.nanmean(net.input("x", (2, 3, 4)), 1).shape
-    (2, 4)
-    """
+    """The mean of what is not NaN: the layers of :func:`nansum`, divided by how many there are."""
     x = input if dtype is None else L.cast(input, as_dtype(dtype))
     require_floats("nanmean takes", x)
     there = L.cast(~L.unary(x, "ISNAN"), x.dtype)
@@ -138,9 +130,6 @@ amax, amin = family(
 
     IReduceLayer {key} (``lowering="reduce"``), which skips NaN where torch gives NaN; maxima may be an IPoolingLayer
     (``"pooling"``, ``"by_use"``) as in :func:`mean`.
-
-    >>> F.{name}(net.input("x", (2, 3, 4)), (0, 2)).shape
-    (3,)
     """,
     amax=("MAX", "greatest"),
     amin=("MIN", "least"),
@@ -187,11 +176,7 @@ def _place(op: str, input: Tensor, dim: int | None = None, keepdim: bool = False
 
 argmax, argmin = family(
     _place,
-    """Where the {} element is over ``dim``, or in the flattened tensor; the first of equal ones: ITopKLayer.
-
-    >>> F.{name}(net.input("x", (2, 3)), dim=1).dtype
-    torch.int64
-    """,
+    "Where the {} element is over ``dim``, or in the flattened tensor; the first of equal ones: ITopKLayer.",
     argmax=("MAX", "greatest"),
     argmin=("MIN", "least"),
 )
@@ -238,11 +223,7 @@ def _truth(op: str, input: Tensor, dim: Dims = None, keepdim: bool = False) -> T
 
 all, any = family(
     _truth,
-    """Whether {} over ``dim``: IReduceLayer {key} of zeros and ones, between two ICastLayers.
-
-    >>> F.{name}(net.input("x", (2, 3), "bool"), 1).dtype
-    torch.bool
-    """,
+    "Whether {} over ``dim``: IReduceLayer {key} of zeros and ones, between two ICastLayers.",
     all=("PROD", "all elements are true"),
     any=("SUM", "any element is true"),
 )
@@ -250,21 +231,13 @@ all, any = family(
 
 @operation
 def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
-    """How many elements over ``dim`` are not zero, as int64: ICastLayers and IReduceLayer SUM.
-
-    >>> F.count_nonzero(net.input("x", (2, 3)), 1).dtype
-    torch.int64
-    """
+    """How many elements over ``dim`` are not zero, as int64: ICastLayers and IReduceLayer SUM."""
     return reduce(L.cast(L.cast(input, torch.bool), torch.int64), "SUM", dim, False)
 
 
 @operation
 def equal(input: Tensor, other: Tensor) -> Tensor:
-    """Whether shapes and all elements are the same, as a bool scalar: IElementWiseLayer EQUAL and :func:`all`.
-
-    >>> F.equal(net.input("x", (2, 3)), net.input("y", (2, 3))).shape
-    ()
-    """
+    """Whether shapes and all elements are the same, as a bool scalar: IElementWiseLayer EQUAL and :func:`all`."""
     if input.shape != other.shape:
         return input.network.constant(torch.tensor(False))
     return all(input == other)

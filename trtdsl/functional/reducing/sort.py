@@ -62,21 +62,13 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
 
 @operation
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """Where the elements were that :func:`sort` puts in order: ITopKLayer.
-
-    >>> F.argsort(net.input("x", ("N", 8))).dtype
-    torch.int64
-    """
+    """Where the elements were that :func:`sort` puts in order: ITopKLayer."""
     return sort(input, dim, descending, stable).indices
 
 
 @operation
 def msort(input: Tensor) -> Tensor:
-    """:func:`sort` along dimension 0, values alone: ITopKLayer.
-
-    >>> F.msort(net.input("x", (8, 2))).shape
-    (8, 2)
-    """
+    """:func:`sort` along dimension 0, values alone: ITopKLayer."""
     return sort(input, 0).values
 
 
@@ -104,9 +96,6 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     """The lower median of all elements, or (values, indices) along ``dim``: ITopKLayer and ISliceLayer.
 
     A row with NaN gives NaN and where the first is: IUnaryLayer ISNAN, ISelectLayers, IReduceLayer SUM, ITopKLayer.
-
-    >>> F.median(net.input("x", ("N", 8)), 1).values.shape
-    (N,)
     """
     if dim is None:
         return median(ravel(input), 0).values  # type: ignore[union-attr]

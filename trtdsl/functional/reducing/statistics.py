@@ -44,11 +44,7 @@ def var():
 
 @member(_spread, True)
 def std():
-    """The square root of the variance: the layers of :func:`var`, IUnaryLayer SQRT.
-
-    >>> F.std(net.input("x", (2, "T", 4)), dim=(0, 2), keepdim=True).shape
-    (1, T, 1)
-    """
+    """The square root of the variance: the layers of :func:`var`, IUnaryLayer SQRT."""
 
 
 def _moments(
@@ -96,11 +92,7 @@ def var_mean():
 
 @member(_moments, True)
 def std_mean():
-    """The standard deviation and the mean, as :func:`std`.
-
-    >>> F.std_mean(net.input("x", (2, 3)), dim=1)[0].shape
-    (2,)
-    """
+    """The standard deviation and the mean, as :func:`std`."""
 
 
 # -- norms -------------------------------------------------------------------------------------------------------------
@@ -108,11 +100,7 @@ def std_mean():
 
 @operation
 def norm(input: Tensor, p: Any = "fro", dim: Dims = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
-    """The ``p``-norm of vectors (``"fro"`` is 2) over ``dim``; as :func:`vector_norm`, which it is made of.
-
-    >>> F.norm(net.input("x", ("N", 3)), p=2, dim=1, keepdim=True).shape
-    (N, 1)
-    """
+    """The ``p``-norm of vectors (``"fro"`` is 2) over ``dim``; as :func:`vector_norm`, which it is made of."""
     if p == "nuc":
         raise UnsupportedError("the nuclear norm needs a singular value decomposition, which TensorRT does not have")
     if isinstance(p, str) and p != "fro":
@@ -149,11 +137,7 @@ def vector_norm(x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = Fal
 
 @operation
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
-    """The ``p``-norm of ``input - other``: IElementWiseLayer SUB and the layers of :func:`vector_norm`.
-
-    >>> F.dist(net.input("x", (2, 3)), net.input("y", (3,))).shape
-    ()
-    """
+    """The ``p``-norm of ``input - other``: IElementWiseLayer SUB and the layers of :func:`vector_norm`."""
     return vector_norm(sub(input, other), p)
 
 
@@ -165,9 +149,6 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
 
     IReduceLayer MAX and SUM, IUnaryLayer EXP and LOG, IElementWiseLayer SUB and SUM; ISelectLayer for infinite
     extremes.
-
-    >>> F.logsumexp(net.input("x", (2, 3)), 1).shape
-    (2,)
     """
     x = floating(input)
     return sum_in_float32(lambda x: _log_of_sum(x, dim, keepdim), x, axes_of(dim, x.ndim))
@@ -270,11 +251,7 @@ def cov(
 
 @operation
 def corrcoef(input: Tensor) -> Tensor:
-    """The correlations of the rows of a matrix, between -1 and 1: the layers of :func:`cov`, IElementWiseLayers.
-
-    >>> F.corrcoef(net.input("x", (3, "T"))).shape
-    (3, 3)
-    """
+    """The correlations of the rows of a matrix, between -1 and 1: the layers of :func:`cov`, IElementWiseLayers."""
     found = cov(input)
     if found.ndim == 0:
         return found / found
@@ -286,11 +263,7 @@ def corrcoef(input: Tensor) -> Tensor:
 
 @operation
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
-    """The parts of ``dim`` whose ``p``-norm is above ``maxnorm``, shortened to it: the layers of :func:`vector_norm`.
-
-    >>> F.renorm(net.input("x", ("N", 3)), 2, 0, 1.0).shape
-    (N, 3)
-    """
+    """The parts of ``dim`` whose ``p``-norm is over ``maxnorm``, shortened to it: the layers of :func:`vector_norm`."""
     axis = axis_of(dim, input.ndim)
     others = [other for other in range(input.ndim) if other != axis]
     if not others:

@@ -355,11 +355,7 @@ def _upsampled(
 
 upsample_nearest, upsample_bilinear = family(
     _upsampled,
-    """As :func:`interpolate` with mode {}.
-
-    >>> F.{name}(net.input("x", ("N", 3, 4, 8)), (5, 5)).shape
-    (N, 3, 5, 5)
-    """,
+    "As :func:`interpolate` with mode {}.",
     upsample_nearest=({"mode": "nearest"}, "nearest"),
     upsample_bilinear=({"mode": "bilinear", "align_corners": True}, "bilinear and ``align_corners=True``"),
 )

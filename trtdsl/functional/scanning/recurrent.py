@@ -52,12 +52,7 @@ def _gru_step(inner: Tensor, hidden: Tensor, state: State) -> State:
 def gru_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
-    """The next state (N, hidden) of a gated recurrent unit, as torch.nn.GRUCell has it: two products and the gates.
-
-    >>> x, h = net.input("x", ("N", 4)), net.input("h", ("N", 2))
-    >>> F.gru_cell(x, h, net.constant(torch.ones(6, 4)), net.constant(torch.ones(6, 2))).shape
-    (N, 2)
-    """
+    """The next state (N, hidden) of a gated recurrent unit, as torch.nn.GRUCell has it: two products and the gates."""
     return _gru_step(linear(input, w_ih, b_ih), linear(hx, w_hh, b_hh), (hx,))[0]
 
 
@@ -94,12 +89,7 @@ def _rnn_cell(
 
 rnn_tanh_cell, rnn_relu_cell = family(
     _rnn_cell,
-    """The next state (N, hidden) of torch.nn.RNNCell: two products, their sum, and its {}.
-
-    >>> x, h = net.input("x", ("N", 4)), net.input("h", ("N", 2))
-    >>> F.{name}(x, h, net.constant(torch.ones(2, 4)), net.constant(torch.ones(2, 2))).shape
-    (N, 2)
-    """,
+    "The next state (N, hidden) of torch.nn.RNNCell: two products, their sum, and its {}.",
     rnn_tanh_cell=(tanh, "tanh"),
     rnn_relu_cell=(relu, "relu"),
 )

@@ -18,11 +18,7 @@ from .reshape import ravel
 
 @operation
 def flip(input: Tensor, dims: int | Sequence[int]) -> Tensor:
-    """The elements of ``dims`` in reverse: ISliceLayer with a stride of -1.
-
-    >>> F.flip(net.input("x", ("N", 3)), (1,)).shape
-    (N, 3)
-    """
+    """The elements of ``dims`` in reverse: ISliceLayer with a stride of -1."""
     none = not isinstance(dims, int) and not len(dims)
     axes = [axis for axis in axes_of(dims, input.ndim) if input.shape[axis] not in (0, 1)]
     if none or not axes or input.numel() == 0:
@@ -38,11 +34,7 @@ def _flipped(axis: int, input: Tensor) -> Tensor:
 
 fliplr, flipud = family(
     _flipped,
-    """The elements of dimension {key} in reverse: ISliceLayer with a stride of -1.
-
-    >>> F.{name}(net.input("x", (2, 3))).shape
-    (2, 3)
-    """,
+    "The elements of dimension {key} in reverse: ISliceLayer with a stride of -1.",
     fliplr=(1, ""),
     flipud=(0, ""),
 )
@@ -70,9 +62,6 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """The elements shifted along ``dims``, those pushed out coming in at the other end: ISliceLayer (WRAP).
 
     Without ``dims`` the flattened tensor is shifted.
-
-    >>> F.roll(net.input("x", ("N", 3)), 1, 1).shape
-    (N, 3)
     """
     steps = tuple(shifts) if isinstance(shifts, (list, tuple)) else (shifts,)
     places = () if dims is None else (dims,) if isinstance(dims, int) else tuple(dims)
@@ -142,11 +131,7 @@ def pad(input: Tensor, pad: Sequence[SizeLike], mode: str = "constant", value: f
 
 @operation
 def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
-    """:func:`pad` with a constant: ISliceLayer (FILL).
-
-    >>> F.constant_pad_nd(net.input("x", ("N", 8)), (1, 2)).shape
-    (N, 11)
-    """
+    """:func:`pad` with a constant: ISliceLayer (FILL)."""
     return _pad(input, pad, value=value)
 
 
@@ -155,11 +140,7 @@ _pad = pad
 
 @operation
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """The channels of ``groups`` groups taken in turn: one IShuffleLayer or two.
-
-    >>> F.channel_shuffle(net.input("x", ("N", 6, 4, 4)), 3).shape
-    (N, 6, 4, 4)
-    """
+    """The channels of ``groups`` groups taken in turn: one IShuffleLayer or two."""
     if input.ndim < 3 or input.shape[1] % groups != 0:
         raise ShapeError(f"channel_shuffle: {shape_text(input.shape)} has no channels that divide into {groups} groups")
     n, c, *rest = input.shape
@@ -199,11 +180,7 @@ def diagonal(input: Tensor, offset: SizeLike = 0, dim1: int = 0, dim2: int = 1) 
 
 @operation
 def trace(input: Tensor) -> Tensor:
-    """The sum of a matrix's diagonal: the layers of :func:`diagonal` and IReduceLayer SUM; integers as int64.
-
-    >>> F.trace(net.input("x", (3, 4))).shape
-    ()
-    """
+    """The sum of a matrix's diagonal: the layers of :func:`diagonal` and IReduceLayer SUM; integers as int64."""
     require_rank(input, "trace takes a matrix", 2)
     values = diagonal(input)
     return L.reduce(values if values.dtype.is_floating_point else L.cast(values, torch.int64), "SUM", [0])
@@ -232,11 +209,7 @@ def diag_embed(input: Tensor, offset: SizeLike = 0, dim1: int = -2, dim2: int = 
 
 @operation
 def diag(input: Tensor, diagonal: SizeLike = 0) -> Tensor:
-    """A vector on the diagonal of a matrix, or a matrix's diagonal: :func:`diag_embed` or :func:`diagonal`.
-
-    >>> F.diag(net.input("x", (3,))).shape
-    (3, 3)
-    """
+    """A vector on the diagonal of a matrix, or a matrix's diagonal: :func:`diag_embed` or :func:`diagonal`."""
     require_rank(input, "diag takes a vector or a matrix", 1, 2)
     return diag_embed(input, diagonal) if input.ndim == 1 else _diagonal(input, diagonal)
 
@@ -246,11 +219,7 @@ _diagonal = diagonal
 
 @operation
 def diagflat(input: Tensor, offset: SizeLike = 0) -> Tensor:
-    """All elements on the diagonal of a matrix: :func:`diag_embed` of the flattened tensor.
-
-    >>> F.diagflat(net.input("x", (2, 3))).shape
-    (6, 6)
-    """
+    """All elements on the diagonal of a matrix: :func:`diag_embed` of the flattened tensor."""
     return diag_embed(ravel(input), offset)
 
 
@@ -341,9 +310,6 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
     Raises ShapeError where r * r does not divide the channels.
     https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pixel_shuffle.html
-
-    >>> F.pixel_shuffle(net.input("x", ("N", 12, 4, 5)), 2).shape
-    (N, 3, 8, 10)
     """
     r = _factor(input, upscale_factor, "pixel_shuffle")
     *lead, c, h, w = input.shape
@@ -360,9 +326,6 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
     Raises ShapeError where r does not divide the height and the width.
     https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pixel_unshuffle.html
-
-    >>> F.pixel_unshuffle(net.input("x", ("N", 3, 8, 10)), 2).shape
-    (N, 12, 4, 5)
     """
     r = _factor(input, downscale_factor, "pixel_unshuffle")
     *lead, c, height, width = input.shape

@@ -15,7 +15,7 @@ from ...layers.shape import size_tensor
 from ...sizes.size import Size, SizeLike, product, size_max
 from ..checks import require_one_of, require_rank
 from ..common import MAX_DIMS, DefinitionError, L, Network, ShapeError, Tensor, UnsupportedError, as_dtype, np, torch
-from ..family import Function, family, member
+from ..family import Function, family
 from ..operands import as_tensor as _tensor_of
 from ..operands import as_vector, binary, choose, on_axis, result_type, stretch, varargs
 
@@ -94,11 +94,7 @@ def full_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """``fill_value`` in the shape and dtype of ``input``, as :func:`full`.
-
-    >>> F.full_like(net.input("x", ("N", 3)), 7).shape
-    (N, 3)
-    """
+    """``fill_value`` in the shape and dtype of ``input``, as :func:`full`."""
     check_stored(layout, requires_grad)
     return filled(input.network, input.shape, fill_value, dtype or input.dtype)
 
@@ -117,26 +113,13 @@ def _like(
     return filled(input.network, input.shape, value, dtype or input.dtype)
 
 
-LIKE = """{}
-
->>> F.{name}(net.input("x", ("N", 3))).shape
-(N, 3)
-"""
-
-
-@member(_like, 0, LIKE)
-def zeros_like():
-    """Zeros in the shape and dtype of ``input``, as :func:`full`."""
-
-
-@member(_like, 1, LIKE)
-def ones_like():
-    """Ones in the shape and dtype of ``input``, as :func:`full`."""
-
-
-@member(_like, 0, LIKE)
-def empty_like():
-    """Values that nobody may use, which are zeros, in the shape and dtype of ``input``, as :func:`full`."""
+zeros_like, ones_like, empty_like = family(
+    _like,
+    "{} in the shape and dtype of ``input``, as :func:`full`.",
+    zeros_like=(0, "Zeros"),
+    ones_like=(1, "Ones"),
+    empty_like=(0, "Values that nobody may use, which are zeros,"),
+)
 
 
 @operation
@@ -150,11 +133,7 @@ def new_full(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``fill_value`` in a tensor of ``size`` and the dtype of ``input``, as :func:`full`.
-
-    >>> F.new_full(net.input("x", ("N", 3)), (2,), 7).shape
-    (2,)
-    """
+    """``fill_value`` in a tensor of ``size`` and the dtype of ``input``, as :func:`full`."""
     check_stored(layout, requires_grad)
     return filled(input.network, tuple(size), fill_value, dtype or input.dtype)
 
@@ -174,11 +153,7 @@ def _new(
 
 new_zeros, new_ones, new_empty = family(
     _new,
-    """{} in shape ``size`` and the dtype of ``input``, as :func:`full`.
-
-    >>> F.{name}(net.input("x", ("N", 3)), 2).shape
-    (2,)
-    """,
+    "{} in shape ``size`` and the dtype of ``input``, as :func:`full`.",
     new_zeros=(0, "Zeros"),
     new_ones=(1, "Ones"),
     new_empty=(0, "Values that nobody may use, which are zeros,"),
@@ -187,11 +162,7 @@ new_zeros, new_ones, new_empty = family(
 
 @operation
 def fill(input: Tensor, value: Any) -> Tensor:
-    """``value`` in every place of a tensor like ``input``, as :func:`full`.
-
-    >>> F.fill(net.input("x", ("N", 3)), 7).shape
-    (N, 3)
-    """
+    """``value`` in every place of a tensor like ``input``, as :func:`full`."""
     return filled(input.network, input.shape, value, input.dtype)
 
 
@@ -305,12 +276,7 @@ def eye(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Ones on the diagonal of a matrix of zeros: a constant; IFillLayers and IElementWiseLayer EQUAL for dynamic sizes.
-
-    >>> with net.current():
-    ...     F.eye(3).shape
-    (3, 3)
-    """
+    """Ones on the diagonal of zeros (n, m): a constant; IFillLayers and IElementWiseLayer EQUAL for dynamic sizes."""
     check_stored(layout, requires_grad)
     network = require_network(n, m)
     rows, columns = indices_of(network, n, n if m is None else m)
@@ -443,11 +409,7 @@ def _triangle(upper: bool, input: Tensor, diagonal: SizeLike = 0) -> Tensor:
 
 tril, triu = family(
     _triangle,
-    """The {} ``diagonal``: ISelectLayer with a constant mask.
-
-    >>> F.{name}(net.input("x", ("N", 4, 4))).shape
-    (N, 4, 4)
-    """,
+    "The {} ``diagonal``: ISelectLayer with a constant mask.",
     tril=(False, "lower triangle of the last two dimensions, zeros above"),
     triu=(True, "upper triangle of the last two dimensions, zeros below"),
 )
@@ -466,12 +428,7 @@ def empty_strided(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """As :func:`empty`; ``stride`` is about torch's memory and has no meaning in an engine.
-
-    >>> with net.current():
-    ...     F.empty_strided((2, 3), (3, 1)).shape
-    (2, 3)
-    """
+    """As :func:`empty`; ``stride`` is about torch's memory and has no meaning in an engine."""
     check_stored(layout, requires_grad)
     return full(size, 0, dtype=dtype or torch.float32)
 
@@ -480,12 +437,7 @@ def empty_strided(
 def scalar_tensor(
     s: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """A number as a tensor without dimensions, float32 unless ``dtype`` says otherwise: a constant.
-
-    >>> with net.current():
-    ...     F.scalar_tensor(3).dtype
-    torch.float32
-    """
+    """A number as a tensor without dimensions, float32 unless ``dtype`` says otherwise: a constant."""
     check_stored(layout, requires_grad)
     return _tensor_of(s, require_network(s), as_dtype(dtype or torch.float32))
 
@@ -493,11 +445,7 @@ def scalar_tensor(
 @_listed
 @operation
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """``data`` as a Tensor: itself, cast to ``dtype``, or a constant of numbers in (nested) lists, as :func:`tensor`.
-
-    >>> F.as_tensor(net.input("x", ("N",), "int64"), dtype=torch.float32).dtype
-    torch.float32
-    """
+    """``data`` as a Tensor: itself, cast to ``dtype``, or a constant of numbers in nested lists, as :func:`tensor`."""
     return tensor(data, dtype=dtype)
 
 
@@ -513,12 +461,7 @@ def logspace(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``base`` to the powers of :func:`linspace`: a constant; IElementWiseLayer POW where something is dynamic.
-
-    >>> with net.current():
-    ...     F.logspace(0, 2, 3).shape
-    (3,)
-    """
+    """``base`` to the powers of :func:`linspace`: a constant; IElementWiseLayer POW where something is dynamic."""
     check_stored(layout, requires_grad)
     wanted = as_dtype(dtype or torch.float32)
     start, end = (value.data if isinstance(value, Tensor) and value.is_constant else value for value in (start, end))

@@ -58,11 +58,7 @@ def _stacked(how: tuple[Callable[[Tensor], Tensor], int], tensors: Sequence[Tens
 
 hstack, vstack, dstack, column_stack = family(
     _stacked,
-    """The tensors one after the other along dimension {}: IConcatenationLayer.
-
-    >>> F.{name}([net.input("a", (2, 3)), net.input("b", (2, 3))]).numel()
-    12
-    """,
+    "The tensors one after the other along dimension {}: IConcatenationLayer.",
     hstack=((atleast_1d, 1), "1 (0 for vectors)"),
     vstack=((atleast_2d, 0), "0, vectors as rows"),
     dstack=((atleast_3d, 2), "2"),
@@ -102,11 +98,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
 
 @operation
 def split_with_sizes(input: Tensor, split_sizes: Sequence[SizeLike], dim: int = 0) -> tuple[Tensor, ...]:
-    """Parts of the sizes in the list: ISliceLayers.
-
-    >>> [x.shape for x in F.split_with_sizes(net.input("x", (8,)), [3, 5])]
-    [(3,), (5,)]
-    """
+    """Parts of the sizes in the list: ISliceLayers."""
     axis, starts = normalize_axis(dim, input.ndim), [0, *itertools.accumulate(split_sizes)]
     if starts[-1] != input.shape[axis]:
         raise ShapeError(f"split: the sizes {[*split_sizes]} add up to {starts[-1]}, not to {input.shape[axis]}")
@@ -119,9 +111,6 @@ def chunk(input: Tensor, chunks: SizeLike, dim: int = 0) -> tuple[Tensor, ...]:
 
     ``chunks`` may be computed from sizes whose ranges leave it one value. Raises UnsupportedError where they do not,
     and for a dynamic dimension that has fewer parts at some of its values.
-
-    >>> [x.shape for x in F.chunk(net.input("x", ("N", 8)), 2, dim=1)]
-    [(N, 4), (N, 4)]
     """
     axis = normalize_axis(dim, input.ndim)
     parts = fixed(chunks)
@@ -180,11 +169,7 @@ def _even_split(dim: int, input: Tensor, indices_or_sections: Any) -> tuple[Tens
 
 hsplit, vsplit, dsplit = family(
     _even_split,
-    """:func:`tensor_split` along dimension {}; sections must divide it.
-
-    >>> [part.numel() for part in F.{name}(net.input("x", (2, 2, 2)), 2)]
-    [4, 4]
-    """,
+    ":func:`tensor_split` along dimension {}; sections must divide it.",
     hsplit=(1, "1 (0 for vectors)"),
     vsplit=(0, "0"),
     dsplit=(2, "2"),
@@ -276,11 +261,7 @@ def slice_scatter(
 
 @operation
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: SizeLike) -> Tensor:
-    """``input`` with ``src`` in the place of ``input.select(dim, index)``: as :func:`slice_scatter`.
-
-    >>> F.select_scatter(net.input("x", ("N", 8, 3)), net.input("y", ("N", 3)), 1, -1).shape
-    (N, 8, 3)
-    """
+    """``input`` with ``src`` in the place of ``input.select(dim, index)``: as :func:`slice_scatter`."""
     axis = normalize_axis(dim, input.ndim)
     place = index_in(index, input.shape[axis], input.network)
     return slice_scatter(input, L.unsqueeze(src, [axis]), axis, place, place + 1)

@@ -60,11 +60,7 @@ def view(input: Tensor, *shape: SizeLike | Sequence[SizeLike] | torch.dtype) -> 
 
 @operation
 def ravel(input: Tensor) -> Tensor:
-    """All elements in one dimension: IShuffleLayer.
-
-    >>> F.ravel(net.input("x", (2, 3))).shape
-    (6,)
-    """
+    """All elements in one dimension: IShuffleLayer."""
     return L.shuffle(input, reshape=(input.numel(),))
 
 
@@ -121,11 +117,7 @@ def permute(input: Tensor, dims: Sequence[int]) -> Tensor:
 
 @operation
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Two dimensions exchanged: IShuffleLayer.
-
-    >>> F.transpose(net.input("x", (2, 3, 4)), 1, 2).shape
-    (2, 4, 3)
-    """
+    """Two dimensions exchanged: IShuffleLayer."""
     order = list(range(input.ndim))
     a, b = normalize_axis(dim0, input.ndim), normalize_axis(dim1, input.ndim)
     if order:
@@ -157,11 +149,7 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
 
 @operation
 def t(input: Tensor) -> Tensor:
-    """A matrix transposed; fewer dimensions as they are: IShuffleLayer.
-
-    >>> F.t(net.input("x", (2, 3))).shape
-    (3, 2)
-    """
+    """A matrix transposed; fewer dimensions as they are: IShuffleLayer."""
     if input.ndim > 2:
         raise ShapeError(f"t takes two dimensions at most, not {shape_text(input.shape)}: use transpose")
     return L.shuffle(input, first_transpose=range(input.ndim)[::-1])
@@ -200,11 +188,7 @@ def _at_least(grow: Callable[[Tensor], Tensor], *tensors: Any) -> Any:
 
 atleast_1d, atleast_2d, atleast_3d = family(
     _at_least,
-    """The tensor (or each of several) with {}: IShuffleLayer.
-
-    >>> F.{name}(net.input("x", ())).numel()
-    1
-    """,
+    "The tensor (or each of several) with {}: IShuffleLayer.",
     atleast_1d=(lambda x: x if x.ndim else L.unsqueeze(x, [0]), "one dimension at least"),
     atleast_2d=(
         lambda x: x if x.ndim >= 2 else L.unsqueeze(x, range(2 - x.ndim)),
@@ -249,11 +233,7 @@ def _as_other(change: Callable[[Tensor, Shape], Tensor], input: Tensor, other: T
 
 reshape_as, expand_as = family(
     _as_other,
-    """``input`` in the shape of ``other``: {}.
-
-    >>> F.{name}(net.input("x", (1, 6)), net.input("y", (1, 6))).shape
-    (1, 6)
-    """,
+    "``input`` in the shape of ``other``: {}.",
     reshape_as=(reshape, "IShuffleLayer"),
     expand_as=(expand, "ISliceLayer with a stride of 0"),
 )
@@ -261,21 +241,13 @@ reshape_as, expand_as = family(
 
 @operation
 def broadcast_to(input: Tensor, size: Sequence[SizeLike]) -> Tensor:
-    """As :func:`expand`.
-
-    >>> F.broadcast_to(net.input("x", (3,)), (2, 3)).shape
-    (2, 3)
-    """
+    """As :func:`expand`."""
     return expand(input, size)
 
 
 @operation
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """The tensors expanded to their common shape: ISliceLayers with a stride of 0.
-
-    >>> [x.shape for x in F.broadcast_tensors(net.input("x", (2, 1)), net.input("y", (3,)))]
-    [(2, 3), (2, 3)]
-    """
+    """The tensors expanded to their common shape: ISliceLayers with a stride of 0."""
     given = align(varargs(tensors))
     return tuple(stretch(tensor, broadcast(*(each.shape for each in given))) for tensor in given)
 

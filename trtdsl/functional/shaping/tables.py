@@ -26,12 +26,7 @@ def _triangle_indices(
 
 tril_indices, triu_indices = family(
     _triangle_indices,
-    """Rows and columns (2, n) of the {} the diagonal ``offset``: a constant.
-
-    >>> with net.current():
-    ...     F.{name}(3, 3).shape
-    (2, 6)
-    """,
+    "Rows and columns (2, n) of the {} the diagonal ``offset``: a constant.",
     tril_indices=("tril_indices", "lower triangle of a matrix, up to"),
     triu_indices=("triu_indices", "upper triangle of a matrix, from"),
 )

@@ -221,11 +221,7 @@ def _as_complex(value: Any, network: Network) -> ComplexTensor:
 
 @operation
 def view_as_complex(input: Tensor) -> Any:
-    """Pairs in the last dimension (…, 2) as complex numbers (…): two ISliceLayers.
-
-    >>> F.view_as_complex(net.input("x", ("N", 3, 2))).shape
-    (N, 3)
-    """
+    """Pairs in the last dimension (…, 2) as complex numbers (…): two ISliceLayers."""
     if input.ndim == 0 or input.shape[-1] != 2:
         raise ShapeError(f"view_as_complex takes pairs in the last dimension, not {shape_text(input.shape)}")
     real, imag = unbind(input, -1)
@@ -234,12 +230,7 @@ def view_as_complex(input: Tensor) -> Any:
 
 @operation
 def view_as_real(input: Any) -> Tensor:
-    """Complex numbers (…) as pairs (…, 2) of Tensors: IConcatenationLayer.
-
-    >>> z = F.view_as_complex(net.input("x", ("N", 3, 2)))
-    >>> F.view_as_real(z).shape
-    (N, 3, 2)
-    """
+    """Complex numbers (…) as pairs (…, 2) of Tensors: IConcatenationLayer."""
     if not isinstance(input, ComplexTensor):
         raise DefinitionError("view_as_real takes a complex value: F.view_as_complex and F.fft make them")
     return stack([input.real, input.imag], -1)
@@ -247,21 +238,13 @@ def view_as_real(input: Any) -> Tensor:
 
 @operation
 def complex(real: Tensor, imag: Tensor) -> Any:
-    """A complex value of its two parts; no layer.
-
-    >>> F.complex(net.input("a", ("N",)), net.input("b", ("N",))).shape
-    (N,)
-    """
+    """A complex value of its two parts; no layer."""
     return ComplexTensor(real, imag)
 
 
 @operation
 def polar(abs: Tensor, angle: Tensor) -> Any:
-    """``abs * (cos(angle) + i sin(angle))``: the layers of :func:`cos` and :func:`sin`, IElementWiseLayers PROD.
-
-    >>> F.polar(net.input("r", ("N",)), net.input("a", ("N",))).shape
-    (N,)
-    """
+    """``abs * (cos(angle) + i sin(angle))``: the layers of :func:`cos` and :func:`sin`, IElementWiseLayers PROD."""
     return ComplexTensor(abs * cos(angle), abs * sin(angle))
 
 
@@ -269,20 +252,13 @@ def _part(part: Callable[[Any], Any], input: Any) -> Any:
     return part(input)
 
 
-OF_COMPLEX = """{}
-
->>> F.{name}(F.view_as_complex(net.input("x", ("N", 2)))).shape
-(N,)
-"""
-
-
-@prepared(_part, OF_COMPLEX)
+@prepared(_part)
 def real(x: Any) -> Any:
     """The real part; of a Tensor itself. No layer."""
     return x.real if isinstance(x, ComplexTensor) else x
 
 
-@prepared(_part, OF_COMPLEX)
+@prepared(_part)
 def imag(x: Any) -> Tensor:
     """The imaginary part of a complex value; no layer."""
     if not isinstance(x, ComplexTensor):
@@ -290,13 +266,13 @@ def imag(x: Any) -> Tensor:
     return x.imag
 
 
-@prepared(_part, OF_COMPLEX)
+@prepared(_part)
 def conj(x: Any) -> Any:
     """The conjugate; of a Tensor itself: IUnaryLayer NEG."""
     return x.conj() if isinstance(x, ComplexTensor) else x
 
 
-@prepared(_part, OF_COMPLEX)
+@prepared(_part)
 def angle(x: Any) -> Any:
     """The angle of complex values: the layers of :func:`atan2`."""
     return x.angle() if isinstance(x, ComplexTensor) else atan2(x - x, x)

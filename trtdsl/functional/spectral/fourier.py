@@ -151,14 +151,7 @@ def _along(transform: Transform, input: Any, n: int | None = None, dim: int = -1
     return transform(input, [(axis_of(dim, input.ndim), n)], norm)
 
 
-ALONG = """{}
-
->>> F.{name}(net.input("x", ("N", 8)), dim=1).shape[0]
-N
-"""
-
-
-@member(_along, FFT, ALONG)
+@member(_along, FFT)
 def fft():
     """The discrete Fourier transform along ``dim``, of real or complex values: two or four IMatrixMultiplyLayers.
 
@@ -167,17 +160,17 @@ def fft():
     """
 
 
-@member(_along, IFFT, ALONG)
+@member(_along, IFFT)
 def ifft():
     """The inverse of :func:`fft`."""
 
 
-@member(_along, _half, ALONG)
+@member(_along, _half)
 def rfft():
     """The half of :func:`fft` of real values that says all: ``length // 2 + 1`` frequencies. Two products."""
 
 
-@member(_along, _whole, ALONG)
+@member(_along, _whole)
 def irfft():
     """The inverse of :func:`rfft`: ``n`` real values, twice the frequencies less 2 by default. Two products."""
 
@@ -194,11 +187,6 @@ def _of_dims(
 
 fftn, ifftn, rfftn, irfftn = family(
     _of_dims,
-    """{}
-
-    >>> F.{name}(net.input("x", ("N", 4, 8)), dim=(1, 2)).shape[0]
-    N
-    """,
     fftn=(FFT, ":func:`fft` along several dimensions, all of them by default."),
     ifftn=(IFFT, "The inverse of :func:`fftn`."),
     rfftn=(_half, ":func:`rfft` along the last of several dimensions, then :func:`fft` along the others."),
@@ -218,11 +206,7 @@ def _of_images(
 
 fft2, ifft2, rfft2, irfft2 = family(
     _of_images,
-    """:func:`{}` along the last two dimensions.
-
-    >>> F.{name}(net.input("x", ("N", 4, 8))).shape[:2]
-    (N, 4)
-    """,
+    ":func:`{}` along the last two dimensions.",
     fft2=(FFT, "fftn"),
     ifft2=(IFFT, "ifftn"),
     rfft2=(_half, "rfftn"),
@@ -237,11 +221,6 @@ def _shifted(sign: int, input: Any, dim: Any = None) -> Any:
 
 fftshift, ifftshift = family(
     _shifted,
-    """{}
-
-    >>> F.{name}(net.input("x", ("N", 8)), 1).shape
-    (N, 8)
-    """,
     fftshift=(1, "The frequency 0 in the middle: as :func:`roll`."),
     ifftshift=(-1, "The inverse of :func:`fftshift`."),
 )

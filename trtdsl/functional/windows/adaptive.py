@@ -53,11 +53,7 @@ def _average(ndim: int, input: Tensor, output_size: Any) -> Tensor:
 
 adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = family(
     _average,
-    """Averages over ``output_size`` windows of the last {}
-
-    >>> F.{name}(net.input("x", ("N", 3, 7, "H", 6)[: {key} + 2]), 1).shape[:2]
-    (N, 3)
-    """,
+    "Averages over ``output_size`` windows of the last {}",
     adaptive_avg_pool1d=(1, "dimension, as :func:`adaptive_avg_pool2d`."),
     adaptive_avg_pool2d=(
         2,
@@ -89,11 +85,7 @@ def _maximum(ndim: int, input: Tensor, output_size: Any, return_indices: bool = 
 
 adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = family(
     _maximum,
-    """Maxima over ``output_size`` windows of the last {}
-
-    >>> F.{name}(net.input("x", ("N", 3, 7, "H", 6)[: {key} + 2]), 1).shape[:2]
-    (N, 3)
-    """,
+    "Maxima over ``output_size`` windows of the last {}",
     adaptive_max_pool1d=(1, "dimension, as :func:`adaptive_max_pool2d`."),
     adaptive_max_pool2d=(
         2,

@@ -97,9 +97,6 @@ def conv3d():
     """Correlation of ``input`` (N, C, D, H, W) or (C, D, H, W) with ``weight`` (O, C / groups, kD, kH, kW).
 
     IConvolutionLayer; arguments as :func:`conv2d`.
-
-    >>> F.conv3d(net.input("x", ("N", 3, 8, 8, 8)), net.constant(torch.ones(5, 3, 1, 3, 3))).shape
-    (N, 5, 8, 6, 6)
     """
 
 
@@ -255,9 +252,6 @@ def conv_transpose1d():
 
     IDeconvolutionLayer between two IShuffleLayers; of integers the layers of a convolution of integers, of the
     input with zeros between its elements.
-
-    >>> F.conv_transpose1d(net.input("x", ("N", 3, 8)), net.constant(torch.ones(3, 5, 2)), stride=2).shape
-    (N, 5, 16)
     """
 
 
@@ -275,12 +269,7 @@ def conv_transpose2d():
 
 @member(_transposed, 3)
 def conv_transpose3d():
-    """The transpose of :func:`conv3d`, as :func:`conv_transpose2d`.
-
-    >>> weight = net.constant(torch.ones(3, 5, 2, 2, 2))
-    >>> F.conv_transpose3d(net.input("x", ("N", 3, 4, 4, 4)), weight, stride=2).shape
-    (N, 5, 8, 8, 8)
-    """
+    """The transpose of :func:`conv3d`, as :func:`conv_transpose2d`."""
 
 
 def _biased(x: Tensor, bias: Tensor | None) -> Tensor:

@@ -36,11 +36,7 @@ def avg_pool1d(
     *,
     lowering: str = "auto",
 ) -> Tensor:
-    """Averages over windows of the last dimension; as :func:`avg_pool2d`, with a dimension put in and taken out.
-
-    >>> F.avg_pool1d(net.input("x", ("N", 3, 8)), 2).shape
-    (N, 3, 4)
-    """
+    """Averages over windows of the last dimension; as :func:`avg_pool2d`, with a dimension put in and taken out."""
     return _average(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None, lowering=lowering)
 
 
@@ -64,9 +60,6 @@ lp_pool1d, lp_pool2d, lp_pool3d = family(
     """``sum(input ** norm_type) ** (1 / norm_type)`` over windows of the last {}.
 
     The layers of :func:`pow` and :func:`avg_pool2d`.
-
-    >>> F.{name}(net.input("x", ("N", 3, 8, 8, 8)[: {key} + 2]), 2, 2).shape[:3]
-    (N, 3, 4)
     """,
     lp_pool1d=(1, "dimension"),
     lp_pool2d=(2, "two dimensions"),
@@ -265,11 +258,7 @@ def avg_pool2d():
 
 @member(_average, 3)
 def avg_pool3d():
-    """Averages over windows of the last three dimensions, as :func:`avg_pool2d`.
-
-    >>> F.avg_pool3d(net.input("x", ("N", 3, 8, 8, 8)), 2).shape
-    (N, 3, 4, 4, 4)
-    """
+    """Averages over windows of the last three dimensions, as :func:`avg_pool2d`."""
 
 
 def _too_wide(windows: Windows) -> bool:
@@ -307,11 +296,7 @@ def _sliced_maxima(x: Tensor, how: _Pooling) -> Any:
 
 @member(_maximum, 1)
 def max_pool1d():
-    """Maxima over windows of the last dimension, as :func:`max_pool2d`.
-
-    >>> F.max_pool1d(net.input("x", ("N", 3, 8)), 2).shape
-    (N, 3, 4)
-    """
+    """Maxima over windows of the last dimension, as :func:`max_pool2d`."""
 
 
 @member(_maximum, 2)
