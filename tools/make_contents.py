@@ -131,14 +131,15 @@ def is_operation(node: ast.AST) -> bool:
 
 
 def written_out(tree: ast.Module) -> set[str]:
-    """The functions that a file has definitions of, where rows of a family have none."""
-    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    """The functions that a file has definitions of with all that they take; rows of a family have none."""
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    return {node.name for node in functions if len(extended(node, tree).args.kwonlyargs) == len(node.args.kwonlyargs)}
 
 
 def offered(node: ast.stmt, tree: ast.Module) -> list[ast.FunctionDef]:
     """The public functions that a statement of a file makes: one under a decorator, or a family's."""
     if is_operation(node):
-        return [node]  # type: ignore[list-item]
+        return [extended(node, tree)]  # type: ignore[arg-type]
     if isinstance(node, ast.FunctionDef):
         calls = [each for each in node.decorator_list if isinstance(each, ast.Call)]
         return [common(call, tree, node.name) for call in calls if ast.unparse(call.func) in ("member", "prepared")]
@@ -166,11 +167,22 @@ def members(call: ast.Call, tree: ast.Module) -> list[ast.FunctionDef]:
     return found
 
 
+def extended(node: ast.FunctionDef, tree: ast.Module) -> ast.FunctionDef:
+    """A function with the keywords that a decorator of its own file adds, ``@stored``: those of its inner function."""
+    made, decorators = copy.deepcopy(node), {ast.unparse(each) for each in node.decorator_list}
+    for each in tree.body:
+        if isinstance(each, ast.FunctionDef) and each.name in decorators:
+            for inner in (inner for inner in each.body if isinstance(inner, ast.FunctionDef)):
+                made.args.kwonlyargs += inner.args.kwonlyargs
+                made.args.kw_defaults += inner.args.kw_defaults
+    return made
+
+
 def common(call: ast.Call, tree: ast.Module, name: str) -> ast.FunctionDef:
     """The function that a family, or a member of one, is given, without its first parameter and by another name."""
     given = ast.unparse(call.args[0])
     (written,) = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == given]
-    made = copy.deepcopy(written)
+    made = copy.deepcopy(extended(written, tree))
     (made.args.posonlyargs or made.args.args).pop(0)
     made.name = name
     return made

@@ -214,19 +214,10 @@ from trtdsl.functional.shaping.arrange import rot90 as rot90
 from trtdsl.functional.shaping.arrange import trace as trace
 from trtdsl.functional.shaping.arrange import unfold as unfold
 from trtdsl.functional.shaping.arrange import unfold_dimension as unfold_dimension
-from trtdsl.functional.shaping.create import arange as arange
 from trtdsl.functional.shaping.create import as_tensor as as_tensor
 from trtdsl.functional.shaping.create import cartesian_prod as cartesian_prod
-from trtdsl.functional.shaping.create import empty_strided as empty_strided
-from trtdsl.functional.shaping.create import eye as eye
 from trtdsl.functional.shaping.create import fill as fill
-from trtdsl.functional.shaping.create import full as full
-from trtdsl.functional.shaping.create import full_like as full_like
-from trtdsl.functional.shaping.create import linspace as linspace
-from trtdsl.functional.shaping.create import logspace as logspace
 from trtdsl.functional.shaping.create import meshgrid as meshgrid
-from trtdsl.functional.shaping.create import new_full as new_full
-from trtdsl.functional.shaping.create import scalar_tensor as scalar_tensor
 from trtdsl.functional.shaping.create import tensor as tensor
 from trtdsl.functional.shaping.join import cat as cat
 from trtdsl.functional.shaping.join import chunk as chunk
@@ -563,6 +554,24 @@ def fliplr(input: Tensor) -> Tensor:
 def flipud(input: Tensor) -> Tensor:
     """The elements of dimension 0 in reverse: ISliceLayer with a stride of -1."""
 
+def full(
+    size: Sequence[SizeLike],
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``fill_value`` in every place of a new tensor: a constant; ISliceLayer with a stride of 0 for dynamic sizes.
+
+    ``device`` has no meaning in an engine.
+
+    >>> with net.current():
+    ...     F.full((2, 3), 7.0).shape
+    (2, 3)
+    """
+
 def zeros(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Zeros (float32 unless ``dtype`` says otherwise), as :func:`full`."""
 
@@ -572,14 +581,26 @@ def ones(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None, 
 def empty(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Values that nobody may use, which are zeros (float32 unless ``dtype`` says otherwise), as :func:`full`."""
 
+def full_like(
+    input: Tensor,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    memory_format: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``fill_value`` in the shape and dtype of ``input``, as :func:`full`."""
+
 def zeros_like(
     input: Tensor,
     *,
     dtype: Any = None,
+    memory_format: Any = None,
     layout: Any = None,
     device: Any = None,
     requires_grad: bool = False,
-    memory_format: Any = None,
 ) -> Tensor:
     """Zeros in the shape and dtype of ``input``, as :func:`full`."""
 
@@ -587,10 +608,10 @@ def ones_like(
     input: Tensor,
     *,
     dtype: Any = None,
+    memory_format: Any = None,
     layout: Any = None,
     device: Any = None,
     requires_grad: bool = False,
-    memory_format: Any = None,
 ) -> Tensor:
     """Ones in the shape and dtype of ``input``, as :func:`full`."""
 
@@ -598,12 +619,24 @@ def empty_like(
     input: Tensor,
     *,
     dtype: Any = None,
+    memory_format: Any = None,
     layout: Any = None,
     device: Any = None,
     requires_grad: bool = False,
-    memory_format: Any = None,
 ) -> Tensor:
     """Values that nobody may use, which are zeros, in the shape and dtype of ``input``, as :func:`full`."""
+
+def new_full(
+    input: Tensor,
+    size: Sequence[SizeLike],
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``fill_value`` in a tensor of ``size`` and the dtype of ``input``, as :func:`full`."""
 
 def new_zeros(
     input: Tensor, *size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
@@ -620,11 +653,89 @@ def new_empty(
 ) -> Tensor:
     """Values that nobody may use, which are zeros, in shape ``size`` and the dtype of ``input``, as :func:`full`."""
 
+def arange(
+    start: SizeLike | float,
+    end: SizeLike | float | None = None,
+    step: SizeLike | float = 1,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``start``, ``start + step``, … before ``end``: a constant; IFillLayer where a size is dynamic.
+
+    int64 for ints and Sizes, float32 when one is a float. Over a dynamic size the step must be static, and an exact
+    fraction such as 0.25.
+
+    >>> x = net.input("x", ("N", "T"))
+    >>> with x.network.current():
+    ...     F.arange(x.shape[1]).shape
+    (T,)
+    """
+
+def linspace(
+    start: Any,
+    end: Any,
+    steps: SizeLike,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``steps`` values from ``start`` to ``end``, both included: a constant; IFillLayer where something is computed.
+
+    >>> with net.current():
+    ...     F.linspace(0, 1, 5).data
+    tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
+    """
+
+def eye(
+    n: SizeLike,
+    m: SizeLike | None = None,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Ones on the diagonal of zeros (n, m): a constant; IFillLayers and IElementWiseLayer EQUAL for dynamic sizes."""
+
 def tril(input: Tensor, diagonal: SizeLike = 0) -> Tensor:
     """The lower triangle of the last two dimensions, zeros above ``diagonal``: ISelectLayer with a constant mask."""
 
 def triu(input: Tensor, diagonal: SizeLike = 0) -> Tensor:
     """The upper triangle of the last two dimensions, zeros below ``diagonal``: ISelectLayer with a constant mask."""
+
+def empty_strided(
+    size: Sequence[SizeLike],
+    stride: Sequence[SizeLike],
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """As :func:`empty`; ``stride`` is about torch's memory and has no meaning in an engine."""
+
+def scalar_tensor(
+    s: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """A number as a tensor without dimensions, float32 unless ``dtype`` says otherwise: a constant."""
+
+def logspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``base`` to the powers of :func:`linspace`: a constant; IElementWiseLayer POW where something is dynamic."""
 
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """The tensors one after the other along dimension 1 (0 for vectors): IConcatenationLayer."""

@@ -82,7 +82,8 @@ def _member(function: Callable[Concatenate[Key, P], R], name: str, key: Key, tex
 
 
 def describe(made: Any, function: Callable[..., Any], parameters: list[inspect.Parameter] | None = None) -> None:
-    """Gives a function the module of another, and these parameters, or its own."""
+    """Gives a function the name, the docstring and the module of another, and these parameters, or its own."""
+    made.__name__, made.__qualname__, made.__doc__ = function.__name__, function.__name__, function.__doc__
     parameters = list(inspect.signature(function).parameters.values()) if parameters is None else parameters
     made.__signature__ = inspect.signature(function).replace(parameters=parameters)
     left = {*inspect.signature(function).parameters} - {parameter.name for parameter in parameters}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import math
 import warnings
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from ...layers.shape import size_tensor
 from ...sizes.size import Size, SizeLike, product, size_max
 from ..checks import require_one_of, require_rank
 from ..common import MAX_DIMS, DefinitionError, L, Network, ShapeError, Tensor, UnsupportedError, as_dtype, np, torch
-from ..family import Function, family
+from ..family import Function, describe, family
 from ..operands import as_tensor as _tensor_of
 from ..operands import as_vector, binary, choose, on_axis, result_type, stretch, varargs
 
@@ -26,6 +27,18 @@ def check_stored(layout: Any, requires_grad: bool) -> None:
         raise UnsupportedError("requires_grad=True: an engine is for inference")
     if layout is not None and layout != torch.strided:
         raise UnsupportedError(f"layout={layout}: TensorRT has dense tensors only")
+
+
+def stored(function: Function) -> Function:
+    """Has a function take what torch asks of how a tensor is stored: it changes nothing, or is refused."""
+
+    def call(*args: Any, layout: Any = None, device: Any = None, requires_grad: bool = False, **how: Any) -> Any:
+        check_stored(layout, requires_grad)
+        return function(*args, **how)
+
+    added = [each for each in inspect.signature(call).parameters.values() if each.kind is each.KEYWORD_ONLY]
+    describe(call, function, [*inspect.signature(function).parameters.values(), *added])
+    return call  # type: ignore[return-value]
 
 
 def filled(network: Network, size: Sequence[SizeLike], value: Any, dtype: Any = None) -> Tensor:
@@ -41,15 +54,8 @@ def filled(network: Network, size: Sequence[SizeLike], value: Any, dtype: Any = 
 
 
 @operation
-def full(
-    size: Sequence[SizeLike],
-    fill_value: Any,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
+@stored
+def full(size: Sequence[SizeLike], fill_value: Any, *, dtype: Any = None) -> Tensor:
     """``fill_value`` in every place of a new tensor: a constant; ISliceLayer with a stride of 0 for dynamic sizes.
 
     ``device`` has no meaning in an engine.
@@ -58,14 +64,11 @@ def full(
     ...     F.full((2, 3), 7.0).shape
     (2, 3)
     """
-    check_stored(layout, requires_grad)
     return filled(require_network(*size), tuple(size), fill_value, dtype)
 
 
-def _of_size(
-    value: int, *size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
-    check_stored(layout, requires_grad)
+@stored
+def _of_size(value: int, *size: Any, dtype: Any = None) -> Tensor:
     return filled(require_network(), varargs(size), value, dtype or torch.float32)
 
 
@@ -84,32 +87,14 @@ zeros, ones, empty = family(
 
 
 @operation
-def full_like(
-    input: Tensor,
-    fill_value: Any,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Tensor:
+@stored
+def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None, memory_format: Any = None) -> Tensor:
     """``fill_value`` in the shape and dtype of ``input``, as :func:`full`."""
-    check_stored(layout, requires_grad)
     return filled(input.network, input.shape, fill_value, dtype or input.dtype)
 
 
-def _like(
-    value: int,
-    input: Tensor,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Tensor:
-    check_stored(layout, requires_grad)
+@stored
+def _like(value: int, input: Tensor, *, dtype: Any = None, memory_format: Any = None) -> Tensor:
     return filled(input.network, input.shape, value, dtype or input.dtype)
 
 
@@ -123,31 +108,14 @@ zeros_like, ones_like, empty_like = family(
 
 
 @operation
-def new_full(
-    input: Tensor,
-    size: Sequence[SizeLike],
-    fill_value: Any,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
+@stored
+def new_full(input: Tensor, size: Sequence[SizeLike], fill_value: Any, *, dtype: Any = None) -> Tensor:
     """``fill_value`` in a tensor of ``size`` and the dtype of ``input``, as :func:`full`."""
-    check_stored(layout, requires_grad)
     return filled(input.network, tuple(size), fill_value, dtype or input.dtype)
 
 
-def _new(
-    value: int,
-    input: Tensor,
-    *size: Any,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    check_stored(layout, requires_grad)
+@stored
+def _new(value: int, input: Tensor, *size: Any, dtype: Any = None) -> Tensor:
     return new_full(input, varargs(size), value, dtype=dtype)
 
 
@@ -170,15 +138,9 @@ def fill(input: Tensor, value: Any) -> Tensor:
 
 
 @operation
+@stored
 def arange(
-    start: SizeLike | float,
-    end: SizeLike | float | None = None,
-    step: SizeLike | float = 1,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
+    start: SizeLike | float, end: SizeLike | float | None = None, step: SizeLike | float = 1, *, dtype: Any = None
 ) -> Tensor:
     """``start``, ``start + step``, … before ``end``: a constant; IFillLayer where a size is dynamic.
 
@@ -190,7 +152,6 @@ def arange(
     ...     F.arange(x.shape[1]).shape
     (T,)
     """
-    check_stored(layout, requires_grad)
     network = require_network(start, end, step)
     bounds: tuple[Any, Any, Any] = (0, start, step) if end is None else (start, end, step)
     low, high, by = bounds
@@ -227,23 +188,14 @@ def _steps(network: Network, low: Any, high: Any, step: int | float) -> SizeLike
 
 
 @operation
-def linspace(
-    start: Any,
-    end: Any,
-    steps: SizeLike,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
+@stored
+def linspace(start: Any, end: Any, steps: SizeLike, *, dtype: Any = None) -> Tensor:
     """``steps`` values from ``start`` to ``end``, both included: a constant; IFillLayer where something is computed.
 
     >>> with net.current():
     ...     F.linspace(0, 1, 5).data
     tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
-    check_stored(layout, requires_grad)
     network, wanted = require_network(start, end, steps), as_dtype(dtype or torch.float32)
     numbers: list[Any] = [
         value.data if isinstance(value, Tensor) and value.is_constant else value for value in (start, end)
@@ -267,17 +219,9 @@ def _whole_steps(network: Network, start: Any, end: Any, steps: SizeLike, dtype:
 
 
 @operation
-def eye(
-    n: SizeLike,
-    m: SizeLike | None = None,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
+@stored
+def eye(n: SizeLike, m: SizeLike | None = None, *, dtype: Any = None) -> Tensor:
     """Ones on the diagonal of zeros (n, m): a constant; IFillLayers and IElementWiseLayer EQUAL for dynamic sizes."""
-    check_stored(layout, requires_grad)
     network = require_network(n, m)
     rows, columns = indices_of(network, n, n if m is None else m)
     return L.cast(rows == columns, as_dtype(dtype or torch.float32))
@@ -419,26 +363,16 @@ tril, triu = family(
 
 
 @operation
-def empty_strided(
-    size: Sequence[SizeLike],
-    stride: Sequence[SizeLike],
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
+@stored
+def empty_strided(size: Sequence[SizeLike], stride: Sequence[SizeLike], *, dtype: Any = None) -> Tensor:
     """As :func:`empty`; ``stride`` is about torch's memory and has no meaning in an engine."""
-    check_stored(layout, requires_grad)
     return full(size, 0, dtype=dtype or torch.float32)
 
 
 @operation
-def scalar_tensor(
-    s: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+@stored
+def scalar_tensor(s: Any, *, dtype: Any = None) -> Tensor:
     """A number as a tensor without dimensions, float32 unless ``dtype`` says otherwise: a constant."""
-    check_stored(layout, requires_grad)
     return _tensor_of(s, require_network(s), as_dtype(dtype or torch.float32))
 
 
@@ -450,19 +384,9 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 
 
 @operation
-def logspace(
-    start: Any,
-    end: Any,
-    steps: int,
-    base: float = 10.0,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
+@stored
+def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None) -> Tensor:
     """``base`` to the powers of :func:`linspace`: a constant; IElementWiseLayer POW where something is dynamic."""
-    check_stored(layout, requires_grad)
     wanted = as_dtype(dtype or torch.float32)
     start, end = (value.data if isinstance(value, Tensor) and value.is_constant else value for value in (start, end))
     if not any(isinstance(value, (Tensor, Size)) for value in (start, end, steps)):
