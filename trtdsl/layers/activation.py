@@ -142,9 +142,6 @@ def parametric_relu(x: Tensor, slope: Tensor) -> Tensor:
     """``x if x >= 0 else slope * x``, with ``slope`` broadcast to ``x``: one IParametricReLULayer.
 
     Both have one rank and one floating-point dtype.
-
-    >>> parametric_relu(net.input("x", (2, 3, 4)), net.constant(torch.ones(1, 3, 1))).shape
-    (2, 3, 4)
     """
     return add_layer(adds("add_parametric_relu"), x, slope, shape=x.shape, order="kept")
 

@@ -221,10 +221,6 @@ def rotary_embedding(
 
     ``cos`` and ``sin`` are (N, S, R / 2), or (positions, R / 2) with ``position_ids`` (N, S). The first R =
     ``rotary_dim`` elements (all D for 0) are rotated; a pair is two neighbours (``interleaved``) or one of each half.
-
-    >>> c = net.input("cos", (2, 5, 4))
-    >>> rotary_embedding(net.input("x", (2, 3, 5, 8)), c, c).shape
-    (2, 3, 5, 8)
     """
     add = adds("add_rotary_embedding", interleaved, rotary_dim, takes=3)
     return add_layer(add, x, cos, sin, position_ids, shape=x.shape)

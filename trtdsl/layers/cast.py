@@ -88,11 +88,7 @@ def _cast(node: Node) -> Evaluate:
 
 @operation
 def identity(x: Tensor) -> Tensor:
-    """``x`` unchanged, under a name of its own: one IIdentityLayer.
-
-    >>> identity(net.input("x", (2, 3))).shape
-    (2, 3)
-    """
+    """``x`` unchanged, under a name of its own: one IIdentityLayer."""
     return add_layer(adds("add_identity"), x, shape=x.shape, order="kept", takes=True)
 
 

@@ -24,9 +24,6 @@ def all_reduce(x: Tensor, num_ranks: int, op: str = "SUM") -> Tensor:
     ``op`` is SUM, PROD, MAX, MIN or AVG. With ``num_ranks=1`` it is ``x`` itself, and no layer.
 
     Raises UnsupportedError for another ``op``, UsageError for less than one rank.
-
-    >>> all_reduce(net.input("x", (2, 3)), 2).shape
-    (2, 3)
     """
     return _collective(x, "ALL_REDUCE", op, num_ranks)
 

@@ -20,10 +20,6 @@ def constant(data: Operand, dtype: Any = None) -> Tensor:
     """A constant of the current network from a torch tensor, a numpy array or a number.
 
     Becomes an IConstantLayer only where a layer needs it as an input.
-
-    >>> with net.current():
-    ...     constant([1.0, 2.0]).shape
-    (2,)
     """
     return require_network(data).constant(data, dtype)
 

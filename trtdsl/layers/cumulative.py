@@ -12,9 +12,6 @@ def cumulative(x: Tensor, axis: int, op: str = "SUM", exclusive: bool = False, r
 
     Element j is the sum of 0..j; ``exclusive`` leaves j itself out; ``reverse`` sums from the end. Floating-point,
     int32 or int64.
-
-    >>> cumulative(net.input("x", (2, 5)), 1).shape
-    (2, 5)
     """
     place = x.network.constant(torch.tensor(normalize_axis(axis, x.ndim), dtype=torch.int32))
     kind = member(x.network.trt.CumulativeOperation, op, "cumulative operation")
@@ -65,9 +62,6 @@ def reverse_sequence(x: Tensor, lengths: Tensor, batch_axis: int = 1, sequence_a
     """Reverses the first ``lengths[i]`` elements along ``sequence_axis`` of slice i of ``batch_axis``.
 
     One IReverseSequenceLayer; ``lengths`` (int32 or int64) has one value for each slice.
-
-    >>> reverse_sequence(net.input("x", (5, 2, 3)), net.input("n", (2,), "int32")).shape
-    (5, 2, 3)
     """
     batch, sequence = normalize_axis(batch_axis, x.ndim), normalize_axis(sequence_axis, x.ndim)
     if batch == sequence:

@@ -40,9 +40,6 @@ def random(
     """Values drawn anew in each run: uniform between ``low`` and ``high``, or ``normal`` with that mean and deviation.
 
     One IFillLayer (RANDOM_UNIFORM, RANDOM_NORMAL). ``low`` and ``high`` are scalars; float32 or float16.
-
-    >>> random(net, (2, 3), net.constant(0.0), net.constant(1.0)).shape
-    (2, 3)
     """
     kind = "RANDOM_NORMAL" if normal else "RANDOM_UNIFORM"
     return _filled(kind, network, tuple(shape), low, high, as_dtype(dtype), fold=False)

@@ -100,9 +100,6 @@ def lrn(x: Tensor, window: int, alpha: float, beta: float, k: float) -> Tensor:
     """``x / (k + alpha / window * sum(x**2)) ** beta``, summed over a window of dimension 1: one ILRNLayer.
 
     ``window`` is odd, 1 to 15. ``x`` is (N, C, H, W). Raises ShapeError for another rank.
-
-    >>> lrn(net.input("x", (1, 8, 4, 4)), 5, 1e-4, 0.75, 1.0).shape
-    (1, 8, 4, 4)
     """
     if x.ndim != 4:
         raise ShapeError(f"lrn takes 4 dimensions, not {x.ndim}: {FLAT}")

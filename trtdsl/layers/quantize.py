@@ -44,9 +44,6 @@ def dequantize(
 ) -> Tensor:
     """``x * scale`` in a floating-point dtype: one IDequantizeLayer, and an IElementWiseLayer PROD behind it where the
     scale of an axis is computed. ``scale`` is as for :func:`quantize`.
-
-    >>> dequantize(net.input("x", (2, 3), "int8"), net.constant(0.5)).dtype
-    torch.float32
     """
     return _add("add_dequantize", x, scale, dtype, axis, block_shape)
 

@@ -110,9 +110,6 @@ def softmax(x: Tensor, axis: int) -> Tensor:
 
     Of two to six elements it is written out, since TensorRT-RTX takes these wrongly together with a later reduction:
     IReduceLayer twice, IElementWiseLayer twice and IUnaryLayer, and ISliceLayers to repeat what was reduced.
-
-    >>> softmax(net.input("x", (2, 3)), 1).shape
-    (2, 3)
     """
     axis = normalize_axis(axis, x.ndim)
     if is_few(x, [axis]) and x.data is None:
@@ -145,9 +142,6 @@ def ragged_softmax(x: Tensor, bounds: Tensor) -> Tensor:
 
     ``x`` is (N, Z, S), ``bounds`` (N, Z, 1) of int32; the elements from the bound on are 0. TensorRT does not subtract
     the greatest element first: a row with one above 88 (float32; 11 in float16) is NaN.
-
-    >>> ragged_softmax(net.input("x", (1, 2, 5)), net.input("n", (1, 2, 1), "int32")).shape
-    (1, 2, 5)
     """
     return add_layer(adds("add_ragged_softmax"), x, bounds, shape=x.shape)
 

@@ -15,11 +15,7 @@ from .gather import gather
 
 @operation
 def shape(x: Tensor) -> Tensor:
-    """The shape of ``x`` as an int64 tensor with one element per dimension: one IShapeLayer, shared by all its uses.
-
-    >>> shape(net.input("x", ("N", 3))).shape
-    (2,)
-    """
+    """The shape of ``x`` as an int64 tensor with one element per dimension: one IShapeLayer, shared by all its uses."""
     network = x.network
     if x.is_constant:
         return network.constant(torch.tensor(x.data.shape, dtype=torch.int64))

@@ -79,9 +79,6 @@ def non_zero(x: Tensor, indices_dtype: Any = "int32") -> Tensor:
     """The positions of elements that are not zero, as the columns of a (rank, count) matrix: one INonZeroLayer.
 
     Columns are in row-major order of the positions. ``count`` is known only when the network runs.
-
-    >>> non_zero(net.input("x", (2, 8))).shape[0]
-    2
     """
     indices = as_dtype(indices_dtype)
     add = adds("add_non_zero", *x.network.backend.index_type(indices))
