@@ -6,7 +6,7 @@ from typing import Any
 
 from .cast import cast
 from .common import ShapeError, Tensor, UnsupportedError, add_layer, adds, as_dtype, member, operation, torch
-from .evaluation import Evaluate, Mistakes, Node, Shapes, count, evaluates
+from .evaluation import Evaluate, Given, Mistakes, Node, Shapes, count, evaluates
 from .quantize import narrow, spread
 
 NOT_NORMALIZED = (
@@ -128,13 +128,7 @@ def _attention_input(node: Node) -> Evaluate:
     if node.has_input(4):
         quantized = node.backend.torch_dtype(layer.normalization_quantize_to_type)
 
-    def attend(
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        mask: torch.Tensor | None,
-        scale: torch.Tensor | None,
-    ) -> torch.Tensor:
+    def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: Given, scale: Given) -> torch.Tensor:
         groups = query.shape[-3] // key.shape[-3]
         if groups > 1:
             key, value = key.repeat_interleave(groups, -3), value.repeat_interleave(groups, -3)
@@ -154,10 +148,10 @@ def _attention_input(node: Node) -> Evaluate:
         query: torch.Tensor,
         key: torch.Tensor,
         value: torch.Tensor,
-        mask: torch.Tensor | None = None,
-        scale: torch.Tensor | None = None,
-        query_lengths: torch.Tensor | None = None,
-        key_lengths: torch.Tensor | None = None,
+        mask: Given = None,
+        scale: Given = None,
+        query_lengths: Given = None,
+        key_lengths: Given = None,
     ) -> torch.Tensor:
         if query_form == PADDED and key_lengths is None:
             return attend(query, key, value, mask, scale)
@@ -178,7 +172,7 @@ def _attention_input(node: Node) -> Evaluate:
     return evaluate
 
 
-def _weights(scores: torch.Tensor, allowed: torch.Tensor | None, added: torch.Tensor | None) -> torch.Tensor:
+def _weights(scores: torch.Tensor, allowed: Given, added: Given) -> torch.Tensor:
     """What each position contributes: 0 for those that are not allowed, NaN where none is."""
     if allowed is not None:
         added = torch.zeros(allowed.shape).masked_fill(~allowed, float("-inf"))
@@ -190,7 +184,7 @@ def _weights(scores: torch.Tensor, allowed: torch.Tensor | None, added: torch.Te
     return powers.div_(powers.sum(-1, keepdim=True))
 
 
-def _items(x: torch.Tensor, form: str, lengths: torch.Tensor | None, batch: int) -> list[torch.Tensor]:
+def _items(x: torch.Tensor, form: str, lengths: Given, batch: int) -> list[torch.Tensor]:
     """Views (heads, tokens, D) of each item of the batch, without what its length leaves out."""
     if form == PACKED:
         if lengths is None:
@@ -238,9 +232,7 @@ def _rotary_embedding(node: Node) -> Evaluate:
     """``(a, b)`` becomes ``(a cos - b sin, a sin + b cos)``, computed in float32 and rounded once."""
     interleaved, rotary_dim = node.layer.interleaved, node.layer.rotary_embedding_dim
 
-    def evaluate(
-        x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, position_ids: torch.Tensor | None = None
-    ) -> torch.Tensor:
+    def evaluate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, position_ids: Given = None) -> torch.Tensor:
         size = rotary_dim or x.shape[-1]
         if position_ids is not None:
             cos, sin = cos[position_ids.long()], sin[position_ids.long()]
@@ -283,7 +275,7 @@ def _kv_cache_update(node: Node) -> Evaluate:
     node.known(node.layer.cache_mode, ("LINEAR",), "cache mode")
 
     def evaluate(
-        cache: torch.Tensor, update: torch.Tensor, indices: torch.Tensor, lengths: torch.Tensor | None = None
+        cache: torch.Tensor, update: torch.Tensor, indices: torch.Tensor, lengths: Given = None
     ) -> torch.Tensor:
         result = cache.clone()
         updates = _items(update, form, lengths, cache.shape[0])

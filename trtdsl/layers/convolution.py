@@ -10,7 +10,7 @@ from ..sizes.shape import channels_last
 from .base import PADDING_MODES, add_layer, adds
 from .common import Network, Shape, ShapeError, SizeLike, Tensor, is_static, operation, shape_text, torch
 from .constant import read_weights
-from .evaluation import Evaluate, Mistakes, Node, Shapes, count, evaluates
+from .evaluation import Evaluate, Given, Mistakes, Node, Shapes, count, evaluates
 from .windows import check_positive, count_windows, paddings
 
 
@@ -177,7 +177,7 @@ def _flops(node: Node, shapes: Shapes) -> int:
     return 2 * count(x) * count(tuple(layer.kernel_size_nd)) * maps // layer.num_groups
 
 
-def parameters_of(node: Node, channels_first: bool) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+def parameters_of(node: Node, channels_first: bool) -> tuple[Given, Given]:
     """The static kernel (None when it is an input) and the bias (None when absent)."""
     layer, dtype = node.layer, node.input_dtype()
     maps, groups, size = layer.num_output_maps, layer.num_groups, tuple(layer.kernel_size_nd)
@@ -208,9 +208,7 @@ class _Settings:
         self.given = parameters_of(node, channels_first)
         self.mode = node.known(layer.padding_mode, PADDING_MODES, "padding mode")
 
-    def weights(
-        self, kernel: torch.Tensor | None, bias: torch.Tensor | None
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+    def weights(self, kernel: Given, bias: Given) -> tuple[torch.Tensor, Given]:
         """In float32, which both accumulate in."""
         kernel, bias = (own if other is None else other for own, other in zip(self.given, (kernel, bias), strict=True))
         assert kernel is not None
@@ -238,7 +236,7 @@ def _convolution(node: Node) -> Evaluate:
     how, maps = _Settings(node, channels_first=True), node.layer.num_output_maps
     function = torch.conv2d if len(how.stride) == 2 else torch.conv3d
 
-    def evaluate(x: torch.Tensor, kernel: torch.Tensor | None = None, bias: torch.Tensor | None = None) -> torch.Tensor:
+    def evaluate(x: torch.Tensor, kernel: Given = None, bias: Given = None) -> torch.Tensor:
         kernel, bias = how.weights(kernel, bias)
         sides = [(pre, post + extra) for pre, post, extra in paddings(node.layer, x.shape[2:], how.extents)]
         if not x.numel():  # what comes out is the bias
@@ -258,7 +256,7 @@ def _padded(x: torch.Tensor, sides: Sequence[tuple[int, int]]) -> torch.Tensor:
     return torch.nn.functional.pad(x, [side for pair in reversed(sides) for side in pair])
 
 
-def _biased(x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+def _biased(x: torch.Tensor, bias: Given) -> torch.Tensor:
     return x if bias is None else x + bias.reshape((-1,) + (1,) * (x.ndim - 2))
 
 
@@ -278,7 +276,7 @@ def _deconvolution(node: Node) -> Evaluate:
     how, maps = _Settings(node, channels_first=False), node.layer.num_output_maps
     function = torch.conv_transpose2d if len(how.stride) == 2 else torch.conv_transpose3d
 
-    def evaluate(x: torch.Tensor, kernel: torch.Tensor | None = None, bias: torch.Tensor | None = None) -> torch.Tensor:
+    def evaluate(x: torch.Tensor, kernel: Given = None, bias: Given = None) -> torch.Tensor:
         kernel, bias = how.weights(kernel, bias)
         if x.numel():
             full = function(x, kernel, None, how.stride, 0, 0, how.groups, how.dilation)

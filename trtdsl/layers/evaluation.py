@@ -10,7 +10,7 @@ import functools
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Union
 
 from ..core.backend import Backend
 from ..core.dtypes import dtype_name
@@ -20,6 +20,8 @@ from ..core.tensors.exact import unrounded
 
 T = TypeVar("T")
 Evaluate = Callable[..., Any]  # torch tensors in (None for an absent input), a tensor or a tuple of them out
+Given = Union["torch.Tensor", None]
+"""The value of an operand that may be absent."""
 
 OTHER_NAMES = {"CONDITIONAL_INPUT": "IF_CONDITIONAL_INPUT", "CONDITIONAL_OUTPUT": "IF_CONDITIONAL_OUTPUT"}
 

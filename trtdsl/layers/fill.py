@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .common import Network, Shape, SizeLike, Tensor, add_layer, adds, as_dtype, is_static, operation, torch
-from .evaluation import Evaluate, Mistakes, Node, evaluates
+from .evaluation import Evaluate, Given, Mistakes, Node, evaluates
 from .shape import size_tensor
 
 
@@ -70,9 +70,7 @@ def _fill(node: Node) -> Evaluate:
     static_dims = () if node.has_input(0) else tuple(layer.shape)
     static = (layer.alpha, layer.beta)
 
-    def evaluate(
-        shape: torch.Tensor | None = None, alpha: torch.Tensor | None = None, beta: torch.Tensor | None = None
-    ) -> torch.Tensor:
+    def evaluate(shape: Given = None, alpha: Given = None, beta: Given = None) -> torch.Tensor:
         dims = static_dims if shape is None else tuple(shape.tolist())
         first = static[0] if alpha is None else alpha.reshape(()).item()
         second = [static[1], *[0] * (len(dims) - 1)] if beta is None else beta.flatten().tolist()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .common import Shape, ShapeError, Tensor, add_layer, adds, member, normalize_axis, operation, torch
-from .evaluation import Evaluate, Mistakes, Node, evaluates
+from .evaluation import Evaluate, Given, Mistakes, Node, evaluates
 
 
 @operation
@@ -38,7 +38,7 @@ def gather(
     return add_layer(add, data, indices, shape=shape)
 
 
-def in_bounds(indices: torch.Tensor, size: int) -> tuple[torch.Tensor, torch.Tensor | None]:
+def in_bounds(indices: torch.Tensor, size: int) -> tuple[torch.Tensor, Given]:
     """Indices that can be read, negative ones from the end, and where they were inside (None: everywhere)."""
     if indices.numel() == 0:
         return indices, None
@@ -50,7 +50,7 @@ def in_bounds(indices: torch.Tensor, size: int) -> tuple[torch.Tensor, torch.Ten
     return (indices, None) if bool(inside.all()) else (torch.where(inside, indices, 0), inside)
 
 
-def _masked(values: torch.Tensor, inside: torch.Tensor | None) -> torch.Tensor:
+def _masked(values: torch.Tensor, inside: Given) -> torch.Tensor:
     return values if inside is None else torch.where(inside, values, torch.zeros((), dtype=values.dtype))
 
 
@@ -92,7 +92,7 @@ def _nd(data: torch.Tensor, indices: torch.Tensor, elementwise: int) -> torch.Te
     lead, depth = data.shape[:elementwise], indices.shape[-1]
     if 0 in data.shape[: elementwise + depth]:
         return data.new_zeros((*indices.shape[:-1], *data.shape[elementwise + depth :]))
-    inside: torch.Tensor | None = None
+    inside: Given = None
     picks: list[torch.Tensor] = [
         torch.arange(size).reshape((-1,) + (1,) * (indices.ndim - 2 - axis)) for axis, size in enumerate(lead)
     ]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .common import Evaluate, Node, ShapeError, Shapes, Tensor, add_layer, count, evaluates, member, operation, torch
+from .common import ShapeError, Tensor, add_layer, member, operation, torch
+from .evaluation import Evaluate, Given, Node, Shapes, count, evaluates
 from .quantize import dynamic_scales, narrow, spread
 
 
@@ -78,7 +79,7 @@ def _moe(node: Node) -> Evaluate:
     block: tuple[int, ...] = tuple(layer.quantization_block_shape) if quantized is not None else ()
     scale_dtype = node.backend.torch_dtype(layer.dyn_q_output_scale_type) if block else None
 
-    def requantized(x: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
+    def requantized(x: torch.Tensor, scale: Given) -> torch.Tensor:
         """Through the quantized type and back, per token and expert."""
         if quantized is None or scale is None:
             return x
@@ -90,7 +91,7 @@ def _moe(node: Node) -> Evaluate:
         steps = torch.where(steps == 0, 1.0, steps)
         return narrow(x / steps, quantized).float() * steps
 
-    def expert(x: torch.Tensor, weights: Sequence[torch.Tensor], scale: torch.Tensor | None) -> torch.Tensor:
+    def expert(x: torch.Tensor, weights: Sequence[torch.Tensor], scale: Given) -> torch.Tensor:
         gate, up, down, *biases = weights
         opened, raised = x @ gate, x @ up
         if biases:
@@ -100,9 +101,7 @@ def _moe(node: Node) -> Evaluate:
         result = requantized(inner, scale) @ down
         return result + biases[2] if biases else result
 
-    def evaluate(
-        hidden: torch.Tensor, experts: torch.Tensor, scores: torch.Tensor, *parameters: torch.Tensor | None
-    ) -> torch.Tensor:
+    def evaluate(hidden: torch.Tensor, experts: torch.Tensor, scores: torch.Tensor, *parameters: Given) -> torch.Tensor:
         tokens = hidden.float().flatten(0, 1)
         chosen, factors = experts.flatten(0, 1), scores.float().flatten(0, 1)
         scale = parameters[6] if len(parameters) > 6 else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .common import ShapeError, Tensor, add_layer, adds, as_dtype, member, operation, torch
-from .evaluation import Evaluate, Node, count, evaluates
+from .evaluation import Evaluate, Given, Node, count, evaluates
 
 
 @operation
@@ -100,11 +100,7 @@ def _nms(node: Node) -> Evaluate:
         return chosen
 
     def evaluate(
-        boxes: torch.Tensor,
-        scores: torch.Tensor,
-        limit: torch.Tensor,
-        iou: torch.Tensor | None = None,
-        threshold: torch.Tensor | None = None,
+        boxes: torch.Tensor, scores: torch.Tensor, limit: torch.Tensor, iou: Given = None, threshold: Given = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         overlap, least = (0.0 if x is None else float(x) for x in (iou, threshold))
         rows = [

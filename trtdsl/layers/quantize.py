@@ -10,7 +10,7 @@ from .base import add_layer, adds, normalize_axis
 from .cast import cast, convert
 from .common import ShapeError, Tensor, as_dtype, dtype_name, operation, torch
 from .elementwise import elementwise, is_half
-from .evaluation import Evaluate, Mistakes, Node, evaluates
+from .evaluation import Evaluate, Given, Mistakes, Node, evaluates
 from .shuffle import shuffle
 
 
@@ -126,7 +126,7 @@ def quantize_values(x: torch.Tensor, scale: torch.Tensor, dtype: torch.dtype, ax
     return narrow(x.float() / spread(scale.float(), x.shape, 0 if axis is None else axis), dtype)
 
 
-def _refuse_zero_point(zero: torch.Tensor | None) -> None:
+def _refuse_zero_point(zero: Given) -> None:
     if zero is not None and bool((zero.float() != 0).any()):
         raise ShapeError("the zero point must be 0: TensorRT quantizes symmetrically")
 
@@ -165,7 +165,7 @@ def _quantize(node: Node) -> Evaluate:
     axis, dtype, meant = node.layer.axis, node.logical_dtype, "meant" in node.numbers
     computed = node.inputs[1].name not in node.fixed
 
-    def evaluate(x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor | None = None) -> torch.Tensor:
+    def evaluate(x: torch.Tensor, scale: torch.Tensor, zero: Given = None) -> torch.Tensor:
         _refuse_zero_point(zero)
         if dtype not in (torch.int8, torch.float8_e4m3fn):
             return narrow(x.float() / spread(scale.float(), x.shape, axis), dtype)
@@ -187,7 +187,7 @@ def _dequantize(node: Node) -> Evaluate:
     """Computed in the type of the scale and rounded to the output's dtype."""
     axis, dtype = node.layer.axis, node.dtype
 
-    def evaluate(x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor | None = None) -> torch.Tensor:
+    def evaluate(x: torch.Tensor, scale: torch.Tensor, zero: Given = None) -> torch.Tensor:
         _refuse_zero_point(zero)
         return (x.to(scale.dtype) * spread(scale, x.shape, axis)).to(dtype)
 
@@ -225,11 +225,7 @@ def dynamic_quantize(
 
 
 def dynamic_scales(
-    x: torch.Tensor,
-    block: Sequence[int],
-    dtype: torch.dtype,
-    scale_dtype: torch.dtype,
-    double_scale: torch.Tensor | None,
+    x: torch.Tensor, block: Sequence[int], dtype: torch.dtype, scale_dtype: torch.dtype, double_scale: Given
 ) -> torch.Tensor:
     """The scale of each block, as float32: its greatest magnitude over that of ``dtype``, in ``scale_dtype``."""
     sizes = [size if step == -1 else step for size, step in zip(x.shape, block, strict=True)]
@@ -262,7 +258,7 @@ def _dynamic_quantize(node: Node) -> Evaluate:
         axis = layer.axis
         block = tuple(layer.block_size if dim == axis else 1 for dim in range(len(node.inputs[0].shape)))
 
-    def evaluate(x: torch.Tensor, double_scale: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+    def evaluate(x: torch.Tensor, double_scale: Given = None) -> tuple[torch.Tensor, torch.Tensor]:
         scales = dynamic_scales(x, block, dtype, scale_dtype, double_scale)
         steps = scales if double_scale is None else scales * double_scale.float().reshape(())
         steps = spread(torch.where(steps == 0, 1.0, steps), x.shape, -1)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from .base import add_layer, adds, member
 from .common import ShapeError, SizeLike, Tensor, UnsupportedError, is_static, np, operation, torch
-from .evaluation import Evaluate, Mistakes, Node, Shapes, evaluates
+from .evaluation import Evaluate, Given, Mistakes, Node, Shapes, evaluates
 from .shape import size_tensor
 
 WITH_BATCH = (
@@ -136,7 +136,7 @@ def _resize(node: Node) -> Evaluate:
         ratio = index.new_tensor(over) / index.new_tensor(under)
         return index * ratio if coordinates == "ASYMMETRIC" else (index + 0.5) * ratio - 0.5
 
-    def evaluate(x: torch.Tensor, size: torch.Tensor | None = None) -> torch.Tensor:
+    def evaluate(x: torch.Tensor, size: Given = None) -> torch.Tensor:
         if scales is not None:
             wanted = list(map(_scaled, x.shape, scales))
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .common import Evaluate, Node, ShapeError, Tensor, add_layer, evaluates, normalize_axis, operation, torch
+from .common import Evaluate, Given, Node, ShapeError, Tensor, add_layer, evaluates, normalize_axis, operation, torch
 from .constant import read_weights
 
 
@@ -41,7 +41,7 @@ def _scale(node: Node) -> Evaluate:
     layer, ndim, dtype = node.layer, len(node.inputs[0].shape), node.dtype
     mode, axis = node.known(layer.mode, ("UNIFORM", "CHANNEL", "ELEMENTWISE"), "mode"), layer.channel_axis
 
-    def parameter(weights) -> torch.Tensor | None:
+    def parameter(weights) -> Given:
         size = weights.size
         if size == 0:
             return None

@@ -12,7 +12,7 @@ from ..definition.operation import Operation, operation
 from ..definition.tensor import Draft as Network
 from ..sizes.size import Size, SizeLike, bounds, is_static, product
 from .common import DefinitionError, Shape, ShapeError, Tensor, add_layer, adds, normalize_axis, shape_text, torch
-from .evaluation import Evaluate, Mistakes, Node, evaluates, given_dims
+from .evaluation import Evaluate, Given, Mistakes, Node, evaluates, given_dims
 from .shape import size_tensor
 from .shuffle_steps import ShuffleSteps, permuted
 
@@ -274,7 +274,7 @@ def _shuffle(node: Node) -> Evaluate:
     second = tuple(layer.second_transpose)[:reshaped]
     placeholder = layer.zero_is_placeholder
 
-    def evaluate(x: torch.Tensor, sizes: torch.Tensor | None = None) -> torch.Tensor:
+    def evaluate(x: torch.Tensor, sizes: Given = None) -> torch.Tensor:
         dims = static if sizes is None else sizes.tolist()
         if dims is not None and placeholder:
             dims = [x.shape[first[axis]] if size == 0 else size for axis, size in enumerate(dims)]
@@ -353,7 +353,7 @@ def _squeeze(node: Node) -> Evaluate:
     """Without axes, all dimensions that are of size 1 in the network; dynamic ones stay, whatever size they have."""
     ones = tuple(axis for axis, size in enumerate(tuple(node.inputs[0].shape)) if size == 1)
 
-    def evaluate(x: torch.Tensor, axes: torch.Tensor | None = None) -> torch.Tensor:
+    def evaluate(x: torch.Tensor, axes: Given = None) -> torch.Tensor:
         return x.squeeze(ones if axes is None else tuple(axes.tolist()))
 
     return evaluate

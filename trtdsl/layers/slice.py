@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Sequence
 
 from .common import ShapeError, SizeLike, Tensor, add_layer, adds, is_static, member, operation, torch
-from .evaluation import Evaluate, Mistakes, Node, compact, evaluates, given_dims
+from .evaluation import Evaluate, Given, Mistakes, Node, compact, evaluates, given_dims
 from .lifting import lifted
 from .shape import size_tensor
 
@@ -77,11 +77,11 @@ def _slice(node: Node) -> Evaluate:
 
     def evaluate(
         x: torch.Tensor,
-        start: torch.Tensor | None = None,
-        size: torch.Tensor | None = None,
-        stride: torch.Tensor | None = None,
-        fill: torch.Tensor | None = None,
-        axes: torch.Tensor | None = None,
+        start: Given = None,
+        size: Given = None,
+        stride: Given = None,
+        fill: Given = None,
+        axes: Given = None,
     ) -> torch.Tensor:
         begins, sizes, steps = (
             values if tensor is None else tensor.tolist()
@@ -96,9 +96,7 @@ def _slice(node: Node) -> Evaluate:
     return evaluate
 
 
-def _slice_axis(
-    x: torch.Tensor, axis: int, start: int, size: int, stride: int, mode: str, fill: torch.Tensor | None
-) -> torch.Tensor:
+def _slice_axis(x: torch.Tensor, axis: int, start: int, size: int, stride: int, mode: str, fill: Given) -> torch.Tensor:
     length = x.shape[axis]
     last = start + (size - 1) * stride
     if size == 0 or (0 <= start < length and 0 <= last < length):
@@ -131,7 +129,7 @@ def _slice_axis(
     return x.index_select(axis, index)
 
 
-def _filled(x: torch.Tensor, axis: int, start: int, size: int, fill: torch.Tensor | None) -> torch.Tensor:
+def _filled(x: torch.Tensor, axis: int, start: int, size: int, fill: Given) -> torch.Tensor:
     """What lies inside, between the fill value."""
     before = min(max(-start, 0), size)
     inside = max(min(start + size, x.shape[axis]) - max(start, 0), 0)

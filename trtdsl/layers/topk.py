@@ -7,7 +7,7 @@ from typing import Any
 from .base import add_layer, adds, axes_of, member, normalize_axis
 from .cast import cast
 from .common import ShapeError, Size, SizeLike, Tensor, as_dtype, operation, torch
-from .evaluation import Evaluate, Mistakes, Node, Shapes, compact, count, evaluates
+from .evaluation import Evaluate, Given, Mistakes, Node, Shapes, compact, count, evaluates
 from .shape import size_tensor
 from .shuffle import squeeze
 
@@ -64,7 +64,7 @@ def _topk(node: Node) -> Evaluate:
     largest = node.known(layer.op, ("MAX", "MIN"), "operation") == "MAX"
     indices_dtype = node.output_dtype(1)
 
-    def evaluate(x: torch.Tensor, k: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+    def evaluate(x: torch.Tensor, k: Given = None) -> tuple[torch.Tensor, torch.Tensor]:
         number = static if k is None else int(k)
         if number > x.shape[axis]:
             raise ShapeError(f"k = {number} is more than the {x.shape[axis]} elements of dimension {axis}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 from ...core.errors import DefinitionError
@@ -11,27 +9,41 @@ from ...definition.operation import PAIRS, operation
 from ...definition.tensor import Tensor
 from ..lowerings import way
 
-
-def _late(name: str) -> Callable[..., Any]:
-    """A function of contract.py, which with the search takes a tenth of what importing trtdsl takes."""
-    return lambda *tensors, **how: getattr(import_module(".contract", __name__), name)(*tensors, **how)
+# contract.py is imported where it is first needed: with the search it takes a tenth of what importing trtdsl takes.
 
 
-way(
-    "einsum",
-    "merged",
-    "as matmul, with the weights of the pointwise convolution before it as an operand",
-    unless=_late("why_not_merged"),
-)(_late("merged"))
-way("einsum", "matmul", "a plan of matrix products in the order in which the operands lie in memory")(
-    _late("as_they_lie")
-)
-way(
-    "einsum",
-    "dense",
-    "one IConvolutionLayer from all channels and places to all, as which what follows has them, too",
-    unless=_late("why_not_dense"),
-)(_late("dense"))
+def _why_not_merged(*tensors: Tensor, merge: Any, **_: Any) -> str | None:
+    fits = merge is not None and merge.plan is not None
+    return None if fits else "no pointwise convolution that it could take in for less gives an operand"
+
+
+MERGED = "as matmul, with the weights of the pointwise convolution before it as an operand"
+
+
+@way("einsum", "merged", MERGED, unless=_why_not_merged)
+def _with_weights(*tensors: Tensor, merge: Any, **_: Any) -> Tensor:
+    return merge.by_plan()
+
+
+@way("einsum", "matmul", "a plan of matrix products in the order in which the operands lie in memory")
+def _by_products(*tensors: Tensor, equation: Any, **_: Any) -> Tensor:
+    from .contract import as_they_lie
+
+    return as_they_lie(equation, tensors)
+
+
+def _why_not_dense(*tensors: Tensor, dense: Any, **_: Any) -> str | None:
+    if dense is not None:
+        return None
+    return "no pointwise convolution gives its image, of which it mixes one dimension with the channels by constants"
+
+
+DENSE = "one IConvolutionLayer from all channels and places to all, as which what follows has them, too"
+
+
+@way("einsum", "dense", DENSE, unless=_why_not_dense)
+def _as_convolution(*tensors: Tensor, dense: Any, **_: Any) -> Tensor:
+    return dense.emitted()
 
 
 @operation

@@ -14,7 +14,7 @@ from ..products.places import followers
 from .dense import Dense, dense_of
 from .emit import emit
 from .equation import Equation, expand, label_sizes, parse, sublists
-from .factors import Merge, merge_of, once
+from .factors import merge_of, once
 from .search import Problem
 
 
@@ -98,26 +98,8 @@ class Contraction(Call):
         return result
 
 
-def why_not_merged(*tensors: Tensor, merge: Merge | None, **_: Any) -> str | None:
-    fits = merge is not None and merge.plan is not None
-    return None if fits else "no pointwise convolution that it could take in for less gives an operand"
-
-
-def merged(*tensors: Tensor, merge: Merge, **_: Any) -> Tensor:
-    return merge.by_plan()
-
-
-def why_not_dense(*tensors: Tensor, dense: Dense | None, **_: Any) -> str | None:
-    if dense is not None:
-        return None
-    return "no pointwise convolution gives its image, of which it mixes one dimension with the channels by constants"
-
-
-def dense(*tensors: Tensor, dense: Dense, **_: Any) -> Tensor:
-    return dense.emitted()
-
-
-def as_they_lie(*tensors: Tensor, equation: Equation, **_: Any) -> Tensor:
+def as_they_lie(equation: Equation, tensors: Sequence[Tensor]) -> Tensor:
+    """The layers of the plan for operands as they are."""
     return emit(once(tensors[0].network, _problem(equation, tensors), Problem.plan), tensors)
 
 

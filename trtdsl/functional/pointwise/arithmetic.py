@@ -17,10 +17,7 @@ from .rounding import truncated
 
 @operation
 def add(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
-    """``input + alpha * other``, broadcast: IElementWiseLayer SUM (OR for bool), PROD before it for an alpha.
-
-    https://docs.pytorch.org/docs/stable/generated/torch.add.html
-    """
+    """``input + alpha * other``, broadcast: IElementWiseLayer SUM (OR for bool), PROD before it for an alpha."""
     a, b = promote(input, other)
     if a.dtype == torch.bool:
         return L.elementwise(a, b if alpha else b & ~b, "OR")

@@ -143,14 +143,13 @@ logical_and, logical_or, logical_xor = family(
 def bitwise_not(input: Tensor) -> Tensor:
     """Every bit inverted: IUnaryLayer NOT for bool, ``-1 - input`` (IElementWiseLayer SUB) for integers."""
     (x,) = promote(input)
-    _refuse_floats("bitwise_not", x)
+    _refuse_floats(x)
     return L.unary(x, "NOT") if x.dtype == torch.bool else -1 - x
 
 
-def _of_bits(kind: tuple[str, Callable[[Tensor, Tensor], Tensor]], input: Any, other: Any) -> Tensor:
-    name, compute = kind
+def _of_bits(compute: Callable[[Tensor, Tensor], Tensor], input: Any, other: Any) -> Tensor:
     a, b = promote(input, other)
-    _refuse_floats(name, a)
+    _refuse_floats(a)
     return compute(a, b)
 
 
@@ -168,7 +167,7 @@ def _bitwise(op: str) -> Callable[[Tensor, Tensor], Tensor]:
     return compute
 
 
-@member(_of_bits, ("bitwise_and", _bitwise("AND")))
+@member(_of_bits, _bitwise("AND"))
 def bitwise_and():
     """The bits that both have: IElementWiseLayer AND for bool.
 
@@ -178,25 +177,22 @@ def bitwise_and():
     """
 
 
-@member(_of_bits, ("bitwise_or", _bitwise("OR")))
+@member(_of_bits, _bitwise("OR"))
 def bitwise_or():
     """The bits that either has: IElementWiseLayer OR for bool; integers as in :func:`bitwise_and`."""
 
 
-@member(_of_bits, ("bitwise_xor", _bitwise("XOR")))
+@member(_of_bits, _bitwise("XOR"))
 def bitwise_xor():
     """The bits that one of the two has: IElementWiseLayer XOR for bool; integers as in :func:`bitwise_and`."""
 
 
-@member(_of_bits, ("bitwise_left_shift", lambda a, b: a * _power_of_two(b)))
+@member(_of_bits, lambda a, b: a * _power_of_two(b))
 def bitwise_left_shift():
     """``input * 2 ** other``: IGatherLayer in the powers of two, and IElementWiseLayer PROD."""
 
 
-@member(
-    _of_bits,
-    ("bitwise_right_shift", lambda a, b: L.elementwise(a, _power_of_two(b), "FLOOR_DIV")),
-)
+@member(_of_bits, lambda a, b: L.elementwise(a, _power_of_two(b), "FLOOR_DIV"))
 def bitwise_right_shift():
     """``floor(input / 2 ** other)``: IGatherLayer in the powers of two, and IElementWiseLayer FLOOR_DIV."""
 
@@ -208,9 +204,9 @@ def _power_of_two(exponent: Tensor) -> Tensor:
     return L.gather(L.cast(table, exponent.dtype), L.cast(exponent, torch.int64))
 
 
-def _refuse_floats(name: str, x: Tensor) -> None:
+def _refuse_floats(x: Tensor) -> None:
     if x.dtype.is_floating_point:
-        raise UnsupportedError(f"{name} takes bool and integers, as in torch, not {x.dtype}")
+        raise UnsupportedError(f"the bits are taken of bool and integers, as in torch, not of {x.dtype}")
 
 
 def _bits(x: Tensor, bits: int) -> Tensor:

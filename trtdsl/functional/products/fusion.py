@@ -24,7 +24,6 @@ def fuse_conv_bn_weights(
 
     All are constants; the scale and the bias are computed in float64. ``transpose`` is for a transposed convolution,
     whose weight has its output channels in dimension 1.
-    https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.fuse_conv_bn_weights.html
 
     >>> weight, one = net.constant(torch.ones(4, 3, 1, 1)), net.constant(torch.ones(4))
     >>> [fused.shape for fused in F.fuse_conv_bn_weights(weight, None, one, one, 1e-5, one, one)]

@@ -44,7 +44,6 @@ def grid_sample(
     otherwise "taps".
 
     Raises ShapeError for shapes that do not fit, UnsupportedError for a lowering that cannot express the case.
-    https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.grid_sample.html
 
     >>> F.grid_sample(net.input("x", ("N", 3, 8, 8)), net.input("grid", ("N", 5, 6, 2)), align_corners=False).shape
     (N, 3, 5, 6)
@@ -247,7 +246,6 @@ def affine_grid(theta: Tensor, size: Sequence[SizeLike], align_corners: bool | N
     (IElementWiseLayer), in float32.
 
     Raises ShapeError for shapes that do not fit.
-    https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.affine_grid.html
 
     >>> F.affine_grid(net.input("theta", ("N", 2, 3)), ("N", 3, 8, 10), align_corners=False).shape
     (N, 8, 10, 2)

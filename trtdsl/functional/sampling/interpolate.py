@@ -93,7 +93,6 @@ def interpolate(
     Elements that are interpolated must be finite: one beside a window may be multiplied by 0.
 
     Raises ShapeError and UnsupportedError for arguments that torch refuses, and for integers.
-    https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.interpolate.html
 
     >>> x = net.input("x", ("N", 3, "H", 8))
     >>> F.interpolate(x, scale_factor=2, mode="bilinear").shape

@@ -309,7 +309,6 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """(…, C * r * r, H, W) to (…, C, H * r, W * r): IShuffleLayer.
 
     Raises ShapeError where r * r does not divide the channels.
-    https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pixel_shuffle.html
     """
     r = _factor(input, upscale_factor, "pixel_shuffle")
     *lead, c, h, w = input.shape
@@ -325,7 +324,6 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """(…, C, H * r, W * r) to (…, C * r * r, H, W): IShuffleLayer.
 
     Raises ShapeError where r does not divide the height and the width.
-    https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pixel_unshuffle.html
     """
     r = _factor(input, downscale_factor, "pixel_unshuffle")
     *lead, c, height, width = input.shape
