@@ -138,6 +138,18 @@ def llama(
     if bits in LEVELS and not any(part.rounds(size[-1]) for _, size in published.shapes_of(config)):
         raise td.UsageError(f"{bits} bits: no weight has rows of 2 or more groups of {GROUP} numbers")
     cache = td.State((N, groups, capacity, width), dtype, sharded=1)
+    # Where the norm of a layer's input follows its products, one launch sums squares for it and for the norms of
+    # queries and keys. The products' weights are then multiplied by the norm's, which takes as much memory as they have
+    # while this is defined: 0.5 GB at most in half precision. In float16 products of what is not normed may overflow.
+    hidden, multiplied = config.hidden_size, layers * (heads + 2 * groups) * width * config.hidden_size
+    norm_follows = (
+        config.model_type in published.NORMED
+        and hidden % width == 0
+        and dtype != "float16"
+        and "q_proj" not in part.biased
+        and not part.rounds(hidden)
+        and multiplied <= 1 << 28
+    )
     mixed = list(published.MIXTURES.get(config.model_type, ()))
     gates = tuple(f".{name}.weight" for name in ("gate_proj", *mixed[1:2]))
     for name, size in weights.shapes.items():
@@ -157,18 +169,32 @@ def llama(
         keys: td.Tensor,
         values: td.Tensor,
     ) -> tuple[td.Tensor, td.Tensor, td.Tensor]:
-        n, s, hidden = x.shape
-        w, normed = block.self_attn, norm(x, block.input_layernorm, eps)
+        n, s, _ = x.shape
+        w, follows = block.self_attn, norm_follows and x.network.precision != torch.float16
+        normed = x if follows else norm(x, block.input_layernorm, eps)
         q, k, v = (
-            part.columns(normed, w, name).view(n, s, count, width)
+            (
+                F.linear(x, part.of(w[name].weight, 0) * block.input_layernorm.weight)
+                if follows
+                else part.columns(normed, w, name)
+            ).view(n, s, count, width)
             for name, count in (("q_proj", heads), ("k_proj", groups), ("v_proj", groups))
         )
         if config.model_type in published.NORMED:
-            squares = F.cat([q, k], 2).to(torch.float32).square().mean(-1, keepdim=True)  # of both in one launch
-            scales = (squares + eps).rsqrt().split([heads, groups], 2)
+            summed = [q, k, x.view(n, s, hidden // width, width)] if follows else [q, k]
+            means = F.cat(summed, 2).to(torch.float32).square().mean(-1, keepdim=True)  # of all in one launch
+
+            def mean(first: int, count: int) -> td.Tensor:  # of slices the builder would make several launches
+                return L.gather(means, x.network.constant(torch.arange(first, first + count)), 2)
+
+            of_input: td.Tensor | float = 1.0
+            if follows:
+                parts = [mean(heads + groups + each, 1) for each in range(hidden // width)]
+                of_input = (sum(parts[1:], parts[0]) / len(parts) + eps).rsqrt()
+                v = (v.to(torch.float32) * of_input).to(v.dtype)
             q, k = (
-                (x.to(torch.float32) * scale).to(x.dtype) * norm.weight
-                for x, scale, norm in zip((q, k), scales, (w.q_norm, w.k_norm), strict=True)
+                (y.to(torch.float32) * of_input * (of_input * of_input * mean(*own) + eps).rsqrt()).to(y.dtype) * weight
+                for y, own, weight in ((q, (0, heads), w.q_norm.weight), (k, (heads, groups), w.k_norm.weight))
             )
         q, k, v = (x.transpose(1, 2).to(keys.dtype) for x in (q, k, v))  # in a lower precision the caches keep theirs
         q, k = rotate(q), rotate(k)

@@ -726,11 +726,29 @@ def test_the_names_that_a_config_asks_for_are_those_of_its_files(family, tmp_pat
     assert dict(shapes_of(read_config(tmp_path))) == {name: weights.shapes[name] for name in held}
 
 
-def test_a_step_of_decoding_is_nine_launches_a_layer(tmp_path):
-    """Norm, q and k and v, rotation and cache, attention, output; norm, gate and up, product, down."""
-    save_checkpoint("llama", tmp_path, torch.bfloat16)
+@pytest.mark.parametrize("family", ["llama", "qwen3"])
+def test_a_step_of_decoding_is_nine_launches_a_layer(family, tmp_path):
+    """Norm, q and k and v, rotation and cache, attention, output; norm, gate and up, product, down. Of Qwen3 the first
+    norm's squares are summed with those of the heads, behind the products.
+    """
+    save_checkpoint(family, tmp_path, torch.bfloat16)
     step = spec_of(tmp_path).define(dims={"N": 1, "S": 1}, profiles=[])
     assert len(td.program(step).launches) <= 2 * 9 + 3  # embedding and position, last norm, logits
+
+
+@pytest.mark.parametrize(
+    ("dtype", "precision"),
+    [(torch.float16, None), *(pytest.param(torch.bfloat16, each, marks=pytest.mark.heavy) for each in (None, "fp16"))],
+)
+def test_products_of_a_long_residual_do_not_overflow(dtype, precision, tmp_path):
+    """In float16 the norm goes before them: of what is not normed they are beyond its greatest number."""
+    module = save_checkpoint("qwen3", tmp_path, dtype, tie_word_embeddings=False)
+    x, query = module.model.embed_tokens.weight.data, module.model.layers[0].self_attn.q_proj.weight.data
+    x *= 40000
+    assert (x.float() @ query.float().T).abs().max() > 65504
+    module.save_pretrained(tmp_path, max_shard_size="20KB")
+    report = td.check(spec_of(tmp_path), sizes="quick", precision=precision)
+    assert report.passed, report
 
 
 def test_a_prompt_takes_eleven_launches_a_layer_and_nine_in_the_last(tmp_path):
