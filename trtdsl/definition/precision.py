@@ -112,8 +112,8 @@ class Cast(Site):
 
     @property
     def operands(self) -> tuple[str, ...]:
-        """How many dimensions each operand has; sizes and dtypes do not name a call."""
-        return tuple(f"{len(shape)}-D" for shape, _ in self.shapes)
+        """How many dimensions each operand has, and what it is of; sizes and dtypes do not name a call."""
+        return self.described
 
     @property
     def said(self) -> str:
@@ -207,7 +207,8 @@ class Policy:
             asked, scales = "float32", ()  # which the file does not say: another network's
         shapes = tuple((x.shape, x.dtype) for x in tensors)
         place = calls.claim()
-        calls.take(place, Cast(key, location, shapes, tuple(ways), asked, given is not None, scales))
+        described = tuple(map(_described, tensors))
+        calls.take(place, Cast(key, location, shapes, tuple(ways), asked, given is not None, scales, described))
         call.site, self.sources[key] = key, _sources(args, kwargs)
         if asked not in NARROW:
             return _dtypes()[asked], (), ""
@@ -224,6 +225,16 @@ class Policy:
             return "float32"
         is_low = name in LOW or name in LOOPS or name in COMPOSED
         return dtype_name(low if is_low else torch.float32 if len(dtypes) > 1 else dtypes.pop())
+
+
+def _described(x: Tensor) -> str:
+    """What a file says of an operand: its rank, and the weights that it is of, or the calls that made it.
+
+    So calls that changed places, which are alike in all else, do not get the dtypes of each other.
+    """
+    made = (f"{key.function} {key.ordinal}" for key in _sources((x,), {}) if key is not None)
+    of = ", ".join(sorted(x.weight_names if x.is_constant else made))
+    return f"{x.ndim}-D of {of}" if of else f"{x.ndim}-D"
 
 
 def _quantized(x: Tensor, scale: float, dtype: str) -> Tensor:

@@ -171,6 +171,33 @@ def test_a_file_that_does_not_fit_is_refused_with_the_first_call_that_differs(fi
     assert "net.precision.json does not fit net" in text and "\n" not in text
 
 
+def test_calls_that_changed_places_do_not_get_the_dtypes_of_each_other(files):
+    def network(turn):
+        def define(x):
+            small, large = [F.linear(x, weight) for weight in (WEIGHT, WEIGHT * 1e6)[::turn]][::turn]
+            return {"y": F.relu(small) + F.tanh(large)}
+
+        return td.network(inputs=net.inputs, name="net")(define)
+
+    path = files(network(1), "float16", "float32", *["float16"] * 3)
+    with pytest.raises(td.UsageError, match="relu of 2-D of linear 1 .* had relu of 2-D of linear 0 "):
+        network(-1).define(precision=path, dims=DIMS)
+
+
+def test_calls_whose_weights_changed_places_are_told_by_their_names(files):
+    def named(order):
+        def define(x, w):
+            return {name: F.linear(x, getattr(w, name)) for name in order}
+
+        weights = {"a": WEIGHT, "b": WEIGHT * 1e6}
+        return td.network(inputs=net.inputs, weights=weights, name="net")(define)
+
+    path = files(named("ab"), "float16", "float32")
+    assert list(named("ab").define(precision=path, dims=DIMS).outputs) == ["a", "b"]
+    with pytest.raises(td.UsageError, match="linear of 2-D, 2-D of b .* had linear of 2-D, 2-D of a "):
+        named("ba").define(precision=path, dims=DIMS)
+
+
 def test_a_file_of_an_output_that_is_gone_is_refused(files):
     path = files(net, *["float16"] * 4)
     facts = json.loads(path.read_text())

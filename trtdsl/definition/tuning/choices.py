@@ -43,6 +43,8 @@ class Site(NamedTuple):
     """Whether the author named the way."""
     scales: tuple[float, ...] = ()
     """With which its operands are quantized, one for each that is not constant; 0 for one that is not."""
+    described: tuple[str, ...] = ()
+    """What a file says of its operands, where that is not their shapes."""
 
     @property
     def said(self) -> str:
