@@ -70,8 +70,6 @@ from trtdsl.functional.pointwise.arithmetic import clamp_min as clamp_min
 from trtdsl.functional.pointwise.arithmetic import copysign as copysign
 from trtdsl.functional.pointwise.arithmetic import div as div
 from trtdsl.functional.pointwise.arithmetic import floor_divide as floor_divide
-from trtdsl.functional.pointwise.arithmetic import fmax as fmax
-from trtdsl.functional.pointwise.arithmetic import fmin as fmin
 from trtdsl.functional.pointwise.arithmetic import fmod as fmod
 from trtdsl.functional.pointwise.arithmetic import heaviside as heaviside
 from trtdsl.functional.pointwise.arithmetic import hypot as hypot
@@ -97,9 +95,7 @@ from trtdsl.functional.pointwise.elementary import sinc as sinc
 from trtdsl.functional.pointwise.logic import bitwise_and as bitwise_and
 from trtdsl.functional.pointwise.logic import bitwise_left_shift as bitwise_left_shift
 from trtdsl.functional.pointwise.logic import bitwise_not as bitwise_not
-from trtdsl.functional.pointwise.logic import bitwise_or as bitwise_or
 from trtdsl.functional.pointwise.logic import bitwise_right_shift as bitwise_right_shift
-from trtdsl.functional.pointwise.logic import bitwise_xor as bitwise_xor
 from trtdsl.functional.pointwise.logic import isclose as isclose
 from trtdsl.functional.pointwise.logic import isfinite as isfinite
 from trtdsl.functional.pointwise.logic import logical_not as logical_not
@@ -189,12 +185,8 @@ from trtdsl.functional.sampling.grid_sample import bilinear_sample as bilinear_s
 from trtdsl.functional.sampling.grid_sample import grid_sample as grid_sample
 from trtdsl.functional.sampling.interpolate import Targets
 from trtdsl.functional.sampling.interpolate import interpolate as interpolate
-from trtdsl.functional.scanning.recurrent import gru as gru
-from trtdsl.functional.scanning.recurrent import gru_cell as gru_cell
 from trtdsl.functional.scanning.recurrent import lstm as lstm
 from trtdsl.functional.scanning.recurrent import lstm_cell as lstm_cell
-from trtdsl.functional.scanning.recurrent import rnn_relu as rnn_relu
-from trtdsl.functional.scanning.recurrent import rnn_tanh as rnn_tanh
 from trtdsl.functional.scanning.scan import associative_scan as associative_scan
 from trtdsl.functional.scanning.scan import linear_recurrence as linear_recurrence
 from trtdsl.functional.scanning.selective import selective_scan as selective_scan
@@ -260,10 +252,7 @@ from trtdsl.functional.spectral.complex_tensor import real as real
 from trtdsl.functional.spectral.complex_tensor import view_as_complex as view_as_complex
 from trtdsl.functional.spectral.complex_tensor import view_as_real as view_as_real
 from trtdsl.functional.spectral.fourier import fft as fft
-from trtdsl.functional.spectral.fourier import ifft as ifft
-from trtdsl.functional.spectral.fourier import irfft as irfft
 from trtdsl.functional.spectral.fourier import istft as istft
-from trtdsl.functional.spectral.fourier import rfft as rfft
 from trtdsl.functional.spectral.fourier import stft as stft
 from trtdsl.functional.windows.convolution import conv1d as conv1d
 from trtdsl.functional.windows.convolution import conv2d as conv2d
@@ -314,6 +303,12 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool
 
     ``training=True``, the default in torch, is refused unless p is 0 or 1, which leave nothing to chance.
     """
+
+def fmax(input: Any, other: Any) -> Tensor:
+    """The greater, the other one where one is NaN: IElementWiseLayer, IUnaryLayer ISNAN and ISelectLayer."""
+
+def fmin(input: Any, other: Any) -> Tensor:
+    """The lesser, the other one where one is NaN: IElementWiseLayer, IUnaryLayer ISNAN and ISelectLayer."""
 
 def xlog1py(input: Any, other: Any) -> Tensor:
     """``x log(1 + y)``, 0 where x is 0 unless y is NaN: the layers of :func:`log1p`, ISelectLayers."""
@@ -453,6 +448,12 @@ def logical_or(input: Any, other: Any) -> Tensor:
 def logical_xor(input: Any, other: Any) -> Tensor:
     """One of the two, broadcast: IElementWiseLayer XOR; numbers are true unless 0."""
 
+def bitwise_or(input: Any, other: Any) -> Tensor:
+    """The bits that either has: IElementWiseLayer OR for bool; integers as in :func:`bitwise_and`."""
+
+def bitwise_xor(input: Any, other: Any) -> Tensor:
+    """The bits that one of the two has: IElementWiseLayer XOR for bool; integers as in :func:`bitwise_and`."""
+
 def ceil(input: Tensor) -> Tensor:
     """Rounded up: IUnaryLayer CEIL; integers are themselves."""
 
@@ -538,6 +539,11 @@ def upsample_bilinear(
 ) -> Tensor:
     """As :func:`interpolate` with mode bilinear and ``align_corners=True``."""
 
+def gru_cell(
+    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+) -> Tensor:
+    """The next state (N, hidden) of a gated recurrent unit, as torch.nn.GRUCell has it: two products and the gates."""
+
 def rnn_tanh_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
@@ -547,6 +553,51 @@ def rnn_relu_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
     """The next state (N, hidden) of torch.nn.RNNCell: two products, their sum, and its relu."""
+
+def gru(
+    input: Tensor,
+    hx: Tensor,
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+    *,
+    lengths: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Gated recurrent units (torch.nn.GRU): all hidden states and the last ones, as :func:`lstm`."""
+
+def rnn_tanh(
+    input: Tensor,
+    hx: Tensor,
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+    *,
+    lengths: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """A plain recurrent network (torch.nn.RNN) with tanh: all hidden states and the last ones, as :func:`lstm`."""
+
+def rnn_relu(
+    input: Tensor,
+    hx: Tensor,
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+    *,
+    lengths: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """A plain recurrent network (torch.nn.RNN) with relu: all hidden states and the last ones, as :func:`lstm`."""
 
 def fliplr(input: Tensor) -> Tensor:
     """The elements of dimension 1 in reverse: ISliceLayer with a stride of -1."""
@@ -782,6 +833,15 @@ def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = None, layout: Any = None, device: Any = None
 ) -> Tensor:
     """Rows and columns (2, n) of the upper triangle of a matrix, from the diagonal ``offset``: a constant."""
+
+def ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+    """The inverse of :func:`fft`."""
+
+def rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+    """The half of :func:`fft` of real values that says all, ``length // 2 + 1`` frequencies: two products."""
+
+def irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+    """The inverse of :func:`rfft`, ``n`` real values (twice the frequencies less 2): two products."""
 
 def fftn(input: Any, s: Sequence[int] | None = None, dim: Sequence[int] | None = None, norm: str | None = None) -> Any:
     """:func:`fft` along several dimensions, all of them by default."""

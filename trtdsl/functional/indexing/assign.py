@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..common import L, Shape, ShapeError, SizeLike, Tensor, operation, shape_text, torch
 from ..operands import along, as_tensor, choose, stretch
 from .gather import index_copy, index_put
-from .index import as_indices, index_in, slice_bounds, split_index
-
-
-class Span(NamedTuple):
-    """The part of one dimension that an index chooses; ``kept`` says whether ``x[index]`` has the dimension."""
-
-    start: SizeLike
-    length: SizeLike
-    step: Any
-    kept: bool = True
+from .index import Span, as_indices, covers, spans_of, split_index, view_shape
 
 
 @operation
@@ -40,40 +31,16 @@ def setitem(input: Tensor, index: Any, value: Any) -> Tensor:
     """
     basic, tensors = split_index(input, index)
     given = as_tensor(value, input.network, input.dtype)
-    spans = _spans(input, basic)
+    spans = spans_of(input, basic)
     if all(place is None for place in tensors):
-        return _box(input, spans, _broadcast(given, _view_shape(basic, spans)), basic)
-    whole = all(map(_covers, spans, input.shape)) and all(span.kept for span in spans) and None not in basic
+        return _box(input, spans, _broadcast(given, view_shape(basic, spans)), basic)
+    whole = all(map(covers, spans, input.shape)) and all(span.kept for span in spans) and None not in basic
     region = input if whole else input[tuple(basic)]
     changed = _put(region, tensors, given)
     return changed if whole else _box(input, spans, changed, basic)
 
 
 # -- ints and slices ---------------------------------------------------------------------------------------------------
-
-
-def _spans(x: Tensor, basic: Sequence[Any]) -> list[Span]:
-    spans: list[Span] = []
-    for item in basic:
-        if item is None:
-            continue
-        length = x.shape[len(spans)]
-        if isinstance(item, slice):
-            spans.append(Span(*slice_bounds(item, length)))
-        else:
-            spans.append(Span(index_in(item, length, x.network), 1, 1, kept=False))
-    return spans
-
-
-def _view_shape(basic: Sequence[Any], spans: Sequence[Span]) -> Shape:
-    """The shape of ``x[basic]``."""
-    left = iter(spans)
-    sizes = [1 if item is None else span.length if (span := next(left)).kept else None for item in basic]
-    return tuple(size for size in sizes if size is not None)
-
-
-def _covers(span: Span, length: SizeLike) -> bool:
-    return span.step == 1 and span.start == 0 and span.length == length
 
 
 def _broadcast(value: Tensor, shape: Shape) -> Tensor:
@@ -105,12 +72,12 @@ def _box(x: Tensor, spans: Sequence[Span], value: Tensor, basic: Sequence[Any]) 
 
 def _written(x: Tensor, spans: Sequence[Span], value: Tensor) -> Tensor:
     """The box along its first dimension that is not whole, from the old values with the rest of the box written."""
-    axis = next((axis for axis, span in enumerate(spans) if not _covers(span, x.shape[axis])), None)
+    axis = next((axis for axis, span in enumerate(spans) if not covers(span, x.shape[axis])), None)
     if axis is None:
         return value
     span = spans[axis]
     inner = [Span(0, each.length, 1) if d == axis else each for d, each in enumerate(spans)]
-    if any(not _covers(each, x.shape[d]) for d, each in enumerate(inner) if d != axis):
+    if any(not covers(each, x.shape[d]) for d, each in enumerate(inner) if d != axis):
         value = _written(along(x, axis, span.start, span.length, span.step), inner, value)
     return write_along(x, axis, span.start, span.length, span.step, value)
 

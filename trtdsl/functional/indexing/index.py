@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from ...sizes.shape import shape_text
+from ...sizes.shape import Shape, shape_text
 from ...sizes.size import Size, SizeLike, bounds, from_front, size_max, size_min
 from ..common import DefinitionError, L, Network, ShapeError, Tensor, UnsupportedError, broadcast, np, operation, torch
 from ..operands import align, as_tensor, choose, stretch
@@ -29,21 +29,10 @@ def getitem(input: Tensor, index: Any) -> Tensor:
     if any(place is not None for place in tensors):
         remaining = getitem(input, tuple(items))
         return take_at(remaining, as_indices(remaining, tensors))
-    boxes: list[tuple[SizeLike, SizeLike, SizeLike]] = []
-    result: list[SizeLike] = []
-    for item in items:
-        if item is None:
-            result.append(1)
-            continue
-        length = input.shape[len(boxes)]
-        if isinstance(item, slice):
-            boxes.append(slice_bounds(item, length))
-            result.append(boxes[-1][1])
-        else:
-            boxes.append((index_in(item, length, input.network), 1, 1))
-    starts, sizes, strides = zip(*boxes, strict=True) if boxes else ((), (), ())
-    whole = sizes == input.shape and all((start, stride) == (0, 1) for start, _, stride in boxes)
-    return L.shuffle(input if whole else L.slice(input, starts, sizes, strides), reshape=result)
+    spans = spans_of(input, items)
+    starts, sizes, strides, _ = zip(*spans, strict=True) if spans else ((), (), (), ())
+    whole = all(map(covers, spans, input.shape))
+    return L.shuffle(input if whole else L.slice(input, starts, sizes, strides), reshape=view_shape(items, spans))
 
 
 # -- tensors as indices ------------------------------------------------------------------------------------------------
@@ -153,6 +142,41 @@ def advanced(x: Tensor, places: Sequence[Tensor | None]) -> tuple[Tensor, Tensor
 
 
 # -- ints and slices ---------------------------------------------------------------------------------------------------
+
+
+class Span(NamedTuple):
+    """The part of one dimension that an index chooses; ``kept`` says whether ``x[index]`` has the dimension."""
+
+    start: SizeLike
+    length: SizeLike
+    step: Any
+    kept: bool = True
+
+
+def spans_of(x: Tensor, basic: Sequence[Any]) -> list[Span]:
+    """The part of each dimension that the ints, slices and None of an index choose."""
+    spans: list[Span] = []
+    for item in basic:
+        if item is None:
+            continue
+        length = x.shape[len(spans)]
+        if isinstance(item, slice):
+            spans.append(Span(*slice_bounds(item, length)))
+        else:
+            spans.append(Span(index_in(item, length, x.network), 1, 1, kept=False))
+    return spans
+
+
+def view_shape(basic: Sequence[Any], spans: Sequence[Span]) -> Shape:
+    """The shape of ``x[basic]``."""
+    left = iter(spans)
+    sizes = [1 if item is None else span.length if (span := next(left)).kept else None for item in basic]
+    return tuple(size for size in sizes if size is not None)
+
+
+def covers(span: Span, length: SizeLike) -> bool:
+    """Whether it is the whole of a dimension of that length."""
+    return span.step == 1 and span.start == 0 and span.length == length
 
 
 def index_in(index: SizeLike, length: SizeLike, network: Network) -> SizeLike:

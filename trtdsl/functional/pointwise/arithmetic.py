@@ -153,14 +153,12 @@ def minimum():
     """The lesser, NaN where either is NaN: IElementWiseLayer MIN (AND for bool), as :func:`maximum`."""
 
 
-@member(_extreme, ("MAX", "OR", False))
-def fmax():
-    """The greater, the other one where one is NaN: IElementWiseLayer MAX, IUnaryLayer ISNAN and ISelectLayer."""
-
-
-@member(_extreme, ("MIN", "AND", False))
-def fmin():
-    """The lesser, the other one where one is NaN: IElementWiseLayer MIN, IUnaryLayer ISNAN and ISelectLayer."""
+fmax, fmin = family(
+    _extreme,
+    "The {}, the other one where one is NaN: IElementWiseLayer, IUnaryLayer ISNAN and ISelectLayer.",
+    fmax=(("MAX", "OR", False), "greater"),
+    fmin=(("MIN", "AND", False), "lesser"),
+)
 
 
 @operation

@@ -177,14 +177,12 @@ def bitwise_and():
     """
 
 
-@member(_of_bits, _bitwise("OR"))
-def bitwise_or():
-    """The bits that either has: IElementWiseLayer OR for bool; integers as in :func:`bitwise_and`."""
-
-
-@member(_of_bits, _bitwise("XOR"))
-def bitwise_xor():
-    """The bits that one of the two has: IElementWiseLayer XOR for bool; integers as in :func:`bitwise_and`."""
+bitwise_or, bitwise_xor = family(
+    _of_bits,
+    "The bits that {} for bool; integers as in :func:`bitwise_and`.",
+    bitwise_or=(_bitwise("OR"), "either has: IElementWiseLayer OR"),
+    bitwise_xor=(_bitwise("XOR"), "one of the two has: IElementWiseLayer XOR"),
+)
 
 
 @member(_of_bits, lambda a, b: a * _power_of_two(b))

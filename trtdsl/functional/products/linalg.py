@@ -34,25 +34,20 @@ def _eliminated(matrix: Tensor, rows: int) -> tuple[Tensor, Tensor | None]:
     row_numbers, _ = indices_of(network, rows, 1)  # (rows, 1)
     determinant = None
     for k in range(rows):
-        size = abs(_part(matrix, -1, k, 1))  # (…, rows, 1)
+        size = abs(part(matrix, -1, k, 1))  # (…, rows, 1)
         if k:
             size = choose(row_numbers < k, -1.0, size, dtype)
         _, place = top(size, 1, matrix.ndim - 2, "MAX")
         chosen, own = row_numbers == place, row_numbers == k  # (…, rows, 1)
         pivot_row = L.reduce(choose(chosen, matrix, 0.0, dtype), "SUM", [matrix.ndim - 2], True)
-        pivot = _part(pivot_row, -1, k, 1)
-        moved = choose(chosen, _part(matrix, -2, k, 1), matrix, dtype)
-        factors = choose(own, 0.0, _part(moved, -1, k, 1), dtype)
+        pivot = part(pivot_row, -1, k, 1)
+        moved = choose(chosen, part(matrix, -2, k, 1), matrix, dtype)
+        factors = choose(own, 0.0, part(moved, -1, k, 1), dtype)
         unit = pivot_row / pivot
         matrix = choose(own, unit, moved - factors * unit, dtype)
         factor = pivot * choose(place == k, network.constant(1.0), -1.0, dtype)
         determinant = factor if determinant is None else determinant * factor
-    return _part(matrix, -1, rows, matrix.shape[-1] - rows), determinant
-
-
-def _part(x: Tensor, dim: int, start: int, length: Any) -> Tensor:
-    """As :func:`part`, of a dimension counted from the end."""
-    return part(x, dim + x.ndim, start, length)
+    return part(matrix, -1, rows, matrix.shape[-1] - rows), determinant
 
 
 @operation
@@ -68,7 +63,7 @@ def inverse(input: Tensor) -> Tensor:
         return input
     wide, one = L.cast(input, torch.float32), input.network.constant(torch.eye(rows))
     if input.ndim > 2:
-        one = one + _part(wide, -1, 0, 1) * 0.0
+        one = one + part(wide, -1, 0, 1) * 0.0
     return L.cast(_eliminated(cat([wide, one], -1), rows)[0], input.dtype)
 
 
@@ -99,7 +94,7 @@ def det(input: Tensor) -> Tensor:
         return filled(input.network, input.shape[:-2], 1.0, input.dtype)
     wide = L.cast(input, torch.float32)
     if rows == 2:
-        a, b, c, d = (_part(_part(wide, -2, i, 1), -1, j, 1) for i in (0, 1) for j in (0, 1))
+        a, b, c, d = (part(part(wide, -2, i, 1), -1, j, 1) for i in (0, 1) for j in (0, 1))
         found: Tensor | None = a * d - b * c
     else:
         found = _eliminated(wide, rows)[1]

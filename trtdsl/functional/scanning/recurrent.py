@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ...core.errors import several
 from ..checks import require_rank
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
-from ..family import family, member
+from ..family import family
 from ..operands import along
 from ..pointwise.activation import relu, sigmoid, tanh
 from ..products.matmul import linear
@@ -48,12 +48,30 @@ def _gru_step(inner: Tensor, hidden: Tensor, state: State) -> State:
     return (new + update * (state[0] - new),)
 
 
-@operation
-def gru_cell(
-    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+def _rnn_step(activation: Callable[[Tensor], Tensor]) -> Step:
+    """The next h from the input's part (…, N, hidden) and that of h."""
+    return lambda inner, hidden, state: (activation(inner + hidden),)
+
+
+def _cell(
+    step: Step,
+    input: Tensor,
+    hx: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
 ) -> Tensor:
-    """The next state (N, hidden) of a gated recurrent unit, as torch.nn.GRUCell has it: two products and the gates."""
-    return _gru_step(linear(input, w_ih, b_ih), linear(hx, w_hh, b_hh), (hx,))[0]
+    return step(linear(input, w_ih, b_ih), linear(hx, w_hh, b_hh), (hx,))[0]
+
+
+gru_cell, rnn_tanh_cell, rnn_relu_cell = family(
+    _cell,
+    "The next state (N, hidden) of {}.",
+    gru_cell=(_gru_step, "a gated recurrent unit, as torch.nn.GRUCell has it: two products and the gates"),
+    rnn_tanh_cell=(_rnn_step(tanh), "torch.nn.RNNCell: two products, their sum, and its tanh"),
+    rnn_relu_cell=(_rnn_step(relu), "torch.nn.RNNCell: two products, their sum, and its relu"),
+)
 
 
 @operation
@@ -75,31 +93,7 @@ def lstm_cell(
     return h, c
 
 
-def _rnn_cell(
-    activation: Callable[[Tensor], Tensor],
-    input: Tensor,
-    hx: Tensor,
-    w_ih: Tensor,
-    w_hh: Tensor,
-    b_ih: Tensor | None = None,
-    b_hh: Tensor | None = None,
-) -> Tensor:
-    return activation(linear(input, w_ih, b_ih) + linear(hx, w_hh, b_hh))
-
-
-rnn_tanh_cell, rnn_relu_cell = family(
-    _rnn_cell,
-    "The next state (N, hidden) of torch.nn.RNNCell: two products, their sum, and its {}.",
-    rnn_tanh_cell=(tanh, "tanh"),
-    rnn_relu_cell=(relu, "relu"),
-)
-
-
 # -- layers, over all steps --------------------------------------------------------------------------------------------
-
-
-def _rnn_step(activation: Callable[[Tensor], Tensor]) -> Step:
-    return lambda inner, hidden, state: (activation(inner + hidden),)
 
 
 @operation
@@ -163,29 +157,20 @@ def _one_state(
     return output, h
 
 
-EXAMPLE = """{}
+gru, rnn_tanh, rnn_relu = family(
+    _one_state,
+    """{}: all hidden states and the last ones, as :func:`lstm`.
 
->>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
->>> module = torch.nn.RNNBase("{name}".upper(), 4, 2)
->>> weights = [net.constant(each.detach()) for each in module.parameters()]
->>> [y.shape for y in F.{name}(x, h, weights, True, 1, 0.0, False, False, False)]
-[(T, N, 2), (1, N, 2)]
-"""
-
-
-@member(_one_state, ("gru", _gru_step), EXAMPLE)
-def gru():
-    """Gated recurrent units (torch.nn.GRU): all hidden states and the last ones, as :func:`lstm`."""
-
-
-@member(_one_state, ("rnn_tanh", _rnn_step(tanh)), EXAMPLE)
-def rnn_tanh():
-    """A plain recurrent network (torch.nn.RNN) with tanh: all hidden states and the last ones, as :func:`lstm`."""
-
-
-@member(_one_state, ("rnn_relu", _rnn_step(relu)), EXAMPLE)
-def rnn_relu():
-    """A plain recurrent network (torch.nn.RNN) with relu: all hidden states and the last ones, as :func:`lstm`."""
+    >>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
+    >>> module = torch.nn.RNNBase("{name}".upper(), 4, 2)
+    >>> weights = [net.constant(each.detach()) for each in module.parameters()]
+    >>> [y.shape for y in F.{name}(x, h, weights, True, 1, 0.0, False, False, False)]
+    [(T, N, 2), (1, N, 2)]
+    """,
+    gru=(("gru", _gru_step), "Gated recurrent units (torch.nn.GRU)"),
+    rnn_tanh=(("rnn_tanh", _rnn_step(tanh)), "A plain recurrent network (torch.nn.RNN) with tanh"),
+    rnn_relu=(("rnn_relu", _rnn_step(relu)), "A plain recurrent network (torch.nn.RNN) with relu"),
+)
 
 
 def _inference(dropout: float, train: bool) -> None:

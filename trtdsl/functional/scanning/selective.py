@@ -26,6 +26,8 @@ AT_ONCE = 1024
 # The most exponentials of a sequence for which every step is computed from all steps before it: that many are a few
 # microseconds of a GPU's arithmetic (an estimate), as one or two launches are; docs/benchmarks.md, "Scans".
 PAIRS = 1 << 24
+Scanned = tuple[Tensor, Callable[[], Tensor]]
+"""The result, and what makes the last state."""
 
 
 @operation
@@ -79,8 +81,9 @@ def selective_scan(
         delta = softplus(delta)
     for name, value in (("B", B), ("C", C)):
         require_rank(value, f"{name} has 2, 3 or 4 dimensions", 2, 4)
-    how = {"B": _Projection.of(B), "C": _Projection.of(C), "return_last_state": return_last_state}
-    y, last = lowered("selective_scan", lowering, u, delta, A, default=best, **how)
+    how = {"B": _Projection.of(B), "C": _Projection.of(C)}
+    y, make_last = lowered("selective_scan", lowering, u, delta, A, default=best, **how)
+    last = make_last() if return_last_state else None
     if D is not None:
         y = y + u * L.unsqueeze(L.cast(D, torch.float32), [1])
     if z is not None:
@@ -162,9 +165,7 @@ def _why_not_pairs(u: Tensor, delta: Tensor, A: Tensor, **_: Any) -> str | None:
 
 
 @way("selective_scan", "pairs", "every step from all steps before it, in one kernel", unless=_why_not_pairs)
-def _selective_pairs(
-    u: Tensor, delta: Tensor, A: Tensor, B: _Projection, C: _Projection, return_last_state: bool
-) -> tuple[Tensor, Tensor | None]:
+def _selective_pairs(u: Tensor, delta: Tensor, A: Tensor, B: _Projection, C: _Projection) -> Scanned:
     """``y[t]`` is the sum over s up to t of ``C[t] exp(A * d) B[s] delta[s] u[s]``, d the sum of delta between them."""
     length = u.shape[2]
     steps = counted(u.network, length)
@@ -175,9 +176,7 @@ def _selective_pairs(
     decays = exp(L.unsqueeze(between, [4]) * _by_channel(A, 5))
     states = decays * (L.unsqueeze(driven, [4]) * B.beside(u, 3))
     y = L.reduce(states * C.beside(u, 2), "SUM", [3, 4])
-    if not return_last_state:
-        return y, None
-    return y, L.reduce(along(states, 2, length - 1, 1), "SUM", [2, 3])
+    return y, lambda: L.reduce(along(states, 2, length - 1, 1), "SUM", [2, 3])
 
 
 def _between(delta: Tensor, past: Tensor, zero: Tensor) -> Tensor:
@@ -198,9 +197,7 @@ def _between(delta: Tensor, past: Tensor, zero: Tensor) -> Tensor:
     "blocks",
     "the states at the ends of blocks of 4 steps, the others from the steps of their block",
 )
-def _selective_blocks(
-    u: Tensor, delta: Tensor, A: Tensor, B: _Projection, C: _Projection, return_last_state: bool
-) -> tuple[Tensor, Tensor | None]:
+def _selective_blocks(u: Tensor, delta: Tensor, A: Tensor, B: _Projection, C: _Projection) -> Scanned:
     """The states at the ends of blocks by passes; every other one from the block's steps and the state before it.
 
     What a step adds to a later state is ``exp(A * d)`` times what it adds to its own, d the sum of delta between them:
@@ -226,9 +223,7 @@ def _selective_blocks(
     h = total + decay(since, inside) * L.unsqueeze(before, [3])
     y = L.shuffle(C.gathered(h, "cl"), reshape=(*u.shape[:2], step.shape[2] * BLOCK))
     y = L.slice(y, (0, 0, 0), u.shape)
-    if not return_last_state:
-        return y, None
-    return y, L.squeeze(along(states, 2, step.shape[2] - 1, 1), [2])
+    return y, lambda: L.squeeze(along(states, 2, step.shape[2] - 1, 1), [2])
 
 
 def _blocks(x: Tensor, size: int = BLOCK) -> Tensor:
@@ -255,9 +250,7 @@ def _by_channel(A: Tensor, ndim: int) -> Tensor:
 
 
 @way("selective_scan", "chunked", "ILoop over chunks of 64 steps")
-def _selective_chunks(
-    u: Tensor, delta: Tensor, A: Tensor, B: _Projection, C: _Projection, return_last_state: bool
-) -> tuple[Tensor, Tensor | None]:
+def _selective_chunks(u: Tensor, delta: Tensor, A: Tensor, B: _Projection, C: _Projection) -> Scanned:
     """A step that is added at the end, with delta 0, leaves h as it is: exp(0) h + 0."""
     length = u.shape[2]
     loop = L.Loop(u.network)
@@ -269,7 +262,7 @@ def _selective_chunks(
     loop.next(state, L.squeeze(along(h, 2, CHUNK - 1, 1), [2]))
     y = loop.concatenate(C.chunk(loop).gathered(h, "l"), count, 2)
     y = L.shuffle(y, reshape=(*u.shape[:2], count * CHUNK))
-    return L.slice(y, (0, 0, 0), u.shape), loop.last_value(state) if return_last_state else None
+    return L.slice(y, (0, 0, 0), u.shape), lambda: loop.last_value(state)
 
 
 def _chunk(loop: L.Loop, x: Tensor) -> Tensor:
@@ -278,9 +271,7 @@ def _chunk(loop: L.Loop, x: Tensor) -> Tensor:
 
 
 @way("selective_scan", "loop", "ILoop over the steps")
-def _selective_loop(
-    u: Tensor, delta: Tensor, A: Tensor, B: _Projection, C: _Projection, return_last_state: bool
-) -> tuple[Tensor, Tensor | None]:
+def _selective_loop(u: Tensor, delta: Tensor, A: Tensor, B: _Projection, C: _Projection) -> Scanned:
     length = u.shape[2]
     loop = L.Loop(u.network)
     loop.count(length)
@@ -289,4 +280,4 @@ def _selective_loop(
     after = exp(einsum("bd,dn->bdn", step, A)) * before + B.at(loop).spread(driven, "")
     loop.next(before, after)
     y = loop.concatenate(C.at(loop).gathered(after, ""), length, 2)
-    return y, loop.last_value(before) if return_last_state else None
+    return y, lambda: loop.last_value(before)

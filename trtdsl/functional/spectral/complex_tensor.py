@@ -14,7 +14,6 @@ from ...definition.operation import PAIRS
 from ...sizes.shape import Shape, shape_text
 from ..common import DefinitionError, Network, ShapeError, Tensor, UnsupportedError, operation, torch
 from ..einsum import einsum
-from ..family import prepared
 from ..indexing.index import getitem
 from ..pointwise.arithmetic import atan2, hypot, mul
 from ..pointwise.elementary import cos, exp, neg, sin
@@ -248,31 +247,27 @@ def polar(abs: Tensor, angle: Tensor) -> Any:
     return ComplexTensor(abs * cos(angle), abs * sin(angle))
 
 
-def _part(part: Callable[[Any], Any], input: Any) -> Any:
-    return part(input)
-
-
-@prepared(_part)
-def real(x: Any) -> Any:
+@operation
+def real(input: Any) -> Any:
     """The real part; of a Tensor itself. No layer."""
-    return x.real if isinstance(x, ComplexTensor) else x
+    return input.real if isinstance(input, ComplexTensor) else input
 
 
-@prepared(_part)
-def imag(x: Any) -> Tensor:
+@operation
+def imag(input: Any) -> Tensor:
     """The imaginary part of a complex value; no layer."""
-    if not isinstance(x, ComplexTensor):
+    if not isinstance(input, ComplexTensor):
         raise DefinitionError("imag takes a complex value, as torch does")
-    return x.imag
+    return input.imag
 
 
-@prepared(_part)
-def conj(x: Any) -> Any:
+@operation
+def conj(input: Any) -> Any:
     """The conjugate; of a Tensor itself: IUnaryLayer NEG."""
-    return x.conj() if isinstance(x, ComplexTensor) else x
+    return input.conj() if isinstance(input, ComplexTensor) else input
 
 
-@prepared(_part)
-def angle(x: Any) -> Any:
+@operation
+def angle(input: Any) -> Any:
     """The angle of complex values: the layers of :func:`atan2`."""
-    return x.angle() if isinstance(x, ComplexTensor) else atan2(x - x, x)
+    return input.angle() if isinstance(input, ComplexTensor) else atan2(input - input, input)

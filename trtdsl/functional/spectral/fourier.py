@@ -160,19 +160,18 @@ def fft():
     """
 
 
-@member(_along, IFFT)
-def ifft():
-    """The inverse of :func:`fft`."""
-
-
-@member(_along, _half)
-def rfft():
-    """The half of :func:`fft` of real values that says all: ``length // 2 + 1`` frequencies. Two products."""
-
-
-@member(_along, _whole)
-def irfft():
-    """The inverse of :func:`rfft`: ``n`` real values, twice the frequencies less 2 by default. Two products."""
+ifft, rfft, irfft = family(
+    _along,
+    ifft=(IFFT, "The inverse of :func:`fft`."),
+    rfft=(
+        _half,
+        "The half of :func:`fft` of real values that says all, ``length // 2 + 1`` frequencies: two products.",
+    ),
+    irfft=(
+        _whole,
+        "The inverse of :func:`rfft`, ``n`` real values (twice the frequencies less 2): two products.",
+    ),
+)
 
 
 def _of_dims(
