@@ -74,6 +74,10 @@ def test_complex_arithmetic(act):
     )
 
 
+def test_the_angle_of_real_values_that_are_not_finite_or_negative_zero():
+    both(F.angle, torch.angle, torch.tensor([-2.0, -0.0, 0.0, 3.0, float("inf"), float("-inf"), float("nan")]))
+
+
 def test_rotary_embeddings():
     """Queries turned by complex constants, as LLaMA's own code has it."""
     turns = torch.polar(torch.ones(6, 4), torch.outer(torch.arange(6.0), 10000.0 ** -torch.arange(0, 1, 0.25)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import functools
 import itertools
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,8 +16,10 @@ from ...sizes.shape import Shape, shape_text
 from ..common import DefinitionError, Network, ShapeError, Tensor, UnsupportedError, operation, torch
 from ..einsum import einsum
 from ..indexing.index import getitem
+from ..operands import choose, floating
 from ..pointwise.arithmetic import atan2, hypot, mul
 from ..pointwise.elementary import cos, exp, neg, sin
+from ..pointwise.logic import isnan
 from ..products.matmul import matmul
 from ..products.products import bmm, inner, kron, mm, mv, outer, tensordot
 from ..shaping.join import stack, unbind
@@ -269,5 +272,8 @@ def conj(input: Any) -> Any:
 
 @operation
 def angle(input: Any) -> Any:
-    """The angle of complex values: the layers of :func:`atan2`."""
-    return input.angle() if isinstance(input, ComplexTensor) else atan2(input - input, input)
+    """The angle of complex values: the layers of :func:`atan2`; pi or 0 of real ones: ISelectLayers."""
+    if isinstance(input, ComplexTensor):
+        return input.angle()
+    x = floating(input)
+    return choose(x < 0, math.pi, choose(isnan(x), x, 0.0), x.dtype)
