@@ -50,13 +50,6 @@ def plugin(
 
     Raises UnsupportedError where the backend has no plugins, DefinitionError for a creator that is not registered (with
     the nearest ones) and for fields that it does not take.
-
-    >>> x = td.Network(backend="tensorrt-rtx").input("x", (2, 3))
-    >>> try:
-    ...     plugin("ROIAlign_TRT", [x], fields={"output_height": 7})
-    ... except td.UnsupportedError as error:
-    ...     print(error.message.partition(":")[0].split(" ", 2)[2])
-    has no plugins in its networks
     """
     operands = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     network = require_network(*operands, *shape_inputs)

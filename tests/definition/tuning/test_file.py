@@ -11,7 +11,7 @@ import trtdsl as td
 import trtdsl.functional as F
 from trtdsl.core.errors import TuningWarning
 from trtdsl.core.version import __version__
-from trtdsl.definition.tuning.file import Tuned, Tuning, Variant, dump, parse, read_tuning
+from trtdsl.definition.tuning.file import Tuned, Tuning, Variant, dump, loads, read_tuning
 
 
 @td.network(inputs={"x": td.Input((td.Dim("N", min=1, opt=2, max=4), 4, 5))}, name="folded")
@@ -27,6 +27,10 @@ def tuning_of(spec, lowering="layer", **changed):
     backend = f"{network.backend.name} {network.backend.version}"
     head = {"network": "folded", "backend": backend, "trtdsl": __version__, **changed}
     return Tuning(**head, variants=(Variant.made(spec.case(), calls, {"device": "rtx-4090"}),))
+
+
+def parse(facts):
+    return loads(json.dumps(facts).encode(), "tuning")
 
 
 def ways(spec):

@@ -327,8 +327,12 @@ def file_bytes(path: Path) -> bytes:
 
 
 def loads(data: bytes, kind: Kind) -> Tuning:
-    """A tuning from what its file holds; ValueError as of :func:`parse`."""
-    return parse(parse_json(data, "it", kind, ValueError), kind)
+    """A tuning from what its file holds; ValueError naming the entry that is wrong."""
+    facts = parse_json(data, "it", kind, ValueError)
+    if facts.get("kind") != kind:
+        raise ValueError(f"it is not a {kind}")
+    check_schema(facts, (SCHEMA,), "it", ValueError)
+    return as_struct(facts, Tuning, "", ValueError)
 
 
 def file_kind(network: str, kind: Kind = "tuning") -> FileKind:
@@ -342,11 +346,3 @@ def file_kind(network: str, kind: Kind = "tuning") -> FileKind:
         return None if owner == network else f"of the network {brief(owner)!r}, and this one is {network!r}"
 
     return json_kind(f"a {kind}", kind, objection)
-
-
-def parse(facts: dict[str, Any], kind: Kind = "tuning") -> Tuning:
-    """A tuning from what its file says; ValueError naming the entry that is wrong."""
-    if facts.get("kind") != kind:
-        raise ValueError(f"it is not a {kind}")
-    check_schema(facts, (SCHEMA,), "it", ValueError)
-    return as_struct(facts, Tuning, "", ValueError)
