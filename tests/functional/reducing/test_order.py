@@ -31,3 +31,10 @@ def test_a_quantile_of_a_row_with_nan_is_nan(interpolation):
 def test_more_differences_than_there_are_numbers_are_none():
     """And are not added one after the other."""
     assert evaluate(lambda x: F.diff(x, 10**9), ROWS).shape == torch.diff(ROWS, 10**9).shape == (5, 0)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_one_hot_of_as_many_classes_as_a_dynamic_size(dtype):
+    classes, rows = torch.tensor([[0, 2], [1, 1]], dtype=dtype), torch.ones(3, 2)
+    found = evaluate(lambda classes, rows: F.one_hot(classes, rows.shape[0]), classes, rows, dims=[(2, 2), ("N", 2)])
+    same(found, torch.nn.functional.one_hot(classes.long(), 3))

@@ -50,3 +50,10 @@ def test_a_traced_number_is_a_number():
     assert torch.zeros(n, n * 2).shape == (6, 12)
     assert type(int(n)) is int and copy.deepcopy([n])[0] is n and type(pickle.loads(pickle.dumps(n))) is int
     assert [type(item) for item in torch.Size([n, 2])[:1]] == [TracedInt]
+
+
+def test_a_number_that_is_made_by_the_type_of_a_size_is_a_plain_one():
+    """As Python's statistics module makes its results."""
+    n = size(6)
+    assert type(type(n)(4)) is int and type(type(n / 4)(0.5)) is float
+    assert type(n)(n) is n and type(type(n)("7")) is int

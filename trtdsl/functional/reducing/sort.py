@@ -6,6 +6,7 @@ from ...definition.tensor import Selected
 from ...sizes.size import Size, SizeLike
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
 from ..operands import along, axis_of
+from ..shaping.create import counted
 from ..shaping.reshape import ravel
 from .reduction import or_nan, top
 
@@ -115,17 +116,20 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 
 @operation
-def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+def one_hot(tensor: Tensor, num_classes: SizeLike = -1) -> Tensor:
     """1 at the class that ``tensor`` names along a new last dimension, 0 elsewhere, as int64: IOneHotLayer.
 
-    ``num_classes=-1`` is refused: the size would depend on data.
+    A dynamic number of classes takes IFillLayer and IElementWiseLayer EQUAL instead. ``num_classes=-1`` is refused: the
+    size would depend on data.
 
     >>> F.one_hot(net.input("n", ("N",), "int64"), 10).shape
     (N, 10)
     """
     if tensor.dtype.is_floating_point or tensor.dtype == torch.bool:
         raise DefinitionError(f"one_hot takes integers, not {tensor.dtype}")
-    if isinstance(num_classes, Size) or num_classes < 1:
+    if isinstance(num_classes, Size):
+        return L.cast(L.unsqueeze(tensor, [tensor.ndim]) == counted(tensor.network, num_classes), torch.int64)
+    if num_classes < 1:
         if num_classes == -1 and tensor.is_constant and tensor.data.numel():
             num_classes = int(tensor.data.max()) + 1
         else:

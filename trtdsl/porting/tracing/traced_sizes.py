@@ -29,6 +29,10 @@ class TracedInt(int):
     expression: SizeExpression
     __hash__ = int.__hash__
 
+    def __new__(cls, *given: Any) -> Any:
+        """What ``type(size)(number)`` gives whoever computes so: the number itself."""
+        return given[0] if given and isinstance(given[0], cls) else int(*given)
+
     def __invert__(self) -> Any:
         return -self - 1
 
@@ -39,16 +43,21 @@ class TracedFloat(float):
     expression: SizeExpression
     __hash__ = float.__hash__
 
+    def __new__(cls, *given: Any) -> Any:
+        return given[0] if given and isinstance(given[0], cls) else float(*given)
+
     def is_integer(self) -> bool:
         return bool(self % 1 == 0)
 
 
 def traced(number: Any, expression: SizeExpression) -> Any:
     """The number with its expression; anything but an int or a float stays what it is."""
-    kind = TracedInt if type(number) is int else TracedFloat if type(number) is float else None
-    if kind is None:
+    if type(number) is int:
+        result = int.__new__(TracedInt, number)
+    elif type(number) is float:
+        result = float.__new__(TracedFloat, number)
+    else:
         return number
-    result = kind(number)
     result.expression = expression
     return result
 
