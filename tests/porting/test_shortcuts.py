@@ -1,6 +1,7 @@
 """Modules that leave out what would do nothing, by a mask's values."""
 
 import itertools
+from pathlib import Path
 
 import pytest
 import torch
@@ -147,3 +148,20 @@ class Until(nn.Module):
 def test_a_loop_that_runs_until_values_say_so_is_refused():
     with pytest.raises(td.UnsupportedError, match=r"shortcuts.py:\d+: what runs here depends on a tensor's values"):
         td.from_module(Until(), {"x": "N,3"}, dims={"N": (1, 2, 3)})
+
+
+class Counted(Padded):
+    def forward(self, tokens):
+        mask = tokens.eq(1)
+        x = self.embedding(tokens)
+        if mask.any():
+            x = x.masked_fill(mask[..., None], 0)
+        return x[:, : int(tokens.max())]  # counted
+
+
+def test_what_is_refused_after_a_shortcut_is_named_by_its_own_line():
+    lines = Path(__file__).read_text().splitlines()
+    line = next(number for number, text in enumerate(lines, start=1) if text.endswith("# counted"))
+    with pytest.raises(td.UnsupportedError, match=rf"^\S*shortcuts.py:{line}: item makes a number of a tensor's values"
+                       rf".*\n  \S*shortcuts.py:{line - 2} asks for values, too"):  # fmt: skip
+        td.from_module(Counted(), {"tokens": "N,T:int64:0:4"}, dims=DIMS)

@@ -13,6 +13,7 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ...core.errors import TrtdslError, UnsupportedError
@@ -152,15 +153,27 @@ def trace(module: torch.nn.Module, inputs: Inputs, count: int = 3) -> Trace:
     try:
         return trace_of(module, inputs, count)
     except UnsupportedError as error:
-        if isinstance(error.__cause__, DataDependentOutputException):
+        if not isinstance(error.__cause__, DataDependentOutputException):
+            raise
+        run = partial(trace_of, module, inputs, count)
+        try:
+            found = run(())
+        except UnsupportedError as further:
+            if further.location != error.location:
+                further.context.append(
+                    f"{error.location} asks for values, too: the way that leaves out nothing is followed"
+                )
+                raise  # this stays refused without the shortcut
+        except TrtdslError:
+            raise error from error.__cause__
+        else:
             with suppress(TrtdslError):
-                return _without_shortcuts(lambda taken: trace_of(module, inputs, count, taken))
+                return _without_shortcuts(found, run)
         raise
 
 
-def _without_shortcuts(run: Callable[[Sequence[bool]], Trace]) -> Trace:
-    """The trace that takes no shortcuts; ``run`` gives that which takes these, by number, and no others."""
-    found = run(())
+def _without_shortcuts(found: Trace, run: Callable[[Sequence[bool]], Trace]) -> Trace:
+    """``found`` takes no shortcuts; ``run`` gives the trace that takes these, by number, and no others."""
     ways = list(_further(found, 0))
     for way in ways:
         other = run(way)
