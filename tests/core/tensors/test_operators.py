@@ -68,3 +68,18 @@ def test_distances_of_many_rows_are_exact():
         y = torch.cdist(x, x)  # of more than 25 rows torch subtracts squares
     expected = (exact.of(x)[:, None] - exact.of(x)).pow(2).sum(-1).sqrt()
     torch.testing.assert_close(exact.of(y), expected, rtol=1e-14, atol=0)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_heads_of_queries_that_share_one_of_keys(causal):
+    """In float16 as in float64: it was computed in float16, and a right network differed from it."""
+    torch.manual_seed(0)
+    operands = [torch.randn(2, heads, 6, 8, dtype=torch.float16) for heads in (4, 2, 2)]
+
+    def attended(operands):
+        return nn.functional.scaled_dot_product_attention(*operands, is_causal=causal, enable_gqa=True)
+
+    with Exact() as exact:
+        found = attended(operands)
+    torch.testing.assert_close(exact.of(found), attended([x.double() for x in operands]), rtol=1e-12, atol=1e-12)
+    assert not exact.rounded

@@ -41,8 +41,9 @@ CACHED = 1 << 17  # numbers in float64, half of what a core keeps near
 
 
 def _attended(q: Any, k: Any, v: Any, dropout: float = 0.0, causal: bool = False, **how: Any) -> Any:
-    """Attention by products and a softmax."""
+    """Attention by products and a softmax; several heads of queries may share one of keys and values."""
     scale, mask = how.get("scale"), how.get("attn_mask")
+    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) if x.shape[1] else x for x in (k, v))
     scores = q @ k.transpose(-1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale)
     if causal:
         hidden = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).triu_(1)
