@@ -282,13 +282,22 @@ def test_weights_that_two_profiles_store_in_two_forms(batch, tmp_path):
         assert sum(hazard.bytes for hazard in twice) == (2 * 256 * (512 + 1024) if isinstance(batch, int) else 0)
 
 
-def test_one_query_reads_heads_that_are_shared_once():
-    net = td.Network()
-    q = net.input("q", (1, 8, 1, 64), "float16")
+@pytest.mark.parametrize(("queries", "copies"), [(1, 0), (64, 2), (td.Dim("S", min=2, opt=64, max=64), 2)], ids=str)
+@pytest.mark.parametrize("is_cache", [False, True])
+def test_heads_that_are_shared_are_read_once(queries, copies, is_cache):
+    """One launch for several queries copies keys and values, without repeating them."""
+    net, opt = td.Network(), 64 if copies else 1
+    q = net.input("q", (1, 8, queries, 64), "float16")
     k, v = (net.input(name, (1, 2, 256, 64), "float16") for name in "kv")
+    if is_cache:
+        new, place = net.input("new", (1, 2, 1, 64), "float16"), net.input("place", (1,), "int32")
+        k, v = (L.kv_cache_update(x, new, place) for x in (k, v))
+        net.output(k, "next_k")
+        net.output(v, "next_v")
     net.output(F.scaled_dot_product_attention(q, k, v, enable_gqa=True), "y")
     program = td.program(net)
-    assert program.bytes <= 2 * (2 * 2 * 256 * 64 + 4 * 8 * 64) and "heads repeated" not in found(program)
+    moved = 2 * (2 * 2 * 256 * 64 * (1 + copies) + 6 * 8 * opt * 64)
+    assert program.bytes <= moved + 2000 and "heads repeated" not in found(program)
 
 
 def test_a_concatenation_in_a_helper_is_named_by_its_own_line_and_by_the_helpers_callers(program_of, constant):

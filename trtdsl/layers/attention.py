@@ -265,7 +265,8 @@ def kv_cache_update(
     form = None if update_lengths is None else trt.AttentionIOForm.PACKED_NHD
     mode = member(trt.KVCacheMode, mode, "cache mode")
     add = adds("add_kv_cache_update", mode, takes=3, named=("update_lengths",), update_form=form)
-    return add_layer(add, cache, update, write_indices, update_lengths, shape=cache.shape, fold=False)
+    operands = cache, update, write_indices, update_lengths
+    return add_layer(add, *operands, shape=cache.shape, fold=False, what=("kv_cache_update",))
 
 
 @evaluates("KV_CACHE_UPDATE")

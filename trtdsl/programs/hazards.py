@@ -117,8 +117,8 @@ SHOWN = 2
 """Lines of callers that are told."""
 IN_PLACE = "Declare it as a td.State of all slots and write into it with L.kv_cache_update, which copies nothing."
 SHARED = (
-    "Give queries, keys and values of fewer heads to F.scaled_dot_product_attention(…, enable_gqa=True): for one query "
-    "the kernel reads each head once. For several TensorRT-RTX 1.7 repeats them itself."
+    "Give queries, keys and values of fewer heads to F.scaled_dot_product_attention(…, enable_gqa=True): the kernel "
+    "reads each head once, for one query or where their range begins at two. For other ranges see networks/llama.py."
 )
 TWICE = (
     "A batch that is 1 in one profile alone is laid out otherwise there: declare it with a greater max, or build an "

@@ -11,6 +11,7 @@ from ...definition.graph import Later, made_by
 from ...definition.precision import is_low
 from ...definition.tuning.precisions import NARROW
 from ...layers.shuffle import behind_shuffles
+from ...sizes.proof import extent
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, torch
 from ..lowerings import Choice, way
 from ..operands import as_tensor, binary, choose, scaled
@@ -48,8 +49,9 @@ def scaled_dot_product_attention(
     the layer cannot express the case. In half precision the builder makes one fused kernel of either. Where ``scale``
     makes scores greater than by default, these stay in float32, as in torch, in the layer or in products that are not
     fused. ``scale`` is ``1 / sqrt(E)`` when None. ``is_causal`` masks what lies above
-    the diagonal. With ``enable_gqa`` heads of the query share one of key and value, which a kernel for one query reads
-    once. ``dropout_p`` must be 0. In float32 keys become an even number.
+    the diagonal. With ``enable_gqa`` heads of the query share one of key and value, which the kernel reads once: those
+    of inputs and caches for one query, or where there are never fewer than two. ``dropout_p`` must be 0. In float32
+    keys become an even number.
 
     ``attn_mask`` is bool (True takes part) or is added. A row that it hides wholly, False or -inf throughout, gives 0,
     as in torch; one hidden by finite numbers has, in half precision, nearly equal weights, or NaN where all sums
@@ -272,6 +274,12 @@ def _against_layer(query: Tensor, key: Tensor, value: Tensor, how: _Attention) -
     return next((reason for reason, holds in checks.items() if not holds), None)
 
 
+def _is_given(x: Tensor) -> bool:
+    """Whether keys or values are an input, or a cache that is written in place, at most rearranged."""
+    x = behind_shuffles(x)
+    return made_by(x, "kv_cache_update") is not None or (x.node is None and not x.is_constant)
+
+
 def _was_low(query: Tensor) -> bool:
     """Whether a query is a half type's, cast, and otherwise at most rearranged and multiplied by numbers."""
     query = behind_shuffles(query)
@@ -289,6 +297,11 @@ def _by_layer(query: Tensor, key: Tensor, value: Tensor, how: _Attention) -> tup
     query, mask = scaled(query, how.factor), how.added
     rank = query.ndim
     query, key, value = (L.unsqueeze(x, [0]) if rank == 3 else x for x in (query, key, value))
+    is_shared = how.groups is not None and max(how.groups) > 1 and key.shape == value.shape
+    if is_shared and extent(query.shape[2])[0] > 1 and (_is_given(key) or _is_given(value)):
+        # For several queries TensorRT-RTX 1.7 repeats heads of inputs and caches, and none of parts of one tensor.
+        both, count = L.concatenation([key, value], 2), key.shape[2]
+        key, value = both[:, :, :count], both[:, :, count:]
     if mask is not None:
         mask = L.unsqueeze(L.cast(mask, query.dtype), range(4 - mask.ndim))
     result = L.attention(query, key, value, mask, causal="UPPER_LEFT" if how.is_causal else "NONE")
