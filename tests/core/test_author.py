@@ -1,6 +1,7 @@
 """What the author's modules do while they are made; his errors and files are covered in tests/definition."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -72,6 +73,27 @@ def test_modules_of_two_folders_that_have_the_same_names(tmp_path):
         network = td.load_spec(tmp_path / name / "net.py").define()
         found.append(float(td.interpret(network, {"x": torch.ones(1)})["y"]))
     assert found == [111, 222, 112, 223]
+
+
+def test_threads_that_define_networks_of_several_folders_at_once(tmp_path):
+    """Modules and Python's path are the process's: a thread must not get those of another's project."""
+    for number in range(3):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "scale_of_threads.py").write_text(f"import time; time.sleep(0.2); SCALE = {number}")
+        (tmp_path / str(number) / "net.py").write_text(
+            "import trtdsl as td\n"
+            "@td.network(inputs={'x': td.Input((1,))})\n"
+            "def net(x):\n"
+            "    import scale_of_threads\n"
+            "    return {'y': x * scale_of_threads.SCALE}\n"
+        )
+
+    def scale(number):
+        network = td.load_spec(tmp_path / str(number) / "net.py").define()
+        return float(td.interpret(network, {"x": torch.ones(1)})["y"])
+
+    with ThreadPoolExecutor(3) as pool:
+        assert [*pool.map(scale, range(3))] == [0, 1, 2]
 
 
 NETWORK = """

@@ -18,7 +18,7 @@ from typing import Any
 from .diagnosis import misfits
 from .errors import PACKAGE, DefinitionError, Location, TrtdslError, UsageError, shown_file, told
 from .files.reading import read_file
-from .imports import READ, is_library
+from .imports import READ, alone, is_library
 from .lazy import not_installed, torch
 from .reads import Reads, asker_of, noted
 
@@ -73,11 +73,13 @@ def _here() -> str:
 
 @contextlib.contextmanager
 def import_path(folder: Path | None) -> Iterator[None]:
-    """Inside, modules in a folder, a whole path, can be imported, and what the author's code reads is noted."""
+    """Inside, modules in a folder, a whole path, can be imported, and what the author's code reads is noted; other
+    threads wait until they have their own.
+    """
     if folder is None:
         yield
         return
-    with noted(folder) as reads, _own_modules(folder):
+    with alone(), noted(folder) as reads, _own_modules(folder):
         finder = _Finder(reads)
         sys.path.insert(0, str(folder))
         sys.meta_path.insert(0, finder)

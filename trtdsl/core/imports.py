@@ -10,8 +10,10 @@ import os
 import site
 import sys
 import sysconfig
+import threading
 import zipimport
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import NamedTuple
@@ -39,6 +41,19 @@ READ: dict[str, str] = {}
 """The SHA-256 of each of the author's files as it was when trtdsl loaded it last."""
 
 
+_TURN = [threading.RLock()]
+if hasattr(os, "register_at_fork"):  # the thread that has it is not in the child
+    os.register_at_fork(after_in_child=lambda: _TURN.__setitem__(0, threading.RLock()))
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Inside, other threads wait: ``sys.path``, ``sys.modules`` and the working directory are those of one project."""
+    with _TURN[0]:
+        yield
+
+
+@alone()
 def imported(roots: Iterable[Path]) -> Imports:
     """What these files import, anywhere in them, as ``sys.path`` is now.
 
