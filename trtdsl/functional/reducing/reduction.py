@@ -27,10 +27,17 @@ def reduce(x: Tensor, op: str, dim: Dims, keepdim: bool) -> Tensor:
 
 
 def summable(x: Tensor, dtype: Any) -> Tensor:
-    """Cast to ``dtype``; without one integers and bool become int64."""
-    if dtype is not None and as_dtype(dtype) != torch.bool:
-        return L.cast(x, as_dtype(dtype))
+    """Cast to ``dtype``; bool, and integers without one, become int64."""
+    if dtype is not None:
+        x = L.cast(x, as_dtype(dtype))
+        if x.dtype != torch.bool:
+            return x
     return x if x.dtype.is_floating_point else L.cast(x, torch.int64)
+
+
+def _summed(x: Tensor, op: str, dim: Dims, keepdim: bool, dtype: Any) -> Tensor:
+    result = reduce(summable(x, dtype), op, dim, keepdim)
+    return result if dtype is None else L.cast(result, as_dtype(dtype))
 
 
 def _total(
@@ -41,8 +48,7 @@ def _total(
     *,
     dtype: Any = None,
 ) -> Tensor:
-    result = reduce(summable(counted(input), dtype), "SUM", dim, keepdim)
-    return result if dtype is None else L.cast(result, as_dtype(dtype))
+    return _summed(counted(input), "SUM", dim, keepdim, dtype)
 
 
 def _without_nan(x: Tensor) -> Tensor:
@@ -86,10 +92,7 @@ def mean(
 @operation
 def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The product over ``dim`` (all dimensions when None): IReduceLayer PROD; integers and bool as int64."""
-    if dtype is not None and as_dtype(dtype) == torch.bool:
-        input = L.cast(input, torch.bool)
-    result = reduce(summable(input, dtype), "PROD", dim, keepdim)
-    return result if dtype is None else L.cast(result, as_dtype(dtype))
+    return _summed(input, "PROD", dim, keepdim, dtype)
 
 
 @operation
