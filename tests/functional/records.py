@@ -316,6 +316,7 @@ PRODUCTS = [
     *_same("bilinear cosine_similarity linear pairwise_distance pdist", "nn.functional."),
     Record("grouped_mm", samples=_grouped_samples, reference=torch.nn.functional.grouped_mm, opinfo="none"),
     Record("det", "linalg.det", tolerance=1e-4),
+    Record("slogdet", "linalg.slogdet", tolerance=1e-4),
     Record("inverse", "linalg.inv", tolerance=1e-4),
     Record("solve", "linalg.solve", tolerance=1e-4),
     *_same("matrix_power multi_dot vecdot", "linalg."),

@@ -219,6 +219,7 @@ class FunctionMethods:
     sinc = F.sinc
     sinh = F.sinh
     slice_scatter = F.slice_scatter
+    slogdet = F.slogdet
     softmax = F.softmax
     sort = F.sort
     split = F.split

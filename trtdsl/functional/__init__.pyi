@@ -119,6 +119,7 @@ from trtdsl.functional.products.fusion import fuse_conv_bn_weights as fuse_conv_
 from trtdsl.functional.products.linalg import det as det
 from trtdsl.functional.products.linalg import inverse as inverse
 from trtdsl.functional.products.linalg import matrix_norm as matrix_norm
+from trtdsl.functional.products.linalg import slogdet as slogdet
 from trtdsl.functional.products.linalg import solve as solve
 from trtdsl.functional.products.matmul import grouped_mm as grouped_mm
 from trtdsl.functional.products.matmul import linear as linear

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from typing import Any
 
 from ..checks import require_floats
@@ -28,11 +30,14 @@ def _square(x: Tensor, name: str) -> int:
     return rows
 
 
-def _eliminated(matrix: Tensor, rows: int) -> tuple[Tensor, Tensor | None]:
-    """The right part of (A | B) after Gauss-Jordan elimination with row pivoting, A⁻¹B; and the determinant of A."""
+def _eliminated(matrix: Tensor, rows: int) -> tuple[Tensor, list[Tensor]]:
+    """The right part of (A | B) after Gauss-Jordan elimination with row pivoting, A⁻¹B; and the factors of A's
+    determinant, one a row.
+    """
     network, dtype = matrix.network, matrix.dtype
     row_numbers, _ = indices_of(network, rows, 1)  # (rows, 1)
-    determinant = None
+    right = matrix.shape[-1] != rows
+    pivots: list[Tensor] = []
     for k in range(rows):
         size = abs(part(matrix, -1, k, 1))  # (…, rows, 1)
         if k:
@@ -43,11 +48,10 @@ def _eliminated(matrix: Tensor, rows: int) -> tuple[Tensor, Tensor | None]:
         pivot = part(pivot_row, -1, k, 1)
         moved = choose(chosen, part(matrix, -2, k, 1), matrix, dtype)
         factors = choose(own, 0.0, part(moved, -1, k, 1), dtype)
-        unit = pivot_row / pivot
+        unit = pivot_row / (pivot if right else choose(pivot == 0.0, 1.0, pivot, dtype))  # 0 where A is singular
         matrix = choose(own, unit, moved - factors * unit, dtype)
-        factor = pivot * choose(place == k, network.constant(1.0), -1.0, dtype)
-        determinant = factor if determinant is None else determinant * factor
-    return part(matrix, -1, rows, matrix.shape[-1] - rows), determinant
+        pivots.append(pivot * choose(place == k, network.constant(1.0), -1.0, dtype))
+    return part(matrix, -1, rows, matrix.shape[-1] - rows), pivots
 
 
 @operation
@@ -95,11 +99,31 @@ def det(input: Tensor) -> Tensor:
     wide = L.cast(input, torch.float32)
     if rows == 2:
         a, b, c, d = (part(part(wide, -2, i, 1), -1, j, 1) for i in (0, 1) for j in (0, 1))
-        found: Tensor | None = a * d - b * c
+        found = a * d - b * c
     else:
-        found = _eliminated(wide, rows)[1]
-    assert found is not None
+        found = functools.reduce(operator.mul, _eliminated(wide, rows)[1])
     return L.cast(L.squeeze(found, [found.ndim - 2, found.ndim - 1]), input.dtype)
+
+
+@operation
+def slogdet(input: Tensor) -> tuple[Tensor, Tensor]:
+    """The sign of the determinant of square matrices (…, n, n) of up to 16 rows, and the logarithm of its magnitude.
+
+    As :func:`inverse`, and IUnaryLayers SIGN, ABS and LOG of each row's pivot; 0 and -inf for a singular matrix.
+
+    >>> sign, logarithm = F.slogdet(net.input("x", ("N", 3, 3)))
+    >>> logarithm.shape
+    (N,)
+    """
+    rows = _square(input, "slogdet")
+    if rows == 0:
+        one, zero = (filled(input.network, input.shape[:-2], number, input.dtype) for number in (1.0, 0.0))
+        return one, zero
+    pivots = cat(_eliminated(L.cast(input, torch.float32), rows)[1], -1)
+    axes = [pivots.ndim - 2, pivots.ndim - 1]
+    sign = L.reduce(L.unary(pivots, "SIGN"), "PROD", axes, False)
+    logarithm = L.reduce(L.unary(L.unary(pivots, "ABS"), "LOG"), "SUM", axes, False)
+    return L.cast(sign, input.dtype), L.cast(logarithm, input.dtype)
 
 
 @operation

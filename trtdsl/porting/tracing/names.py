@@ -37,7 +37,7 @@ ALIASES |= {
     for space, names in {
         "fft": FOURIER,
         "special": ("logit", "erf", "log_softmax", "softmax", "logsumexp", "entr", "ndtr", "xlog1py"),
-        "linalg": ("vector_norm", "multi_dot", "cross", "vecdot", "diagonal", "det", "solve", "matrix_norm"),
+        "linalg": ("vector_norm", "multi_dot", "cross", "vecdot", "diagonal", "det", "slogdet", "solve", "matrix_norm"),
     }.items()
     for name in names
 }
