@@ -486,3 +486,24 @@ class Across(nn.Module):
         for t in range(x.shape[1]):
             total = total * 0.5 + x[rows, t]
         return total
+
+
+class Best(nn.Module):
+    """The best labels of a chain (pytorch-crf): back along a list that a loop has filled."""
+
+    def __init__(self):
+        super().__init__()
+        self.moves = nn.Parameter(torch.randn(3, 3))
+
+    def forward(self, x):
+        score, history = x[:, 0], []
+        for t in range(1, x.shape[1]):
+            score, place = (score.unsqueeze(2) + self.moves + x[:, t].unsqueeze(1)).max(1)
+            history.append(place)
+        best, label = score.max(1)
+        labels = [label]
+        for places in reversed(history):
+            label = places.gather(1, label.unsqueeze(1)).squeeze(1)
+            labels.append(label)
+        labels.reverse()
+        return torch.stack(labels, 1), best

@@ -33,6 +33,7 @@ SCANS = {
     "Steps": {"x": "N,T,3"},
     "Scattered": {"x": "T,4,3"},
     "Field": {"x": "N,T,3", "labels": "N,T:int64:0:3"},
+    "Best": {"x": "N,T,3"},
     "While": {"x": "N,T,3"},
     "Between": {"x": "N,T,3"},
 }
@@ -44,6 +45,7 @@ LEAST = {
     "OwnAtFirst": 2,
     "Chosen": 2,
     "Field": 2,
+    "Best": 2,
     "While": 2,
     "Between": 2,
 }  # the others' least length is 1: one round

@@ -188,6 +188,8 @@ def _explored(
             known[0].others.append(Way(other, asked.by_guard, here))
         paths.append(there)
         covered = covered | here
+        if any(each.guard.how for each in there) and len(covered) > most[0] * here.sum():
+            break  # it takes a size as a number, and there are more numbers than are tried
     raise refused(paths, covered, columns, given, tried=len(paths) > most[0])
 
 
@@ -275,14 +277,14 @@ def clamped(way: Way, given: Given, columns: Mapping[str, Any]) -> bool:
     """Pads by nothing at sizes that are not the way's own, where its pads would be by something; whether there are any.
 
     What a short input is padded by, ``7 - t``, is ``max(7 - t, 0)`` from then on, wherever it is used, and what it is
-    padded by to a multiple under ``if h % 4``, ``4 - h % 4``, is ``min(h % 4, 1) * (4 - h % 4)``.
+    padded by to a multiple under ``if h % 4``, ``4 - h % 4``, is ``-h % 4``.
     """
     order = {op: place for place, op in enumerate(operations(way.trace.root))}
     pads = {
         number: op
         for op in live_operations(way.trace)
         for number in _zeros(op) or ()
-        if isinstance(number, SizeOp) and number.symbol not in ("max", "*") and op.location is not None
+        if isinstance(number, SizeOp) and number.symbol not in ("max", "*", "%") and op.location is not None
     }
     guards = {number: Guard(">=", number, 0, True, op.location) for number, op in pads.items() if op.location}
     symbols = Symbols(way.trace, given, guards.values()) if guards else None
@@ -300,11 +302,12 @@ def clamped(way: Way, given: Given, columns: Mapping[str, Any]) -> bool:
         with suppress(Unknown):
             assert symbols is not None
             less = not Asking(guard, symbols, given).everywhere
-            operands = ("max", (number, 0)) if less else ("*", (_one_where(before[-1]), number)) if before else None
-            if operands is not None and operands[1][0] is not None:
-                new = SizeOp(*operands, number.number, varies=True)
+            forms = [("max", (number, 0))] if less else _nothing_where_not(before[-1], number) if before else []
+            for symbol, operands in forms:
+                new = SizeOp(symbol, operands, number.number, varies=True)
                 if holds(replace(guard, symbol="==", left=new, right=number), symbols):
                     changed[number] = new
+                    break
     if changed:
         change_trees(way.trace.root, lambda tree: with_sizes(tree, changed))
     ends = {(op, item): more for op in order for item, each in enumerate(index_of(op)) if (more := _left_out(each))}
@@ -329,19 +332,21 @@ def _left_out(item: Any) -> SizeOp | None:
     return more if isinstance(more, SizeOp) else None
 
 
-def _one_where(guard: Guard) -> SizeOp | None:
-    """A size that is 1 where the comparison has its outcome and 0 elsewhere; None for one without such a size."""
+def _nothing_where_not(guard: Guard, number: SizeOp) -> list[tuple[str, tuple[Any, ...]]]:
+    """What may be the number where the comparison has its outcome, and is 0 elsewhere: symbols with their operands."""
     symbol = guard.symbol if guard.outcome else OPPOSITE[guard.symbol]
     left, right = (guard.left, guard.right) if symbol in (">", ">=", "!=") else (guard.right, guard.left)
     if symbol == "==" or not all(isinstance(getattr(each, "number", each), int) for each in (left, right)):
-        return None
+        return []
     if symbol in (">", "!=") and right == 0 and isinstance(left, SizeOp) and left.symbol == "%":
-        return SizeOp("min", (left, 1), 1, varies=True)
+        size, multiple = left.operands
+        up = "%", (SizeOp("-", (size,), 0), multiple)
+        return [up, ("*", (SizeOp("min", (left, 1), 1, varies=True), number))]
     if symbol == "!=":
-        return None
+        return []
     more = SizeOp("-", (left, right), 0)
     more = more if symbol in ("<", ">") else SizeOp("+", (more, 1), 0)
-    return SizeOp("min", (SizeOp("max", (more, 0), 0), 1), 1, varies=True)
+    return [("*", (SizeOp("min", (SizeOp("max", (more, 0), 0), 1), 1, varies=True), number))]
 
 
 def _all(masks: list[Any], count: int = 0) -> Any:

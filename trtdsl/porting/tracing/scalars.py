@@ -1,31 +1,47 @@
-"""Tensors of one number that is computed from sizes, such as ``torch.ceil(torch.as_tensor(n / 2)).long()``.
+"""Small tensors of numbers that are computed from sizes, such as ``torch.as_tensor([(h, w), (h // 2, w // 2)])``.
 
-Where such a tensor bounds a slice, or becomes a number again, the size that it was made of takes its place.
+Where such a tensor bounds a slice, or becomes numbers again, the sizes that it was made of take its place.
 """
 
 from __future__ import annotations
 
 import functools
-import math
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from ...core.errors import Location
-from ...core.lazy import torch
+from ...core.lazy import np, torch
 from ...sizes.operators import ARITHMETIC, COMPARISONS, FUNCTIONS, ROUNDING, SYMBOLS
-from ..calls import leaves
+from ..calls import leaves, rebuilt
 from .frames import here
 from .guards import note
-from .names import CONVERSIONS
+from .names import CONVERSIONS, UNCHANGED
 from .stand_ins import NAMESAKES
 from .traced_sizes import expression_of, is_traced, plain_number
 
 MADE = {"tensor", "as_tensor", "scalar_tensor"}
 COMPUTED = {name: FUNCTIONS[symbol] for name, symbol in SYMBOLS.items() if symbol in ARITHMETIC}
 COMPUTED |= {**ROUNDING, "neg": operator.neg, "rsub": lambda x, other: other - x}
-READ = {"item", "int", "float", "index", "bool", "is_nonzero"}
+READ = {"item", "tolist", "int", "float", "index", "bool", "is_nonzero"}
+REARRANGING = {
+    *UNCHANGED,
+    "getitem",
+    "setitem",
+    "unbind",
+    "select",
+    "view",
+    "reshape",
+    "flatten",
+    "unsqueeze",
+    "squeeze",
+}
+REARRANGING |= {"stack", "cat", "flip", "transpose", "permute", "t", "T", "split", "chunk", "expand", "repeat", "iter"}
+REDUCING = {"prod", "sum", "cumsum", "cumprod"}
+NUMPYS = {"dim": "axis", "keepdim": "keepdims"}
+MOST_HELD = 64
 
 
 @dataclass(frozen=True)
@@ -42,27 +58,98 @@ class Compared:
         return self.outcome
 
 
-def number_of(
-    name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any, numbers: Mapping[int, Any]
-) -> Any:
-    """The traced number that a call's result holds, computed from those of its operands; None where there is none."""
-    if type(result) is not torch.Tensor or result.dim() or (name not in CONVERSIONS and (kwargs or len(args) > 2)):
-        return None
-    operands = [numbers.get(id(given), given) for given in args]
-    if not operands or not any(map(is_traced, operands)):
-        return None
-    numbers_alone = all(isinstance(each, (int, float)) for each in operands)
-    if (symbol := SYMBOLS.get(name)) in COMPARISONS and numbers_alone and len(operands) == 2:
-        outcome = COMPARISONS[symbol](*map(plain_number, operands))
-        return Compared(symbol, operands[0], operands[1], outcome) if outcome == result.item() else None
-    number: Any = None
-    if name in MADE or name in CONVERSIONS:
-        kind = NAMESAKES["float" if result.dtype.is_floating_point else "int"]
-        number = kind(operands[0])
-    elif name in COMPUTED and numbers_alone:
-        number = COMPUTED[name](*operands)
-    exact = is_traced(number) and math.isclose(plain_number(number), result.item(), rel_tol=1e-6)
-    return number if exact else None
+class SizesHeld:
+    """The traced numbers that small tensors hold."""
+
+    def __init__(self, kept: list[Any]):
+        self._held: dict[int, Any] = {}  # arrays of objects by the identity of the tensor, or what is compared
+        self._kept = kept
+
+    def of(self, tensor: Any) -> Any:
+        """A number, nested lists of numbers or a comparison, which the tensor holds; None where it holds none."""
+        held = self._held.get(id(tensor))
+        known = isinstance(held, Compared) or (held is not None and _equal(held, tensor))
+        return held.tolist() if known and isinstance(held, np.ndarray) else held if known else None
+
+    def remember(self, function: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> None:
+        """Notes what the tensors hold that a call gives or writes to, computed from what its operands hold."""
+        given = (args, kwargs) if name in {*MADE, "setitem"} else ()
+        if not any(id(leaf) in self._held for leaf in leaves((args, kwargs))) and not any(
+            map(is_traced, leaves(given))
+        ):
+            return
+        tensors = [args[0]] if name == "setitem" else list(leaves(result))
+        if not all(type(each) is torch.Tensor and each.numel() <= MOST_HELD for each in tensors):
+            return
+        with suppress(TypeError, ValueError, RuntimeError, IndexError):  # whatever is not computed of sizes this way
+            for tensor, held in zip(tensors, self._computed(function, name, args, kwargs, tensors)):
+                if isinstance(held, Compared) or (any(map(is_traced, held.flat)) and _equal(held, tensor)):
+                    self._held[id(tensor)] = held
+                    self._kept.append(tensor)
+
+    def _computed(
+        self, function: Any, name: str, args: Any, kwargs: Mapping[str, Any], tensors: list[Any]
+    ) -> list[Any]:
+        """What each tensor holds; nothing where that is not known."""
+        if name in REARRANGING:
+            return self._rearranged(function, name, args, kwargs)
+        if name in MADE or name in CONVERSIONS:
+            kind = NAMESAKES["float" if tensors[0].dtype.is_floating_point else "int"]
+            return [_each(kind, self._array(args[0]))]
+        if name in REDUCING:
+            given = dict(zip(("axis", "keepdims"), args[1:])) | {
+                NUMPYS.get(key, key): each for key, each in kwargs.items()
+            }
+            return [np.asarray(getattr(self._array(args[0]), name)(**given), dtype=object)]
+        if name == "div" and kwargs.get("rounding_mode") == "floor":
+            name, kwargs = "floor_divide", {}
+        operands = [self._array(each) for each in args]
+        if kwargs or not all(isinstance(number, (int, float)) for each in operands for number in each.flat):
+            return []
+        if (symbol := SYMBOLS.get(name)) in COMPARISONS and len(operands) == 2 and not tensors[0].dim():
+            left, right = (each.item() for each in operands)
+            outcome = COMPARISONS[symbol](plain_number(left), plain_number(right))
+            return [Compared(symbol, left, right, outcome)] if outcome == tensors[0].item() else []
+        return [_each(COMPUTED[name], *operands)] if name in COMPUTED else []
+
+    def _array(self, given: Any) -> Any:
+        """The numbers of a tensor, of nested lists or one number, as an array of objects."""
+
+        def number(leaf: Any) -> Any:
+            if not isinstance(leaf, torch.Tensor):
+                return leaf
+            held = self._held.get(id(leaf))  # of what is written to, before it was
+            known = held.tolist() if isinstance(held, np.ndarray) else held
+            return leaf.tolist() if held is None and type(leaf) is torch.Tensor else known
+
+        return np.array(rebuilt(given, number), dtype=object)
+
+    def _rearranged(self, function: Any, name: str, args: Any, kwargs: Mapping[str, Any]) -> list[Any]:
+        """The numbers of a call that only moves them: it is done to their places."""
+        numbers: list[Any] = []
+
+        def places(given: Any) -> Any:
+            array = self._array(given)
+            numbers.extend(array.flat)
+            return torch.arange(len(numbers) - array.size, len(numbers)).reshape(array.shape)
+
+        first = [places(each) for each in args[0]] if isinstance(args[0], (list, tuple)) else places(args[0])
+        more = (args[1], places(args[2])) if name == "setitem" else args[1:]
+        moved = function(first, *more, **kwargs)
+        found: Any = [first] if name == "setitem" else leaves(moved)
+        return [
+            np.array([numbers[place] for place in each.flatten()], dtype=object).reshape(each.shape) for each in found
+        ]
+
+
+def _each(compute: Callable[..., Any], *arrays: Any) -> Any:
+    return np.asarray(np.frompyfunc(compute, len(arrays), 1)(*arrays), dtype=object)
+
+
+def _equal(held: Any, tensor: torch.Tensor) -> bool:
+    """Whether a tensor has these numbers now."""
+    plain = np.array([*map(plain_number, held.flat)], dtype=float).reshape(held.shape)
+    return plain.shape == tuple(tensor.shape) and bool(np.allclose(plain, tensor.tolist(), rtol=1e-6, atol=0))
 
 
 def ends(name: str, sizes: Iterable[Any]) -> None:

@@ -17,13 +17,13 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-from ...core.lazy import torch
+from ...core.lazy import np, torch
 from ...sizes.operators import FRACTIONS, MATH
 from ..calls import SizeOp, leaves
 from ..translating.named_axes import operations_of
 from .frames import asking, is_inside
 from .guards import GUARDS, note
-from .scans.marks import counted
+from .scans.marks import backwards, counted
 from .traced_sizes import (
     TracedFloat,
     TracedInt,
@@ -165,7 +165,7 @@ def _len(given: Any) -> int:
 
 
 NAMESAKES: dict[str, Any] = {
-    "int": _Int, "float": _Float, "type": _Type, "range": _range, "len": _len,
+    "int": _Int, "float": _Float, "type": _Type, "range": _range, "reversed": backwards, "len": _len,
     "min": _extremum("min"), "max": _extremum("max"),
     **{name: taken_as_numbers(getattr(builtins, name), name) for name in ("bin", "hex", "oct", "chr", "bytes")},
 }  # fmt: skip
@@ -190,6 +190,35 @@ STAND_INS: dict[Any, dict[str, Any]] = {
 """What stands in for functions of Python's modules where numbers may be sizes."""
 
 
+def _numpys() -> dict[str, Callable[..., Any]]:
+    """Functions of numpy that give arrays of sizes, or what these come to, where they are given sizes."""
+
+    class Sizes(np.ndarray):
+        def astype(self, dtype: Any, *args: Any, **options: Any) -> Any:
+            kind = {"i": _Int, "u": _Int, "f": _Float}.get(np.dtype(dtype).kind)
+            if kind is None:
+                return super().astype(dtype, *args, **options)
+            return np.asarray(np.frompyfunc(kind, 1, 1)(np.asarray(self)), dtype=object).view(Sizes)
+
+        def __array_wrap__(self, array: Any, *_: Any) -> Any:
+            return array.view(Sizes) if array.ndim else array.item()
+
+    def of_sizes(plain: Callable[..., Any], makes: bool) -> Callable[..., Any]:
+        def function(given: Any, *args: Any, **options: Any) -> Any:
+            if not any(map(is_traced, leaves(given))):
+                return plain(given, *args, **options)
+            sizes = np.array(given, dtype=object).view(Sizes)
+            if not makes:
+                return plain(sizes, *args, **options)
+            dtype = (*args, options.get("dtype"))[0]
+            return sizes if dtype is None else sizes.astype(dtype)
+
+        return function
+
+    names = {"array": True, "asarray": True, "prod": False, "sum": False, "cumprod": False, "cumsum": False}
+    return {name: of_sizes(getattr(np, name), makes) for name, makes in names.items()}
+
+
 def named_for_a_type(error: BaseException | None) -> bool:
     """Whether torch was given what stands in for ``int`` or ``float``, and takes the types themselves alone."""
     return isinstance(error, TypeError) and _NumberType.__name__ in str(error)
@@ -200,6 +229,10 @@ class _StandIn:
 
     def __init__(self, module: Any, names: Mapping[str, Any]):
         self.__dict__.update({**vars(module), **names})
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:  # what the module loads when it is asked for it
+        return getattr(self._module, name)
 
 
 def _remembering(function: Any) -> Callable[..., Any]:
@@ -253,7 +286,8 @@ def pythons_functions(packages: Collection[str], types_in: Collection[str] = ())
     cache, which keep nothing, and scripted functions, which run as Python's. Files in ``types_in`` keep their ``int``
     and ``float``.
     """
-    known = {**STAND_INS, **{module: operations_of(module) for name, module in sys.modules.items() if name == "einx"}}
+    known = {**STAND_INS, sys.modules["numpy"]: _numpys()}
+    known |= {module: operations_of(module) for name, module in sys.modules.items() if name == "einx"}
     functions = {id(getattr(module, name)): new for module, names in known.items() for name, new in names.items()}
     functions |= {id(module): _StandIn(module, names) for module, names in known.items()}
     changed: list[tuple[Any, str, Any]] = []
@@ -280,6 +314,8 @@ def pythons_functions(packages: Collection[str], types_in: Collection[str] = ())
     changed.append((vars(container), "operator", _StandIn(operator, STAND_INS[operator])))
     tops = vars(sys.modules["torch"])
     changed += [(tops, f"sym_{name}", NAMESAKES[name]) for name in ("max", "min", "int")]
+    plain = tops["from_numpy"]
+    changed.append((tops, "from_numpy", lambda given: (torch.as_tensor if given.dtype == object else plain)(given)))
     with _ONE_AT_A_TIME:
         before = [(space, key, _get(space, key)) for space, key, _ in changed]
         for space, key, new in changed:

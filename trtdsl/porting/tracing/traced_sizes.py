@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import Any
 
 from ...core.lazy import np
-from ...sizes.operators import ARITHMETIC, BITWISE, COMPARISONS, FUNCTIONS, ROUNDING, SYMBOLS
+from ...sizes.operators import ARITHMETIC, BITWISE, COMPARISONS, FRACTIONS, FUNCTIONS, MATH, ROUNDING, SYMBOLS
 from ..calls import SizeExpression, SizeOf, SizeOp, Weight, leaves
 from .frames import asking, named_only
 from .guards import GUARDS, note
@@ -333,6 +333,11 @@ def _ufunc(self: Any, ufunc: Any, method: str, *given: Any, **options: Any) -> A
     name = ALIASES.get(ufunc.__name__, ufunc.__name__)
     if plain and name in SYMBOLS:
         return FUNCTIONS[SYMBOLS[name]](*numbers)
+    if plain and name == "sqrt":
+        return numbers[0] ** 0.5
+    if plain and f"math.{name}" in FRACTIONS:
+        found = MATH[f"math.{name}"](plain_number(numbers[0]))
+        return traced(found, SizeOp(f"math.{name}", (expression_of(numbers[0]),), found))
     if plain and name in ("ceil", "floor"):
         return as_float(ROUNDING[name](*numbers))
     how = f"numpy.{ufunc.__name__}()"

@@ -23,7 +23,7 @@ from ..frames import authors_frame, bound, here, place_of, unless_it_raises
 from ..guards import GUARDS, MOST, SCANS, Shortcut, asked_of
 from ..modes import storage_of, tensors_of
 from ..names import FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value, narrowed
-from ..scalars import READ, Compared, SizesBehind, measured, number_of
+from ..scalars import READ, Compared, SizesBehind, SizesHeld, measured
 from ..scans.marks import count_parts, in_steps, parted, scanning, sliced
 from ..traced_sizes import TracedFloat, TracedInt, expression_of, traced
 from .bodies import Bodies
@@ -56,7 +56,7 @@ class Recorder:
         self.constants = Constants(self.bodies, self.weights, {*self.state, *self.held}, self.kept)
         self.folded: set[int] = set()  # identities of tensors that are computed while tracing
         self.widened: dict[torch.dtype, Location | None] = {}  # dtypes that a network computes in less than, and where
-        self.numbers: dict[int, Any] = {}  # traced numbers by the identity of the tensor that holds one
+        self.numbers = SizesHeld(self.kept)
         self.sizes = SizesBehind(self.kept)
         self.assumed: dict[Location | None, None] = {}  # where forward raises by values, as if it did not
         self.asked: dict[Location | None, str] = {}  # where forward asks for values of the module's own tensors
@@ -166,7 +166,7 @@ class Recorder:
         if isinstance(given, torch.dtype):
             return narrowed(given)
         if isinstance(given, slice):
-            return slice(*(self.tree(self.numbers.get(id(end), end)) for end in (given.start, given.stop, given.step)))
+            return slice(*map(self.tree, self._whole((given.start, given.stop, given.step))))
         return given
 
     # -- calls of torch ----------------------------------------------------------------------------------------------
@@ -195,6 +195,8 @@ class Recorder:
             args = (args[0], index, *args[2:])
         if name in ARRANGING:
             args = args[:1] + self._whole(args[1:])
+        if name in MAKING:
+            args, kwargs = self._whole((args, kwargs))
         self.names()
         others = self._by_others(name, args, kwargs)
         if others is not None:
@@ -219,6 +221,8 @@ class Recorder:
             return self._chosen(name, *args, **kwargs)
         if name == "item" and self._stays(args[0]):
             return lambda: args[0].reshape(()) if args[0].dim() else args[0]
+        if name in ("tensor", "as_tensor") and isinstance(args[0], np.ndarray) and args[0].dtype == object:
+            return lambda: torch.tensor(args[0].tolist(), **kwargs)  # an array of sizes
         return None
 
     def _recorded(
@@ -241,10 +245,7 @@ class Recorder:
             return result
         if name in ("numpy", "array"):
             self._expose(args[0])
-        number = number_of(name, args, kwargs, result, self.numbers)
-        if number is not None:
-            self.numbers[id(result)] = number
-            self.kept.append(result)
+        self.numbers.remember(function, name, args, kwargs, result)
         if target is None and not any(True for _ in _tensors(result)):
             return self._fact(name, before, args, result)
         self.sizes.remember(before, (args, kwargs), result)
@@ -315,7 +316,7 @@ class Recorder:
         places = [place for part in parts for place in (part.nonzero(as_tuple=True) if is_mask(part) else [part])]
         return lambda: (input if shape is None else input.expand(shape))[tuple(places)]
 
-    def _whole(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _whole(self, given: Any) -> Any:
         """Whole numbers, also those of tensors that have one now."""
         kinds = torch.int64, torch.int32
         with each_call(self.called):
@@ -323,9 +324,8 @@ class Recorder:
 
     def _stays(self, tensor: torch.Tensor) -> bool:
         """Whether a number of the tensor's can be the tensor itself: a fraction, of which no shape can be made."""
-        if type(tensor) in (torch.Tensor, torch.nn.Parameter) or id(tensor) in self.numbers:
-            return False
-        return tensor.dtype.is_floating_point and tensor.numel() == 1
+        plain = type(tensor) in (torch.Tensor, torch.nn.Parameter)
+        return not plain and tensor.dtype.is_floating_point and tensor.numel() == 1
 
     def _given_data(self, function: Any, tensor: torch.Tensor, given: Any) -> bool:
         """``weight.data = y`` of one of the module's own tensors, which is y from now on; whether it is that."""
@@ -471,9 +471,9 @@ class Recorder:
 
     def _fact(self, name: str, tensors: list[torch.Tensor], args: tuple[Any, ...], result: Any) -> Any:
         """A call that gives no tensor: a fact of the tensor, unless it is what the tensor holds."""
-        if name in READ and args and id(args[0]) in self.numbers:
-            held = self.numbers[id(args[0])]
-            return held.asked(here()) if isinstance(held, Compared) else held
+        if name in READ and args and (held := self.numbers.of(args[0])) is not None:
+            held = rebuilt(held, lambda each: each.asked(here()) if isinstance(each, Compared) else each)
+            return next(leaves(held)) if name != "tolist" else held
         if name in MEASURES and tensors:
             self.sizes.end(name, tensors[0])
             shape = () if self._is_constant(tensors[0]) else self._sizes(tensors[0].shape, tensors[0])
@@ -520,6 +520,9 @@ class Recorder:
 
 ARRANGING = {"permute", "transpose", "movedim", "flip", "roll", "view", "reshape", "expand", "repeat", "tile"}
 """Functions of a tensor and whole numbers."""
+
+MAKING = {"arange", "linspace", "zeros", "ones", "full", "eye", "interpolate"}
+"""Functions of whole numbers alone, or of a tensor that is none."""
 
 
 def _known(op: Op) -> bool:

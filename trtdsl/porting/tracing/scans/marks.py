@@ -151,6 +151,17 @@ def parted(result: Any, op: Op, location: Location | None) -> Any:
     return found
 
 
+def backwards(given: Any) -> Iterator[Any]:
+    """``reversed``, which marks the rounds of a loop over a list with a value of each round of one before."""
+    record = GUARDS.get()
+    found = reversed(given)
+    if record is None or not scanning(record) or type(given) is not list:
+        return found
+    loops = (loop for loop in record.loops[::-1] if len(loop.marks) == len(given) + 1)
+    filling = next(loops, None)
+    return found if filling is None else Going(filling.length, range(0), here()).over(found)
+
+
 def sliced(name: str, tensor: Any, size: Any = None, dim: int = 0, **named: Any) -> Slices | None:
     """What ``split`` or ``chunk`` gives, where that is each part of a dimension; None for other parts."""
     size = next(iter(named.values()), None) if size is None else size  # under the name that the function has for it

@@ -1,0 +1,100 @@
+"""Sizes that small tensors and arrays of numpy hold: they come back as the sizes that they were."""
+
+import numpy as np
+import pytest
+import torch
+
+import trtdsl as td
+from trtdsl.interpreter.interpret import Interpreter
+
+F = torch.nn.functional
+DIMS = {"N": (1, 2, 3), "H": (3, 5, 9), "W": (4, 6, 11)}
+
+
+def iterated(x):
+    shapes = torch.as_tensor([(x.shape[2], x.shape[3]), (2, x.shape[3] // 2)])
+    return [F.interpolate(x, size=(int(h), int(w))) for h, w in shapes]
+
+
+def reduced(x):
+    shapes = torch.as_tensor([(x.shape[2], x.shape[3]), (2, x.shape[3] // 2)], dtype=torch.long)
+    start = torch.cat((shapes.new_zeros((1,)), shapes.prod(1).cumsum(0)[:-1]))
+    rows = x.flatten(2)
+    return [rows[:, :, : h * w].reshape(x.shape[0], -1, h, w) for h, w in shapes], rows.repeat(1, 1, 2)[
+        :, :, start[1] :
+    ]
+
+
+def written(x):
+    half = torch.tensor(x.shape[-2:]) // 2
+    held = torch.empty(2, 2, dtype=torch.long)
+    held[0, 0], held[0, 1] = half.tolist()
+    held[1] = half * 2
+    (h, w), whole = held.tolist()
+    return x[:, :, :h, :w], x.new_zeros(whole[0], whole[1]) + x.mean()
+
+
+def made(x):
+    rounded = (torch.tensor([x.shape[3], x.shape[2]]).flip(0).float() / 2).ceil().long()
+    return torch.arange(rounded[0]) + x.mean(), torch.zeros(rounded[0], rounded[1]) + x.sum(), x * rounded[1].item()
+
+
+def overwritten(x):
+    held = torch.tensor([x.shape[2], x.shape[3]])
+    held[0] = 2
+    held += 1
+    return x[:, :, : held[0], : held[1]]
+
+
+def arrays(x):
+    shape = np.array(x.shape[2:])
+    quarter, half = (shape + 3) // 4, np.ceil(np.array(x.shape[-2:]) / 2).astype(int)
+    return x[:, :, : quarter[0], : quarter[1]], x[:, :, : half[0], : half[1]]
+
+
+def products(x):
+    flat = x.reshape(x.shape[0], np.prod(x.shape[1:]))
+    return flat, x.reshape(-1, int(np.prod(x.shape[2:]))), x / np.sqrt(x.shape[-1]) + np.log2(x.shape[2])
+
+
+def from_numpy(x):
+    sides = torch.from_numpy(np.array([x.shape[3], x.shape[2]], dtype=np.float32))
+    return x * sides.sum(), x.mean() * torch.tensor(np.asarray(x.shape[2:]) * 2), x + np.fft.fft(np.ones(2)).real[0]
+
+
+class Applied(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+@pytest.mark.parametrize(
+    "function", [iterated, reduced, written, made, overwritten, arrays, products, from_numpy], ids=lambda f: f.__name__
+)
+def test_sizes_in_tensors_and_arrays_stay_sizes(function):
+    network = td.from_module(Applied(function), {"x": "N,3,H,W"}, dims=DIMS).define()
+    run = Interpreter(network)
+    for n, h, w in ((1, 3, 4), (2, 5, 6), (3, 9, 11), (1, 8, 5), (2, 4, 9)):
+        x = torch.randn(n, 3, h, w)
+        wanted = torch.utils._pytree.tree_leaves(function(x))
+        for got, want in zip(run({"x": x}).values(), wanted, strict=True):
+            torch.testing.assert_close(got, want, check_dtype=False)
+
+
+RUNS = []
+TABLE = {32 * 32: 1.0}
+
+
+def looked_up(x):
+    RUNS.append(tuple(x.shape))
+    return x * TABLE.get(x.shape[2] * x.shape[3], 1.0) + 2.0
+
+
+def test_more_sizes_than_are_tried_are_refused_at_once():
+    RUNS.clear()
+    with pytest.raises(td.UnsupportedError, match="where H = 16, W = 17: .* needs H.W == 1024"):
+        td.from_module(Applied(looked_up), {"x": "1,3,H,W"}, dims={"H": (16, 32, 40), "W": (16, 32, 40)})
+    assert len(RUNS) < 20
