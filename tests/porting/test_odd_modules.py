@@ -5,6 +5,7 @@ import functools
 import io
 import math
 import random
+import threading
 import time
 
 import numpy as np
@@ -180,6 +181,22 @@ def test_a_hook_is_that_of_the_copy():
     module = Kept()
     assert td.check(td.from_module(module, ["N,3"])).passed
     assert not module.features
+
+
+def test_modules_of_python_are_not_copied_and_what_has_no_copy_is_refused():
+    """ModelOpt's LSTM holds ``torch._VF``, whose functions it replaces."""
+
+    class Holding(nn.Module):
+        def __init__(self, held):
+            super().__init__()
+            self.fc, self.held = nn.Linear(3, 3), [(held, "lstm")]
+
+        def forward(self, x):
+            return self.fc(x)
+
+    assert td.check(td.from_module(Holding(torch._VF), ["N,3"])).passed
+    with pytest.raises(td.UsageError, match="Holding cannot be copied, .*lock.*: keep what has no copy outside"):
+        td.from_module(Holding(threading.Lock()), ["N,3"])
 
 
 def test_keyword_results_and_counted_calls_are_ported():

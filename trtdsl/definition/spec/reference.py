@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import inspect
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import CellType, FunctionType
 from typing import Any
@@ -67,9 +68,17 @@ def call_reference(module: torch.nn.Module, feeds: Mapping[str, torch.Tensor]) -
 
 
 def with_hooks(module: torch.nn.Module, memo: dict[int, Any] | None = None) -> torch.nn.Module:
-    """A deep copy of a module; the variables of its hooks are of the copy, which Python does not do with functions."""
-    memo = {} if memo is None else memo
-    made = copy.deepcopy(module, memo)
+    """A deep copy of a module; the variables of its hooks are of the copy, which Python does not do with functions.
+
+    Modules of Python that it holds, as ModelOpt's LSTM holds ``torch._VF``, are the same. UsageError for what else has
+    no copy, such as a lock.
+    """
+    memo = {id(held): held for held in sys.modules.values()} | (memo or {})
+    try:
+        made = copy.deepcopy(module, memo)
+    except (TypeError, RuntimeError) as error:
+        text = f"{type(module).__name__} cannot be copied, as is done before it runs: {error}"
+        raise UsageError(f"{text}: keep what has no copy outside of the module") from error
     for part in made.modules():
         for hooks in (part._forward_hooks, part._forward_pre_hooks):
             hooks.update((key, _rebound(hook, memo)) for key, hook in hooks.items())
