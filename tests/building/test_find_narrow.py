@@ -270,7 +270,7 @@ def test_the_weights_of_few_rows_are_in_int4_where_that_is_within_the_budget(tmp
     data = [{"x": torch.randn(1, 1024, generator=made)} for _ in range(2)]
     options = {"data": data, "allow": ("fp16", "int8", "fp8", "int4"), "device": "orin", "output": path}
     report = td.find_precision(token, budget=20, **options)
-    assert {line.dtypes for line in report.lines} == {("float16", "int4")}
+    assert {line.dtypes for line in report.lines if line.calls} == {("float16", "int4")}
     assert report.figures["found"].bytes < 0.3 * report.figures["fp16"].bytes
     assert 20 < report.decibels["found"]["y"] < 35
     checked = td.check(token, precision=str(path), feeds=data[0])

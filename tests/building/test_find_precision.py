@@ -101,11 +101,49 @@ def test_a_metric_an_iterable_and_a_network_that_half_precision_serves(tmp_path)
     path = tmp_path / "mlp.precision.json"
     report = td.find_precision(mlp, data=data, metric=cosine, budget=0.999, allow="fp16", dims=DIMS, output=path)
     assert report.samples == 32 and len(seen) >= 64
-    assert {line.dtypes for line in report.lines} == {("float16",)}
+    assert {line.dtypes for line in report.lines if line.calls} == {("float16",)}
+    won = report.figures["fp32"].floor_seconds - report.figures["found"].floor_seconds
+    assert math.isclose(sum(line.won for line in report.lines), won, abs_tol=1e-12)
+    assert sum(line.launches for line in report.lines) == report.figures["found"].launches
     assert not report.figures["fp16"].beats(report.figures["found"])
     facts = json.loads(path.read_text())
     assert facts["kind"] == "precision" and facts["variants"][0]["measured"]["samples"] == 32
     json.dumps(report.to_json())
+
+
+def test_of_programs_that_cost_the_same_the_one_with_less_noise_is_taken(tmp_path):
+    """Squares above float16's range may be bfloat16, which saves nothing inside of a launch, and loses 14 dB."""
+
+    @td.network(inputs={"x": td.Input((1, 32, 64))})
+    def normalized(x):
+        x = x * F.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6)
+        return {"y": F.silu(x @ WEIGHTS[0]) @ WEIGHTS[1]}
+
+    outliers = torch.ones(64).index_fill(0, torch.tensor([5, 40]), 600)
+    data = [torch.randn(1, 32, 64, generator=torch.Generator().manual_seed(1)) * outliers]
+    report = td.find_precision(normalized, data=data, device="orin", output=tmp_path / "n.precision.json")
+    half, found = report.figures["fp16"], report.figures["found"]
+    assert (half.bytes, half.floor_seconds) == (found.bytes, found.floor_seconds)
+    assert report.decibels["found"]["y"] >= report.decibels["fp16"]["y"]
+
+
+def test_the_least_number_of_float32_is_a_mask_and_not_a_range(tmp_path):
+    """As transformers mask attention: in float16 it is minus infinity, and masks the same."""
+    least = torch.tensor(torch.finfo(torch.float32).min)
+
+    @td.network(inputs={"x": td.Input((2, 256, 128)), "keep": td.Input((2, 1, 1, 256), dtype="bool")})
+    def masked(x, keep):
+        q, k, v = (
+            F.linear(x, torch.cat([each, each], 1)).unflatten(-1, (4, 16)).transpose(1, 2) for each in WEIGHTS[:3]
+        )
+        return {"y": F.scaled_dot_product_attention(q, k, v, attn_mask=F.where(keep, torch.tensor(0.0), least))}
+
+    generator, kept = torch.Generator().manual_seed(1), torch.tensor([100, 256]).reshape(2, 1, 1, 1)
+    data = [{"x": torch.randn(2, 256, 128, generator=generator), "keep": torch.arange(256) < kept}]
+    report = td.find_precision(masked, data=data, device="orin", output=tmp_path / "m.precision.json")
+    assert report.figures["found"].floor_seconds <= report.figures["fp16"].floor_seconds
+    assert report.figures["found"].floor_seconds < 0.7 * report.figures["fp32"].floor_seconds
+    assert report.decibels["found"]["y"] > 50 and max(line.greatest for line in report.lines) < 1e3
 
 
 def test_a_folder_is_read_and_the_manifest_and_the_check_say_what_was_measured(tmp_path, command_line):
@@ -174,7 +212,9 @@ def test_a_metric_scores_integers_and_the_network_may_have_nothing_else(tmp_path
     alike = float((td.interpret(network, {"x": data[0]})["top"] == scores.argmax(-1)).double().mean())
     assert 0.9 <= alike < 1 and report.figures["found"].bytes < report.figures["fp32"].bytes
     exact = td.find_precision(classes, budget=1.0, **options)
-    assert {line.dtypes for line in exact.lines} == {("float32",)}  # a rounding makes another one the greatest
+    assert {line.dtypes for line in exact.lines if line.calls} == {("float32",)}, (
+        "a rounding makes another the greatest"
+    )
 
 
 def test_a_metric_may_write_in_what_it_is_given(tmp_path):
@@ -248,6 +288,7 @@ def test_values_outside_of_the_ranges_of_the_data_are_judged_by_meaning_and_give
     x = torch.randn(16, 64, generator=torch.Generator().manual_seed(0))
     path = tmp_path / "soft.precision.json"
     td.find_precision(soft, data=[x], allow="fp16", budget=30, output=path)
+    path.write_text(path.read_text().replace('"dtype": "float32"', '"dtype": "float16"'))
     network = soft.define(precision=path)
     assert "float16" in {site.lowering for site in network.policy.calls.sites if site.key.function == "exp"}
     report = td.check(soft, precision=path)
@@ -270,6 +311,7 @@ def doubly(x):
 def test_given_values_that_leave_the_ranges_of_the_data_fail_the_budget_where_autocast_fails_too(tmp_path):
     x, path = torch.randn(64, 64, generator=torch.Generator().manual_seed(0)), tmp_path / "doubly.precision.json"
     td.find_precision(doubly, data=[x], allow="fp16", output=path)
+    path.write_text(path.read_text().replace('"dtype": "float32"', '"dtype": "float16"'))
     network = doubly.define(precision=path)
     assert "float16" in {site.lowering for site in network.policy.calls.sites if site.key.function == "exp"}
     assert not td.interpret(network, {"x": 5 * x})["y"].isfinite().all()
@@ -296,8 +338,9 @@ def test_the_figures_of_half_precision_are_those_of_its_name(tmp_path):
 
 @td.network(inputs={"x": td.Input((512, 256))})
 def cancelling(x):
-    mean = x.mean(-1, keepdim=True)
-    return {"y": F.relu(x[:, :64] @ WEIGHTS[0]), "variance": (x * x).mean(-1, keepdim=True) - mean * mean}
+    same = x @ torch.eye(256)  # a product, which half precision rounds
+    mean = same.mean(-1, keepdim=True)
+    return {"y": F.relu(x[:, :64] @ WEIGHTS[0]), "variance": (same * same).mean(-1, keepdim=True) - mean * mean}
 
 
 def test_an_output_without_a_budget_may_be_noise_and_is_said_to_be(tmp_path):

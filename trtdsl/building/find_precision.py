@@ -18,7 +18,7 @@ from ..core.author import authors_code
 from ..core.backend import Backend, get_backend
 from ..core.cancel import cancellable, untold
 from ..core.dtypes import SHORT, dtype_name
-from ..core.errors import FeedError, Location, UsageError, noted
+from ..core.errors import FeedError, UsageError, noted
 from ..core.files.writing import check_writable, finite, write_atomically
 from ..core.lazy import torch
 from ..core.version import __version__
@@ -59,7 +59,9 @@ class LineReport:
     """The calls of one of the author's lines."""
 
     line: str
+    """Empty for launches that no line makes."""
     calls: tuple[str, ...]
+    """None of a line whose launches are no call's, such as casts of inputs, where the network's function begins."""
     dtypes: tuple[str, ...]
     decibels: float | None
     """The SQNR of the network where these calls alone, with those that share their tensors, have their dtypes; None
@@ -218,7 +220,7 @@ def find_precision(
         call = max(close, key=lambda call: call.greatest)
         why = f"is close to its greatest number: {call.site.location}: {call.site.key.function} has {call.greatest:.3g}"
     notes = _cheaper(name, other[1], why, fp32[1], cost)
-    if best[0] is plain_choice[0]:
+    if chosen == plain_choice[0]:
         late = time.perf_counter() - began > seconds
         more = "; more seconds or fewer samples may find it" if late else ""
         notes.append(f"nothing below float32 was found that costs less within the budget{more}")
@@ -371,8 +373,8 @@ def _program(network: Network, device: str) -> tuple[Program, Figures]:
 
 def _best(search: Search, plain: Priced, autocast: Priced, device: str, serves: bool) -> Priced:
     """The cheapest of float32, what the search finds, and half precision as autocast has it: of those that cost no more
-    than that where it ``serves``, and else than float32. Where it does not serve and costs less than what is found,
-    another search begins with autocast's choices."""
+    than that where it ``serves``, and else than float32; of two that cost the same, the one with less noise. Where it
+    does not serve and costs less than what is found, another search begins with autocast's choices."""
     bound = autocast if serves else plain
     found = [bound]
 
@@ -389,7 +391,8 @@ def _best(search: Search, plain: Priced, autocast: Priced, device: str, serves: 
         is_dear(again)
     best, *others = [each for each in (*found, plain) if not _costs_more(each[-1], bound[-1])]
     for each in others:
-        best = best if best[-1].beats(each[-1], CLOSE) else each
+        is_as_good = not best[-1].beats(each[-1], CLOSE) and search.noise(each[2]) < search.noise(best[2])
+        best = each if is_as_good or each[-1].beats(best[-1], CLOSE) else best
     return best
 
 
@@ -423,29 +426,30 @@ def _decibels(found: Mapping[str, float]) -> str:
 def _lines(
     search: Search, found: Mapping[SiteKey, str], before: Program, after: Program, device: str
 ) -> tuple[LineReport, ...]:
-    """The author's lines in their order, with what their calls cost."""
+    """The author's lines in their order, with what their calls cost; behind them the lines whose launches no call
+    makes, such as the casts of inputs."""
     seconds = [
         program.graph.seconds(floor_of(program, device).launches, program.graph.lines) for program in (before, after)
     ]
     shares = {share.name: share for share in after.by("line")}
-    by_line: dict[Location, dict[SiteKey, Call]] = {}
+    by_line: dict[str, dict[SiteKey, Call]] = {}
     for key, call in search.recording.calls.items():
         if call.site.location is not None:
-            by_line.setdefault(call.site.location, {})[key] = call
+            by_line.setdefault(call.site.location.short, {})[key] = call
     rows = []
-    for location, calls in by_line.items():
-        share = shares.get(location.short)
+    for line in dict.fromkeys((*by_line, *shares, *seconds[0])):
+        share, calls = shares.get(line), by_line.get(line, {})
         own = [max(noise.values(), default=0.0) for key in calls if (noise := search.of[key].noise.get(found[key]))]
         rows.append(
             LineReport(
-                location.short,
+                line,
                 tuple(key.function for key in calls),
                 tuple(sorted({found[key] for key in calls})),
                 decibels(max(own)) if own else None,
-                max(call.greatest for call in calls.values()),
+                max((call.greatest for call in calls.values()), default=0.0),
                 share.launches if share is not None else 0,
                 share.bytes if share is not None else 0,
-                seconds[0].get(location.short, 0.0) - seconds[1].get(location.short, 0.0),
+                seconds[0].get(line, 0.0) - seconds[1].get(line, 0.0),
             )
         )
     return tuple(rows)

@@ -117,8 +117,7 @@ class Search:
         noise = {}
         for number, self.method in enumerate(METHODS):
             self.tell("calibrating", number, len(METHODS))
-            parts = self._parts(self.quality(self.define(assignment), self.feeds)[0])
-            noise[self.method] = max(parts.values(), default=0.0)
+            noise[self.method] = self.noise(self.quality(self.define(assignment), self.feeds)[0])
         self.method = min(noise, key=lambda method: noise[method])
 
     def measure(self) -> None:
@@ -292,6 +291,10 @@ class Search:
     def _parts(self, quality: Quality) -> dict[str, float]:
         """The noise of each output over what is allowed."""
         return {name: part / self.limits[name] for name, part in quality.parts().items() if name in self.limits}
+
+    def noise(self, quality: Quality) -> float:
+        """The noise over what is allowed, of the output where that is most."""
+        return max(self._parts(quality).values(), default=0.0)
 
     def chosen(self, assignment: Assignment) -> Assignment:
         """With the author's own choices."""

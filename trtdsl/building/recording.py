@@ -154,7 +154,8 @@ class Ranges:
             made = results if isinstance(results, (tuple, list)) else (results,)
             for name, x in (*zip(needs, operands, strict=False), *zip(makes, made, strict=True)):
                 if isinstance(x, torch.Tensor) and x.is_floating_point() and x.numel() and name is not None:
-                    greatest = torch.where(torch.isinf(x), 0.0, x).abs().max()  # an infinity is a mask's
+                    size = x.abs()  # infinities, and what is next to them, are a mask's: it is one in any dtype
+                    greatest = torch.where(size > torch.finfo(x.dtype).max / 2, 0.0, size).max()
                     call.greatest = max(call.greatest, float(greatest.nan_to_num(0.0)))
                     if varying:
                         call.elements[name] = max(call.elements.get(name, 0), x.numel())

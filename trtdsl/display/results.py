@@ -214,8 +214,9 @@ def print_precision(report: PrecisionReport) -> None:
 
     rows = [
         [
-            line.line, _counted(line.calls), ", ".join(line.dtypes), db(line.decibels), f"{line.greatest:.3g}",
-            str(line.launches), megabytes(line.bytes), f"{line.won * 1e6:.1f}",
+            line.line, _counted(line.calls) or "no call", ", ".join(line.dtypes), db(line.decibels),
+            f"{line.greatest:.3g}" if line.calls else "", str(line.launches), megabytes(line.bytes),
+            f"{line.won * 1e6:.1f}",
         ]
         for line in report.lines
     ]  # fmt: skip
