@@ -282,7 +282,7 @@ AMONG = {
 
 
 @pytest.mark.parametrize("place", AMONG)
-def test_attention_among_several_loops_or_branches_is_products(place):
+def test_attention_among_loops_or_branches_is_products(place):
     """TensorRT-RTX 1.7 ends the process where it builds IAttention in front of two loops, or beside them,
     or beside a loop and a branch."""
 
@@ -316,13 +316,19 @@ def test_a_network_whose_loops_came_after_an_attention_is_not_built():
     assert compile_engine(net).data
 
 
-def test_attention_beside_one_loop_is_a_layer():
-    @td.network(inputs={"x": td.Input((2, 4, 8, 8))})
+def test_attention_before_one_scan_is_products():
+    """The builder ends the process where a scan over all rows follows IAttention, though it is the only region."""
+    n, t = td.Dim("N", min=1, opt=2, max=4), td.Dim("T", min=2, opt=4, max=6)
+
+    @td.network(inputs={"x": td.Input((n, t, 32))})
     def one(x):
-        return looped(F.tanh, F.scaled_dot_product_attention(x, x, x))
+        heads = x.view((x.shape[0], x.shape[1], 2, 16)).transpose(1, 2)
+        rows = F.scaled_dot_product_attention(heads, heads, heads).transpose(1, 2).reshape(x.shape)
+        _, sums = td.scan(lambda carry, row: (carry * 0.5 + row, carry * 0.5 + row), rows[:, 0], rows, dim=1)
+        return sums
 
     net = one.define()
-    assert [site.lowering for site in net.choices.sites] == ["layer"]
+    assert [site.lowering for site in net.choices.sites] == ["products"]
     assert compile_engine(net).data
 
 

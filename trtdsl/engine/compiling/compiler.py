@@ -62,7 +62,7 @@ def compile_engine(
 
 def _refuse_attention_among_loops(network: Network) -> None:
     """BuildError where TensorRT-RTX 1.7 may end the process: loops came after an attention that was emitted."""
-    for site in network.choices.sites if network.regions > 1 else ():
+    for site in network.choices.sites if network.regions else ():
         if (site.key.function, site.lowering, site.given) == ("scaled_dot_product_attention", "layer", False):
             raise BuildError(
                 f"{site.key.operation}: TensorRT-RTX 1.7 may crash where it builds IAttention in a network with "

@@ -266,8 +266,8 @@ def _against_layer(query: Tensor, key: Tensor, value: Tensor, how: _Attention) -
         "there is nothing to attend to": not any(size == 0 for shape in shapes for size in shape),
         "the mask is not float": mask is None or mask.dtype != torch.bool,
         "the mask has more dimensions than the query": mask is None or mask.ndim <= query.ndim,
-        "TensorRT-RTX 1.7 may crash where it builds it beside several loops or branches": (
-            query.network.regions <= 1 or how.lowering != "auto"
+        "TensorRT-RTX 1.7 may crash where it builds it beside loops or branches": (
+            not query.network.regions or how.lowering != "auto"
         ),
         "TensorRT-RTX 1.7 does not build it in float32 of a query that was in half precision": not how.was_low,
     }
