@@ -371,3 +371,11 @@ def test_a_report_is_json_where_errors_are_infinite():
     facts = json.loads(json.dumps(report.to_json()), parse_constant=refuse)
     assert "inf" in [value for case in facts["cases"] for output in case["outputs"] for value in output.values()]
     assert not td.CheckReport.from_json(facts).passed
+
+
+@pytest.mark.parametrize("around", [lambda: torch.autocast("cpu", torch.bfloat16), torch.no_grad])
+def test_what_surrounds_a_check_decides_nothing(around):
+    module = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.LayerNorm(8))
+    with around():
+        spec = td.from_module(module, {"input": td.Input(("N", 8))}, dims={"N": (1, 3)})
+        td.check(spec).raise_for_mismatch()

@@ -181,7 +181,7 @@ class Interpreter:
         for each, parts in zip(states, shared, strict=True):
             for name, tensor in each.interpreter._check_feeds(parts).items():
                 each.values[each.interpreter.slots[name]] = tensor
-        with torch.no_grad():
+        with torch.no_grad(), torch.autocast("cpu", enabled=False):
             _execute(states)
         own = {t.name: [each.values[each.interpreter.slots[t.name]] for each in states] for t in self.outputs}
         results = {name: whole(self.network if len(states) > 1 else None, name, own[name]) for name in own}

@@ -48,7 +48,7 @@ class Replay:
         state = _Recorded(interpreter, self.past, most, self.alike, recording=True)
         for name, tensor in interpreter._check_feeds(feeds).items():
             state.values[interpreter.slots[name]] = tensor
-        with torch.no_grad():
+        with torch.no_grad(), torch.autocast("cpu", enabled=False):
             state.execute(self.steps)
         self.values = state.values
         self.outputs = {tensor.name: interpreter.slots[tensor.name] for tensor in interpreter.outputs}
@@ -78,7 +78,7 @@ class Replay:
         state = _Recorded(self.interpreter, self.past, self.most, self.alike, changed=changed, inside=inside)
         state.values = list(self.values)
         different: set[int] = set()
-        with torch.no_grad():
+        with torch.no_grad(), torch.autocast("cpu", enabled=False):
             for index, other in enumerate(self.steps[place:], place):
                 current = step if index == place else other
                 if index != place and different.isdisjoint(current.inputs):

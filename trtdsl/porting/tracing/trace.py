@@ -157,6 +157,7 @@ def _trace(
     values = {name: recorder.take(tensor, name) for name, tensor in tensors.items()}
     with ExitStack() as stack:
         stack.enter_context(torch.no_grad())
+        stack.enter_context(torch.autocast("cpu", enabled=False))
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
         stack.enter_context(unlogged())
