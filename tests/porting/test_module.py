@@ -335,3 +335,32 @@ def test_a_fourier_layer_with_complex_weights(tmp_path):
     assert ported.verdict.passed, ported.verdict.text
     trtdsl.porting.write_files(ported, file, weights)
     assert td.check(file).passed
+
+
+class Renamed(nn.Module):
+    """Its state_dict has names of its own for what a part holds, as those of libraries with older checkpoints have."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 5), nn.Linear(5, 3)
+        self._register_state_dict_hook(Renamed.written)
+        self._register_load_state_dict_pre_hook(self.read)
+
+    @staticmethod
+    def written(module, state, prefix, metadata):
+        for name in ("weight", "bias"):
+            state[f"{prefix}{name}_l0"] = state.pop(f"{prefix}first.{name}")
+        return state
+
+    def read(self, state, prefix, *rest):
+        for name in ("weight", "bias"):
+            state[f"{prefix}first.{name}"] = state.pop(f"{prefix}{name}_l0")
+
+    def forward(self, x):
+        return self.last(self.first(x).relu())
+
+
+def test_weights_that_a_state_dict_renames_are_read_by_its_names():
+    module = nn.Sequential(Renamed(), nn.Linear(3, 2)).eval()
+    equal(module, [td.Input(("N", 4))], dims={"N": (1, 3)})
+    assert "w.weight_l0, w.bias_l0" in td.port(module, {"input": td.Input(("N", 4))}, dims={"N": (1, 3)})

@@ -17,9 +17,15 @@ def storage_of(tensor: torch.Tensor) -> Any:
 
 
 def tensors_of(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Parameters, buffers and other tensors that a module has, by path; one with several names is there with each."""
-    yield from module.named_parameters(remove_duplicate=False)
-    yield from module.named_buffers(remove_duplicate=False)
+    """Parameters, buffers and other tensors that a module has, by path; one with several names is there with each.
+
+    What a hook of its state_dict renames has the name that it has there.
+    """
+    state = module.state_dict(keep_vars=True)
+    renamed = {id(held): name for name, held in state.items()}
+    for named in (module.named_parameters, module.named_buffers):
+        for name, held in named(remove_duplicate=False):
+            yield name if name in state else renamed.get(id(held), name), held
     for path, part in module.named_modules():
         for name, held in vars(part).items():
             if isinstance(held, torch.Tensor):
