@@ -174,12 +174,23 @@ def _heard(event: str, given: tuple[Any, ...]) -> None:
     elif isinstance(path, (str, bytes, os.PathLike)):
         name = os.fsdecode(path)
         flags = given[2] if event == "open" else 0
-        if flags & (os.O_TRUNC | os.O_EXCL):
+        if (source := _source_of(sys._getframe(1))) is not None:
+            reads.note(source, asker)
+        elif flags & (os.O_TRUNC | os.O_EXCL):
             reads.written.add(os.path.realpath(name))
         elif flags & os.O_ACCMODE == os.O_WRONLY:  # to append: whoever reads it reads what was there, too
             return
         elif event != "ctypes.dlopen" or os.path.isfile(name):
             reads.note(name, asker)
+
+
+def _source_of(frame: FrameType | None) -> str | None:
+    """The file that Python's import reads, by its bytecode, too; None where something else reads."""
+    while frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
+        if "source_path" in frame.f_locals:
+            return frame.f_locals["source_path"]
+        frame = frame.f_back
+    return None
 
 
 def _of_the_system(path: str) -> bool:

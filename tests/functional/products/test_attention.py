@@ -406,7 +406,7 @@ def test_heads_of_no_numbers_give_the_mean_of_the_values(lowering):
         ({"mask": torch.zeros(6, 6)}, None),
         ({"width": 4}, "its operands have not one width"),
         ({"dtype": "float16"}, "in half precision the builder fuses two products"),
-        ({"in_loop": True}, "it is in a loop or a branch"),
+        ({"in_loop": True}, "beside loops or branches"),
         ({"lowering": "products"}, "products are asked for"),
     ],
 )
