@@ -28,7 +28,6 @@ add_module_names = False
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
-autodoc_preserve_defaults = True
 maximum_signature_line_length = 90
 python_use_unqualified_type_names = True
 python_display_short_literal_types = True
