@@ -16,6 +16,8 @@ import trtdsl as td
 from trtdsl.checking.proof import proof_of
 from trtdsl.core.imports import _found, imported
 
+pytestmark = pytest.mark.long
+
 NETWORK = """\
 import trtdsl as td
 from drawings import draw

@@ -24,6 +24,8 @@ import trtdsl as td
 from trtdsl.cli.app import app
 from trtdsl.core.files import writing
 
+pytestmark = pytest.mark.long
+
 PACKAGE = Path(td.__file__).parent
 
 # By command: its arguments, with OUT in the place of the output, and the files that it reads.

@@ -14,6 +14,8 @@ import trtdsl.functional as F
 from trtdsl.core.author import load_module
 from trtdsl.display.view.page import page as html
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[3]
 GALLERY = sorted(path.stem for path in (ROOT / "networks").glob("*.py") if path.stem != "llama")  # a user's weights
 
