@@ -86,7 +86,7 @@ class Exact:
         self.noise: torch.Generator | None = None
         self.size = 0.0
         self._entered: list[Any] = []
-        self._hollow: list[weakref.ref[torch.Tensor]] = []
+        self._open: list[weakref.ref[torch.Tensor]] = []
 
     def __deepcopy__(self, memo: Any) -> Exact:
         return self  # what is copied belongs to the same computation
@@ -175,9 +175,9 @@ class Exact:
         for mode in reversed(self._entered.pop()):
             mode.__exit__(*raised)
         if not self._entered:
-            left = [tensor for tensor in (each() for each in self._hollow) if tensor is not None]  # in a cache, say
+            left = [tensor for tensor in (each() for each in self._open) if tensor is not None]  # in a cache, say
             self.fill(left)
-            self._hollow.clear()
+            self._open.clear()
             for tensor in left:
                 del vars(tensor)["_hollow"]
 
@@ -209,7 +209,7 @@ class Exact:
         made = self._made_both(func, name, args, kwargs, operands)
         if is_view and hollow:
             for tensor in _tensors(made):
-                self._claim(tensor)
+                self._leave_open(tensor)
         return made
 
     def fill(self, value: Any) -> None:
@@ -242,25 +242,25 @@ class Exact:
                     return written
                 if any(_is_narrow(x) or x.layout != torch.strided for x in _tensors(exact)):
                     return NotImplemented
-                return _each(exact, lambda x: self._claiming(x, *dtypes) if _wide(x.dtype) else x)
+                return _each(exact, lambda x: self._hollow(x, *dtypes) if _wide(x.dtype) else x)
         except (RuntimeError, NotImplementedError, TypeError):
             if in_place:
                 raise
             return NotImplemented
 
-    def _claiming(self, exact: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    def _hollow(self, exact: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         """A tensor for an exact value, which says that it has a dtype."""
         if dtype.is_complex != exact.is_complex():
             dtype = torch.zeros((), dtype=dtype).abs().dtype if dtype.is_complex else dtype.to_complex()
         made = torch.empty_strided(exact.shape, exact.stride(), dtype=dtype)
         self.keep(made, exact)
-        self._claim(made)
+        self._leave_open(made)
         return made
 
-    def _claim(self, tensor: torch.Tensor) -> None:
+    def _leave_open(self, tensor: torch.Tensor) -> None:
         """Notes that a tensor has an exact value alone. What of them is left in the end is filled."""
         vars(tensor)["_hollow"] = True
-        self._hollow.append(weakref.ref(tensor))
+        self._open.append(weakref.ref(tensor))
 
     def _made_both(self, func: Any, name: str, args: Any, kwargs: Any, operands: list[torch.Tensor]) -> Any:
         if func is torch.ops.aten.view.dtype:  # the bits of other numbers, or the same

@@ -48,10 +48,11 @@ class Recorder:
         self.memory = Memory(self.values, self.kept, self.bodies.note)
         self.known_names: dict[int, list[str]] = {}
         self.state = set(module.state_dict(keep_vars=True))
-        for name, tensor in tensors_of(module):
+        named = list(tensors_of(module))
+        for name, tensor in named:
             self.known_names.setdefault(id(tensor), []).append(name)
-        self.owners = {storage_of(tensor): name for name, tensor in tensors_of(module)}
-        self.held = dict(tensors_of(module))
+        self.owners = {storage_of(tensor): name for name, tensor in named}
+        self.held = dict(named)
         self.updated: dict[str, Location | None] = {}  # tensors of the module that forward writes to
         self.constants = Constants(self.bodies, self.weights, {*self.state, *self.held}, self.kept)
         self.folded: set[int] = set()  # identities of tensors that are computed while tracing
