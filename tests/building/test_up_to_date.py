@@ -8,6 +8,7 @@ import torch
 
 import trtdsl as td
 from trtdsl.building.manifest import read_earlier_manifest
+from trtdsl.building.reference_results import agree
 
 
 @pytest.fixture(scope="module")
@@ -135,3 +136,74 @@ def test_another_budget_of_a_precision_is_checked_anew(tmp_path):
 class Scaled(torch.nn.Module):
     def forward(self, x):
         return x * 3 + 1
+
+
+class Told(torch.nn.Module):
+    """What the program around it decides: a factor, a bound, an operation, a size."""
+
+    factor, bound, signs = 2.0, 100.0, False
+    large = 10**6
+
+    def forward(self, x):
+        y = x * (self.factor if len(x) < self.large else 3.0)
+        y = y.clamp(max=self.bound)
+        return {"y": y.sign() * y.abs() if self.signs else y}
+
+
+TOLD = {
+    "an environment variable": lambda patch: patch.setenv("FACTOR", "3"),
+    "an argument of the command line": lambda patch: patch.setattr("sys.argv", ["x", "3"]),
+    "an attribute of the class": lambda patch: patch.setattr(Told, "factor", 3.0),
+    "the last digits": lambda patch: patch.setattr(Told, "factor", 2.000001),
+    "what few values reach": lambda patch: patch.setattr(Told, "bound", 99.0),
+    "an operation": lambda patch: patch.setattr(Told, "signs", True),
+    "at some sizes alone": lambda patch: patch.setattr(Told, "large", 8),
+}
+
+
+class Asking(Told):
+    def __init__(self):
+        super().__init__()
+        import os
+        import sys
+
+        given = sys.argv[1] if len(sys.argv) == 2 else os.environ.get("FACTOR")
+        if given:
+            self.factor = float(given)
+
+
+@pytest.mark.parametrize("what", TOLD)
+def test_what_the_program_around_a_reference_decides_is_seen(tmp_path, monkeypatch, what):
+    N = td.Dim("N", min=1, opt=4, max=8)
+    monkeypatch.setattr("sys.argv", ["x"])
+
+    @td.network(inputs={"x": td.Input((N, 3))}, reference=Asking)
+    def told(x):
+        return {"y": (x * 2.0).clamp(max=100.0)}
+
+    td.build(told, tmp_path / "told.engine")
+    before = json.loads((tmp_path / "told.engine.json").read_text())["check"]
+    torch.set_num_threads(2)
+    assert td.build(told, tmp_path / "told.engine").report is None  # whatever the number of threads
+    torch.set_num_threads(1)
+    with monkeypatch.context() as patch:
+        TOLD[what](patch)
+        if what == "an operation":  # equal all the same
+            assert td.build(told, tmp_path / "told.engine").report is not None
+            return
+        with pytest.raises(td.MismatchError):
+            td.build(told, tmp_path / "told.engine")
+    assert json.loads((tmp_path / "told.engine.json").read_text())["check"] == before
+    assert td.build(told, tmp_path / "told.engine").report is None
+
+
+def test_results_of_a_reference_agree_but_for_rounding():
+    def one(*sums, sha256="a", limit=1e-11):
+        return {"normal": {"sha256": sha256, "limit": limit, "sums": [list(each) for each in sums]}}
+
+    assert agree(one((1.0, 8.0)), one((1.0 + 4e-11, 8.0)))
+    assert not agree(one((1.0, 8.0)), one((1.0 + 1e-10, 8.0)))
+    assert agree(one((0.0, 0.0)), one((0.0, 0.0)))
+    for other in (one((1.0, 8.0), sha256="b"), one(), one((1.0, 8.0), (1.0, 8.0)), {}, None):
+        assert not agree(one((1.0, 8.0)), other)
+    assert not agree(None, None)

@@ -33,6 +33,7 @@ from ..programs.evaluation.built_here import remember
 from ..sizes.profile import Profile, Range
 from .buildable import refuse_obstacles
 from .manifest import MANIFEST, check_entry, dump, make_manifest, precision_entry, read_earlier_manifest, sealed
+from .reference_results import Results, agree, reference_results
 from .up_to_date import content_hash, is_unchanged
 
 
@@ -131,11 +132,13 @@ def build(
     judged_alike = unchanged and previous.get("precisions") == precision_entry(network, defined)  # has what is allowed
     known = previous.get("check", {}) if judged_alike else {}
     proof = None if network.plugins else before  # a plugin's evaluator may have changed unseen
-    known = _known_check(proof, spec, known, check, on, sources)
+    judges = check and proof is not None and spec.reference is not None
+    results = reference_results(spec, network, opened) if judges else None
+    known = _known_check(proof, spec, known, check, on, sources, results)
     early = on == "program" and known is None and not dry_run
     plan = compile_engine(network, config, progress=progress) if early and not unchanged else None
     data = read_engine_file(engine) if early and plan is None else None if plan is None else bytes(plan.data)
-    checked, report = _checked(spec, network, opened, known, proof, sources, on, data, tell)
+    checked, report = _checked(spec, network, opened, known, proof, sources, on, data, results, tell)
     if plan is None and not unchanged and not dry_run:
         plan = compile_engine(network, config, progress=progress)
     if unchanged:
@@ -199,7 +202,13 @@ def _with_tolerance(spec: NetworkSpec, tolerance: Tolerances) -> NetworkSpec:
 
 
 def _known_check(
-    proof: str | None, spec: NetworkSpec, before: dict[str, Any], run_check: bool, on: str, sources: Sources
+    proof: str | None,
+    spec: NetworkSpec,
+    before: dict[str, Any],
+    run_check: bool,
+    on: str,
+    sources: Sources,
+    results: Results | None,
 ) -> dict[str, Any] | None:
     """What the manifest says of the check where none is to be made; ``before``, what it said of the very same engine.
 
@@ -215,7 +224,8 @@ def _known_check(
         return {"done": False, "reason": "--no-check", **({"earlier": earlier} if holds(earlier) else {})}
     if spec.reference is None:
         return {"done": False, "reason": "the network has no reference"}
-    return before if on in ("interpreter", before.get("on")) and holds(before) else None
+    alike = on in ("interpreter", before.get("on")) and agree(before.get("results"), results)
+    return before if alike and holds(before) else None
 
 
 def _checked(
@@ -227,6 +237,7 @@ def _checked(
     sources: Sources,
     on: str,
     plan: bytes | None,
+    results: Results | None,
     tell: Progress,
 ) -> tuple[dict[str, Any], CheckReport | None]:
     """The manifest's entry on the check, and the report of one that was made. CheckFailedError for one that failed."""
@@ -236,7 +247,8 @@ def _checked(
     if not report.passed:
         raise CheckFailedError(report)
     read = sources.read()
-    return check_entry(report, None if read is None or not sources.import_alike() else proof, read or {}), report
+    counts = read is not None and sources.import_alike()
+    return check_entry(report, proof if counts else None, read or {}, results), report
 
 
 def engine_file(name: str, output: str | PathLike[str] | None) -> Path:

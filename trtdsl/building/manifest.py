@@ -29,6 +29,7 @@ from ..engine.loading.manifest import MANIFEST_SCHEMA, manifest_of
 from ..engine.program import program_of_plan, refuse_uncomputed, replaced_inputs, texts_of_plan
 from ..programs.devices import floor_of
 from ..programs.handed import handed_sizes
+from .reference_results import Results
 
 
 def make_manifest(
@@ -131,8 +132,9 @@ def plugin_entry(network: Network, *, fields: bool = False) -> dict[str, Any]:
     return {"plugins": unique} if unique else {}
 
 
-def check_entry(report: CheckReport, proof: str | None, read: Hashes) -> dict[str, Any]:
-    """The entry on a check that was made, with the hash of all that its verdict depends on, and of what was read."""
+def check_entry(report: CheckReport, proof: str | None, read: Hashes, results: Results | None) -> dict[str, Any]:
+    """The entry on a check that was made: with the hash of all that its verdict depends on, what was read, and what
+    the reference gave."""
     outputs = [output for case in report.cases for output in case.outputs]
     return {
         "done": True,
@@ -153,6 +155,7 @@ def check_entry(report: CheckReport, proof: str | None, read: Hashes) -> dict[st
         "torch": torch.__version__,
         "proof_sha256": proof,
         "read": read,
+        "results": results,
     }
 
 
