@@ -12,6 +12,8 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
+from trtdsl.building.precision_search import as_budget
+from trtdsl.checking.judging.evidence import as_tolerances
 from trtdsl.definition.tuning.precisions import Precisions
 
 made = torch.Generator().manual_seed(0)
@@ -380,10 +382,27 @@ def good():
     return torch.zeros(4, 64)
 
 
+def failing():
+    """Samples of a folder that ends while it is read."""
+    yield good()
+    raise OSError("the disk is gone")
+
+
+@pytest.mark.parametrize("number", [np.float32(40), np.float64(40), np.int64(40), np.array(40.0), torch.tensor(40.0)])
+def test_numbers_of_numpy_and_torch_are_numbers(number):
+    assert as_budget(number, ["y"]) == as_budget({"y": td.SQNR(number)}, ["y"]) == {"y": td.SQNR(40)}
+    assert json.dumps(td.SQNR(number).decibels) in ("40", "40.0")
+    assert as_tolerances(np.float32(0.5), {"y": torch.tensor(0.25)}) == {
+        None: td.Tolerance(floor=0.5),
+        "y": td.Tolerance(floor=0.25),
+    }
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"data": []}, "the data has no sample"),
+        ({"data": failing()}, r"test_find_precision.py:\d+: the data fails: OSError: the disk is gone"),
         ({"data": [good(), torch.zeros(4, 3)]}, "the feeds do not fit: .*64"),
         ({"data": [{"x": torch.zeros(4, 64).long()}]}, "'x' is int64, not float32"),
         ({"data": [{"x": torch.full((4, 64), math.nan)}]}, "sample 0 of the data: 'x' has NaN in it"),

@@ -373,9 +373,60 @@ def test_a_report_is_json_where_errors_are_infinite():
     assert not td.CheckReport.from_json(facts).passed
 
 
-@pytest.mark.parametrize("around", [lambda: torch.autocast("cpu", torch.bfloat16), torch.no_grad])
+AROUND = {
+    "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+    "no grad": torch.no_grad,
+    "inference": torch.inference_mode,
+    "another device": lambda: torch.device("meta"),
+}
+
+
+@pytest.mark.parametrize("around", AROUND.values(), ids=AROUND)
 def test_what_surrounds_a_check_decides_nothing(around):
     module = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.LayerNorm(8))
     with around():
         spec = td.from_module(module, {"input": td.Input(("N", 8))}, dims={"N": (1, 3)})
         td.check(spec).raise_for_mismatch()
+
+
+class Shifted(torch.nn.Module):
+    """A module with a buffer, which makes tensors of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 3)
+        self.register_buffer("shift", torch.ones(3))
+
+    def forward(self, x):
+        return {"y": self.fc(x) + self.shift + torch.arange(3)}
+
+
+def shifted(reference):
+    @td.network(inputs={"x": td.Input((2, 4))}, weights=Shifted().state_dict(), reference=reference)
+    def net(x, w):
+        return {"y": F.linear(x, w.fc.weight, w.fc.bias) + w.shift + F.arange(3)}
+
+    return net
+
+
+def test_modules_and_weights_of_inference_mode_are_checked():
+    with torch.inference_mode():
+        module = Shifted()
+        td.check(shifted(module)).raise_for_mismatch()
+    td.check(shifted(module)).raise_for_mismatch()
+    td.check(td.from_module(module, {"x": td.Input((2, 4))})).raise_for_mismatch()
+
+
+def test_a_module_without_values_is_checked_with_those_that_are_given():
+    with torch.device("meta"):
+        module = Shifted()
+    td.check(shifted(module)).raise_for_mismatch()
+
+
+@pytest.mark.parametrize("call", [td.check, td.build, td.find_precision, lambda net: net.define()])
+def test_tensors_without_values_around_a_call_are_refused(call):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    net = shifted(Shifted)
+    with FakeTensorMode(), pytest.raises(td.UsageError, match="computes values, and within torch's FakeTensorMode"):
+        call(net)

@@ -19,6 +19,7 @@ from ..core.errors import MismatchError, UsageError, several
 from ..core.files.names import file_name
 from ..core.files.writing import Output, check_writable, make_folder, write_all_atomically
 from ..core.html import folded, table
+from ..core.tensors.watched import by_default
 from ..definition.network import Network
 from ..definition.spec.opened import NetworkLike, Reference, as_spec
 from ..definition.spec.spec import NetworkSpec
@@ -66,6 +67,7 @@ class Build:
         return folded(repr(self), table(["", "name", "dtype", "shape"], rows))
 
 
+@by_default
 def build(
     source: NetworkLike,
     output: str | PathLike[str] | None = None,

@@ -16,11 +16,13 @@ from typing import Any
 from ..checking.judging.quality import Outputs, Quality, decibels
 from ..core.author import authors_code
 from ..core.backend import Backend, get_backend
+from ..core.caller import as_number
 from ..core.cancel import cancellable, untold
 from ..core.dtypes import SHORT, dtype_name
 from ..core.errors import FeedError, UsageError, noted
 from ..core.files.writing import check_writable, finite, write_atomically
 from ..core.lazy import torch
+from ..core.tensors.watched import by_default
 from ..core.version import __version__
 from ..definition.network import Network
 from ..definition.precision import as_precision
@@ -109,6 +111,7 @@ class PrecisionReport:
         return finite({"schema": 1, "kind": "precision", **facts, **more})
 
 
+@by_default
 def find_precision(
     source: NetworkLike,
     *,
@@ -284,7 +287,9 @@ def samples(spec: NetworkSpec, network: Network, data: Any) -> tuple[list[dict[s
         return drawn(spec, network), "drawn values"
     label = fspath(data) if isinstance(data, (str, PathLike)) else f"given as {type(data).__name__}"
     if not isinstance(data, (str, PathLike, Mapping)) and isinstance(data, Iterable):
-        data = [_named(network, each) for each in itertools.islice(data, SAMPLES)]
+        with authors_code(doing="the data fails: "):
+            given = list(itertools.islice(data, SAMPLES))
+        data = [_named(network, each) for each in given]
         if not data:
             raise UsageError("the data has no sample")
     feeds = given_feeds(network, data, SAMPLES)
@@ -311,9 +316,10 @@ def _limits(budget: Any, metric: Metric | None, outputs: Sequence[str]) -> tuple
     """The least SQNR of each output, and the least mean of a metric."""
     if metric is None:
         return as_budget(budget, outputs), 0.0
-    if isinstance(budget, bool) or not isinstance(budget, (int, float)) or not math.isfinite(budget):
+    least = as_number(budget)
+    if least is None or not math.isfinite(least):
         raise UsageError(f"with a metric the budget is the least that it may be, a number, not {budget!r}")
-    return dict.fromkeys(outputs, SQNR(1e-3)), float(budget)
+    return dict.fromkeys(outputs, SQNR(1e-3)), float(least)
 
 
 def _mean(metric: Metric, exact: Sequence[Outputs], got: Sequence[Outputs]) -> float:

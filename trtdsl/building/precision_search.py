@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..checking.judging.quality import Outputs, Quality
+from ..core.caller import as_number
 from ..core.dtypes import as_dtype
 from ..core.errors import UsageError, nearest
 from ..core.lazy import torch
@@ -43,13 +44,11 @@ class SQNR:
     decibels: float
 
     def __post_init__(self) -> None:
-        if (
-            isinstance(self.decibels, bool)
-            or not isinstance(self.decibels, (int, float))
-            or not 0 < self.decibels < 300
-        ):
+        number = as_number(self.decibels)
+        if number is None or not 0 < number < 300:
             how = "between 0 and 300, such as td.SQNR(45)"
             raise UsageError(f"an SQNR is a number of decibels {how}, not {self.decibels!r}")
+        object.__setattr__(self, "decibels", number)
 
     @property
     def part(self) -> float:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..core.caller import as_number
 from ..core.cancel import Progress
 from ..core.dtypes import dtype_name
 from ..core.errors import CancelledError, TrtdslError, UsageError
@@ -162,7 +163,7 @@ def searched(source: NetworkLike, seconds: float, what: str) -> NetworkSpec:
     spec = as_spec(source)
     if isinstance(spec, WrittenSpec):
         raise UsageError(f"the network {spec.name!r} is written already: {what} the spec or the file that makes it")
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
+    if not (as_number(seconds) or 0) > 0:
         raise UsageError(f"a search takes more than 0 seconds, not {seconds!r}")
     return spec
 

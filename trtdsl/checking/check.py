@@ -17,6 +17,7 @@ from ..core.dtypes import dtype_name
 from ..core.errors import DefinitionError, TrtdslError, UsageError, nearest
 from ..core.files.writing import check_writable
 from ..core.lazy import torch
+from ..core.tensors.watched import by_default
 from ..definition.network import Network
 from ..definition.spec.opened import NetworkLike, Reference, as_spec
 from ..definition.spec.spec import NetworkSpec
@@ -43,6 +44,7 @@ PHASE = "checking against torch"
 LARGE = 15_000  # elements of the inputs: where they have more, float32 stands for exact values first
 
 
+@by_default
 def check(
     source: NetworkLike,
     *,

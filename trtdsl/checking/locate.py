@@ -10,6 +10,7 @@ from typing import Any, Literal
 from ..core.dtypes import dtype_name
 from ..core.errors import UsageError
 from ..core.lazy import torch
+from ..core.tensors.watched import by_default
 from ..definition.network import Network
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights.source import Source
@@ -96,6 +97,7 @@ class Nearness:
     """The greatest difference as a part of the greatest element, where both have one shape."""
 
 
+@by_default
 def compare_calls(network: Network, feeds: Mapping[str, torch.Tensor], reference: torch.nn.Module) -> CallReport:
     """Runs a network and its reference on the same feeds and says at which call they first differ.
 
@@ -136,6 +138,7 @@ def first_case(network: Network, report: CheckReport, label: str) -> Case:
     return case
 
 
+@by_default
 def located(spec: NetworkSpec, network: Network, report: CheckReport, weights: Source | None = None) -> Located:
     """A network beside its reference where a check failed first, or at the first sizes of all.
 

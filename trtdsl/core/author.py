@@ -34,7 +34,10 @@ def load_module(path: Path, text: bytes | None = None) -> Any:
     try:
         digest = hashlib.sha256(str(path).encode()).hexdigest()
     except UnicodeEncodeError:
-        raise UsageError(f"layers are called after a network's file, whose name must be UTF-8: {str(path)!a}") from None
+        raise UsageError(
+            f"layers are called after a network's file, whose name must be UTF-8 (in a locale such as LC_ALL=C, run it "
+            f"with PYTHONUTF8=1): {str(path)!a}"
+        ) from None
     name = f"trtdsl_file_{path.stem}_{digest[:8]}"
     spec = importlib.util.spec_from_file_location(name, path, loader=_Source(name, str(path), text))
     assert spec is not None and spec.loader is not None

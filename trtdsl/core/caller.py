@@ -84,6 +84,17 @@ def as_argument(
     return as_struct(_plain(value), kind, "", refuse)
 
 
+def as_number(value: Any) -> float | None:
+    """A number of Python's, numpy's or torch's, as Python's; None for anything else.
+
+    >>> import numpy as np
+    >>> as_number(3), as_number(np.float32(0.5)), as_number(True), as_number(np.ones(1)), as_number("3")
+    (3, 0.5, None, None, None)
+    """
+    plain = value.item() if getattr(value, "shape", None) == () else value
+    return plain if isinstance(plain, (int, float)) and not isinstance(plain, bool) else None
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple, range)):
         return [_plain(each) for each in value]

@@ -18,6 +18,7 @@ from ..core.files.names import is_file, is_folder
 from ..core.files.reading import open_regular
 from ..core.lazy import np, torch
 from ..core.tensors.dense import why_unreadable
+from ..core.tensors.watched import by_default
 from ..definition.call import Operand
 from ..definition.input import Input
 from ..definition.network import Network
@@ -397,11 +398,13 @@ def _header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype]:
     return shape, fortran_order, dtype
 
 
+@by_default
 def sample_feeds(spec: NetworkSpec, dims: Mapping[str, int], generator: torch.Generator) -> dict[str, torch.Tensor]:
     """Feeds of one size, for trying a network out: as a check draws them."""
     return draw_feeds(spec.inputs, dims, generator)
 
 
+@by_default
 def draw_feeds(
     inputs: Mapping[str, Input], dims: Mapping[str, int], generator: torch.Generator
 ) -> dict[str, torch.Tensor]:

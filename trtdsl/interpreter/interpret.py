@@ -12,6 +12,7 @@ from .. import layers  # noqa: F401  (registers the evaluators)
 from ..core.backend import backend_of
 from ..core.errors import DefinitionError, FeedError, Location, ShapeError, TrtdslError, located, nearest
 from ..core.lazy import torch
+from ..core.tensors.watched import by_default
 from ..definition.call import Operand
 from ..definition.input import check_written
 from ..definition.network import Network
@@ -26,6 +27,7 @@ Wrap = Callable[[Node, Evaluate], Evaluate]
 Part = TypeVar("Part", bound="Node | Region")
 
 
+@by_default
 def interpret(
     network: NetworkLike | Any,
     feeds: Feeds,
@@ -170,6 +172,7 @@ class Interpreter:
     def _location(self, part: Node | Region) -> Location | None:
         return self.network.layers[part.name].location if self.network else None
 
+    @by_default
     def __call__(
         self, feeds: Feeds, *, keep: Keep = None, observe: Callable[[str, torch.Tensor], None] | None = None
     ) -> dict[str, torch.Tensor]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.caller import option, to_write
 from ..core.cancel import Progress, untold
+from ..core.tensors.watched import by_default
 from .missing import missing as missing
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ class Ported:
         return lines
 
 
+@by_default
 def from_module(
     module: torch.nn.Module,
     inputs: Mapping[str, Any] | Sequence[Any],
@@ -122,6 +124,7 @@ def from_module(
     return modules.spec_of(module, inputs, dict(dims or {}), name)
 
 
+@by_default
 def outputs_of(
     file: Path | None, weights: Path | None, target: str | type, *, force: bool = False
 ) -> tuple[Output | None, Output | None]:
@@ -158,6 +161,7 @@ def write_files(result: Ported, file: Path | None, weights: Path | None, *, forc
     write_all_atomically(files)
 
 
+@by_default
 def port(
     target: str | Callable[..., torch.nn.Module] | torch.nn.Module | torch.export.ExportedProgram,
     inputs: Mapping[str, Input | str],
@@ -192,6 +196,7 @@ def port(
     return ported(target, inputs, dims=dims, **more).text
 
 
+@by_default
 def ported(
     target: str | Callable[..., torch.nn.Module] | torch.nn.Module | torch.export.ExportedProgram,
     inputs: Mapping[str, Input | str],

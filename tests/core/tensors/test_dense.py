@@ -33,6 +33,7 @@ ODD = {
     "functional": (lambda: torch._to_functional_tensor(X), "no memory"),
     "of masks": (lambda: torch.masked.masked_tensor(X, X > 0), "MaskedTensor has no memory"),
     "freed": (without_memory, "no memory"),
+    "not made yet": (torch.nn.UninitializedParameter, "UninitializedParameter has no memory"),
 }
 
 
@@ -76,3 +77,22 @@ def test_what_lies_otherwise_in_memory_is_refused(read, kind):
 @pytest.mark.parametrize("read", [interpreted, constant])
 def test_a_mask_that_hides_nothing_is_no_matter(read):
     assert torch.equal(read(np.ma.array(X.numpy())), X)
+
+
+class Named(torch.Tensor):
+    """What a library may give: a tensor with another name."""
+
+
+def test_a_subclass_that_is_a_tensor_but_for_its_name_is_one():
+    net = td.network(inputs={"x": td.Input((2, 4))}, reference=Added, weights={"a": X.clone().as_subclass(Named)})
+    td.check(net(lambda x, w: x + w.a)).raise_for_mismatch()
+    assert all(torch.equal(read(X.as_subclass(Named)), X) for read in (interpreted, constant, weight))
+
+
+class Added(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = torch.nn.Parameter(X.clone())
+
+    def forward(self, x):
+        return x + self.a

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from ...core.caller import as_number
 from ...core.dtypes import dtype_name
 from ...core.errors import UsageError
 from ...core.lazy import torch
@@ -57,8 +58,8 @@ def as_tolerances(*given: Tolerances) -> dict[str | None, Tolerance]:
     for one in given:
         items: Mapping[Any, Any] = one if isinstance(one, Mapping) else {} if one is None else {None: one}
         for name, tolerance in items.items():
-            if isinstance(tolerance, (int, float)) and not isinstance(tolerance, bool) and 0 <= tolerance < 1:
-                tolerance = Tolerance(floor=float(tolerance))
+            if (floor := as_number(tolerance)) is not None and 0 <= floor < 1:
+                tolerance = Tolerance(floor=float(floor))
             if not isinstance(tolerance, Tolerance):
                 raise UsageError(f"a tolerance is a part of a row, such as 1e-3, or a td.Tolerance, not {tolerance!r}")
             found[name] = tolerance

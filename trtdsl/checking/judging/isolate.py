@@ -10,6 +10,7 @@ from typing import Any
 from ...core.author import authors_code
 from ...core.errors import told
 from ...core.lazy import torch
+from ...core.tensors.dense import writes
 from ...core.tensors.exact import Exact
 from ...definition.spec.reference import call_reference, with_hooks
 from .recording import Recording
@@ -94,11 +95,11 @@ class Reference:
 
     def _returned(self, module: torch.nn.Module, feeds: Feeds) -> Any:
         copies = {name: feed.clone() for name, feed in feeds.items()}
-        versions = {name: feed._version for name, feed in copies.items()}
+        versions = {name: writes(feed) for name, feed in copies.items()}
         with self.recording.of(module):
             returned = call_reference(module, copies)
         for name, feed in copies.items():
-            if feed._version != versions[name]:
+            if writes(feed) != versions[name]:
                 self._note(f"the reference changes its input {name!r} in place")
         return returned
 
@@ -109,19 +110,15 @@ class Reference:
 @contextmanager
 def _copied(module: torch.nn.Module, note: Callable[[str], None]) -> Iterator[torch.nn.Module]:
     """The module with copies of all that it keeps except its parameters; what it changes is noted."""
-    parameters = dict(module.named_parameters())
-    versions = {name: parameter._version for name, parameter in parameters.items()}
     try:
-        made = with_hooks(module, {id(parameter): parameter for parameter in parameters.values()})
+        made = with_hooks(module, {id(parameter): parameter for parameter in module.parameters()})
     except Exception:  # a module may hold what cannot be copied: then the module itself is run
         note("the reference cannot be copied: what it keeps from one call is there in the next")
         made = module
-    buffers = dict(made.named_buffers())
-    before = {name: buffer._version for name, buffer in buffers.items()}
+    kinds = {"buffer": made.named_buffers, "parameter": made.named_parameters}
+    before = {(kind, name): (held, writes(held)) for kind, each in kinds.items() for name, held in each()}
     yield made
-    for name, buffer in made.named_buffers():
-        if name in buffers and (buffer is not buffers[name] or buffer._version != before[name]):
-            note(f"the reference changes its buffer {name!r}")
-    for name, parameter in parameters.items():
-        if parameter._version != versions[name]:
-            note(f"the reference changes its parameter {name!r}")
+    for kind, name, held in ((kind, name, held) for kind, each in kinds.items() for name, held in each()):
+        known, count = before.get((kind, name), (held, writes(held)))
+        if held is not known or writes(held) != count:
+            note(f"the reference changes its {kind} {name!r}")

@@ -11,6 +11,7 @@ from typing import Any
 
 from ...core.errors import Location
 from ...core.lazy import torch
+from ...core.tensors.dense import writes
 from ...core.tensors.exact import Exact
 from ...core.tensors.watched import each_call
 from ...definition.call import author_frame
@@ -186,12 +187,12 @@ class Recording:
     def _called(self, function: Any, args: Any, kwargs: Any) -> Any:
         """What a function of torch's gives, noted where it is a tensor that was not there before."""
         before = list(_tensors((args, kwargs))) if self._within else []
-        versions = {id(x): x._version for x in before if not x.is_inference()}
+        versions = {id(x): writes(x) for x in before}
         result = self.asked.answer(function, args, kwargs)
         if not self._within:
             return result
         # What gives its operand as it is, such as a cast to the dtype that it has, is no call.
-        tensors = [x for x in _tensors(result) if id(x) not in versions or versions[id(x)] != x._version]
+        tensors = [x for x in _tensors(result) if id(x) not in versions or versions[id(x)] != writes(x)]
         given = list(dict.fromkeys(self._makers[id(x)] for x in before if id(x) in self._makers))
         varies = any(call.varies for call in given) or any(id(x) in self._fed for x in before)
         name = getattr(function, "__name__", str(function)).strip("_")

@@ -13,6 +13,7 @@ from ...core.cancel import Progress, untold
 from ...core.errors import Location, MismatchError, TrtdslError, placed
 from ...core.lazy import torch
 from ...core.tensors.exact import Exact
+from ...core.tensors.watched import by_default
 from ...definition.network import Network
 from ...definition.spec.spec import NetworkSpec
 from ...definition.weights.source import Source
@@ -87,6 +88,7 @@ SURVIVING = (UNREACHED, ALLOWED)
 NOTHING = "in exact arithmetic the outputs stay what they are, with other weights and inputs too"
 
 
+@by_default
 def mutate(
     spec: NetworkSpec,
     *,

@@ -38,5 +38,12 @@ def why_unreadable(value: Any) -> str | None:
     reason = why_not_dense(value)
     if reason or not is_torch(value):
         return reason
-    empty = value.device.type in ("cpu", "cuda") and value.numel() and not value.data_ptr()
+    kinds: Any = type(value), torch.Tensor
+    elsewhere = kinds[0].__torch_dispatch__ != kinds[1].__torch_dispatch__ or torch.nn.parameter.is_lazy(value)
+    empty = elsewhere or (value.device.type in ("cpu", "cuda") and value.numel() and not value.data_ptr())
     return f"this {type(value).__name__} has no memory that holds its values" if empty else None
+
+
+def writes(tensor: torch.Tensor) -> int:
+    """How often a tensor was written to; 0 for one of torch.inference_mode, which keeps no count."""
+    return 0 if tensor.is_inference() else tensor._version

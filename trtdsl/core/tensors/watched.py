@@ -1,11 +1,41 @@
-"""What torch is asked to do: every call of its functions, and modules that run on tensors without values."""
+"""What torch is asked to do: every call of its functions, modules that run on tensors without values, and its state."""
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import ExitStack, contextmanager
+from typing import Any, ParamSpec, TypeVar
+
+from ..errors import UsageError
+from ..lazy import torch
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def by_default(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, in which tensors are made as torch makes them by default: on the CPU, and with a count of writes.
+
+    Its caller may be in torch.inference_mode, or have another default device. UsageError in torch's FakeTensorMode,
+    where no tensor has values.
+    """
+
+    @functools.wraps(function)
+    def call(*given: P.args, **named: P.kwargs) -> R:
+        from torch._guards import detect_fake_mode
+
+        if detect_fake_mode() is not None:
+            raise UsageError(f"{function.__name__} computes values, and within torch's FakeTensorMode there are none")
+        with ExitStack() as stack:
+            if torch.is_inference_mode_enabled():
+                stack.enter_context(torch.inference_mode(False))
+            if torch.get_default_device().type != "cpu":
+                stack.enter_context(torch.device("cpu"))
+            return function(*given, **named)
+
+    return call
 
 
 def each_call(called: Callable[..., Any]) -> Any:

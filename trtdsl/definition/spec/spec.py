@@ -23,6 +23,7 @@ from ...core.files.reading import read_file
 from ...core.html import folded, table
 from ...core.lazy import network_files, ranges, torch
 from ...core.tensors.exact import Exact
+from ...core.tensors.watched import by_default
 from ...sizes.dim import Dim
 from ...sizes.profile import Profile, Range, as_bounds, as_profiles
 from ...sizes.shape import shape_text, substitute
@@ -92,6 +93,7 @@ class NetworkSpec:
                 dims[atom.name] = atom
         return dims
 
+    @by_default
     def define(
         self,
         *,

@@ -250,7 +250,7 @@ def _may_be_nonfinite(tensor: torch.Tensor) -> bool:
 
 
 def _plain(name: Any, tensor: Any) -> torch.Tensor:
-    """A tensor of a state_dict, detached; UsageError for what is none, and for one that is not on the CPU."""
+    """A tensor of a state_dict, detached and of torch's own class; UsageError for what is none or not on the CPU."""
     if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
         raise UsageError(f"weights are tensors by name, not {type(tensor).__name__} by {type(name).__name__}")
     check_characters(name, "a weight's name")
@@ -258,7 +258,8 @@ def _plain(name: Any, tensor: Any) -> torch.Tensor:
         raise UsageError(f"weights are dense tensors, and {name} cannot be read: {reason}")
     if not tensor.is_cpu:
         raise UsageError(f"weights are CPU tensors: {name} is on {tensor.device}")
-    return tensor.detach()
+    with torch._C.DisableTorchFunctionSubclass():
+        return tensor.detach()
 
 
 @lru_cache(maxsize=8)

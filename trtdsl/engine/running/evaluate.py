@@ -14,6 +14,7 @@ import torch
 from ...core.dtypes import as_dtype
 from ...core.errors import ProgramDamagedError, UnevaluatedProgramError, UsageError, noted
 from ...core.files.names import as_path, is_file
+from ...core.tensors.watched import by_default
 from ...definition.call import Operand
 from ...definition.input import check_written
 from ...definition.network import Network
@@ -218,6 +219,7 @@ class _Rank:
         return {name: found[name].reshape(()) if ranks[name] == 0 else found[name] for name in ranks} or found
 
 
+@by_default
 def _evaluated(ranks: Sequence[_Rank], feeds: Sequence[Mapping[str, Any]]) -> list[dict[str, torch.Tensor]]:
     found = evaluate_programs([rank.fed(own) for rank, own in zip(ranks, feeds, strict=True)])
     return [rank.named(outputs) for rank, outputs in zip(ranks, found, strict=True)]

@@ -14,6 +14,7 @@ from typing import Any
 
 from ....core.errors import Location, UnsupportedError
 from ....core.lazy import torch
+from ....core.tensors.dense import writes
 from ...calls import Op, SizeOf, Value, leaves
 from ..frames import here
 from ..modes import storage_of
@@ -256,7 +257,7 @@ def check_writes(qualified: str, before: list[torch.Tensor], versions: list[int]
     """Raises UnsupportedError where an unknown tensor was written to, so that no write is dropped."""
     storage = None if target is None else storage_of(target)
     for tensor, version in zip(before, versions):
-        if tensor._version != version and storage_of(tensor) != storage:
+        if writes(tensor) != version and storage_of(tensor) != storage:
             raise UnsupportedError(
                 f"{qualified} changes an operand in place, which a network cannot: write it anew", location=here()
             )

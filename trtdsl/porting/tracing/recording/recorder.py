@@ -11,6 +11,7 @@ from typing import Any
 from ....core.dtypes import dtype_name
 from ....core.errors import Location, TrtdslError, UnsupportedError
 from ....core.lazy import np, torch
+from ....core.tensors.dense import writes
 from ....core.tensors.watched import each_call
 from ....definition.spec.reference import call_reference
 from ...calls import Call, Op, SizeOf, Value, Weight, leaves, made_by, rebuilt, sizes_of
@@ -232,7 +233,7 @@ class Recorder:
         """Makes a call, and records it where it gives a tensor or writes to one."""
         before = list(_tensors((args, kwargs)))
         target = target_of(function, name, args, kwargs, self.owners, self.held)
-        versions = [tensor._version for tensor in before]
+        versions = [writes(tensor) for tensor in before]
         self.inside = True
         try:
             itself = target is not None and writes_itself(name, qualified, target, args, kwargs, self.memory.stale)
