@@ -43,6 +43,19 @@ class PadIf(nn.Module):
         return x
 
 
+class EvenSides(nn.Module):
+    """Pads each odd side, as Swin does: neither of one odd side alone is a program that has what the other needs."""
+
+    def forward(self, x):
+        _, _, h, w = x.shape
+        if w % 2 != 0:
+            x = F.pad(x, (0, 2 - w % 2))
+        if h % 2 != 0:
+            x = F.pad(x, (0, 0, 0, 2 - h % 2))
+        count = int(x.shape[0] / (h * w / 2 / 2) * 8)  # of fractions, at all sizes of both sides
+        return F.avg_pool2d(x, 2) * (2 if count < 9 else 3)
+
+
 class Trimmed(nn.Module):
     """A crop from both sides where there is more than went in, of weights that the author loads (Demucs)."""
 
@@ -550,6 +563,7 @@ CASES = {
     "Windows": ("1,2,H,W", {"H": (5, 8, 13), "W": (6, 8, 9)}),
     "Trimmed": ("N,2,S", {"N": (1, 2, 3), "S": (16, 21, 29)}),
     "PadIf": ("1,2,H,4", {"H": (4, 8, 13)}),
+    "EvenSides": ("1,2,H,W", {"H": (4, 6, 9), "W": (4, 7, 9)}),
     "Merging": ("1,H,4,2", {"H": (2, 4, 9)}),
     "Skip": ("1,2,H,6", {"H": (4, 8, 11)}),
     "SkipPad": ("1,2,H,6", {"H": (4, 8, 11)}),

@@ -14,6 +14,7 @@ from trtdsl.interpreter.interpret import Interpreter
 pytestmark = pytest.mark.long
 
 FEW = [
+    "EvenSides",
     "KeptMask",
     "Multiples",
     "PadIf",
@@ -85,6 +86,12 @@ def test_what_short_inputs_are_padded_by_is_arithmetic(name):
     shape, dims = CASES[name]
     text = td.port(f"{sized_modules.__file__}:{name}", {"x": shape}, dims=dims)
     assert "td.size_max(" in text and "td.cond(" not in text
+
+
+def test_what_each_odd_side_is_padded_by_is_arithmetic():
+    shape, dims = CASES["EvenSides"]
+    text = td.port(f"{sized_modules.__file__}:EvenSides", {"x": shape}, dims=dims)
+    assert "(0, -width % 2)" in text and "(0, 0, 0, -height % 2)" in text and "td.cond(" not in text
 
 
 def test_what_is_left_out_at_the_end_is_counted_from_the_beginning():

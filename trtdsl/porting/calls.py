@@ -6,6 +6,7 @@ made. Arguments are trees of lists, tuples, dicts and slices, whose leaves are v
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import CodeType
@@ -278,14 +279,21 @@ def with_sizes(tree: Any, changed: Mapping[SizeOp, SizeOp]) -> Any:
     return tree if all(a is b for a, b in zip(parts, node[1])) else joined(tree, parts)
 
 
-def computed(size: Any, of: Callable[[SizeOf], Any]) -> Any:
-    """What a size is computed to be, by Python's own functions, where ``of`` says what each dimension is."""
+def _called(function: Callable[..., Any], *operands: Any) -> Any:
+    return function(*operands)
+
+
+def computed(size: Any, of: Callable[[SizeOf], Any], apply: Callable[..., Any] = _called) -> Any:
+    """What a size is computed to be, by Python's own functions, where ``of`` says what each dimension is.
+
+    ``apply`` gives what a function gives of operands.
+    """
     if isinstance(size, SizeOf):
         return of(size)
     if not isinstance(size, SizeOp):
         return size
-    operands = [computed(each, of) for each in size.operands]
-    return -operands[0] if (size.symbol, len(operands)) == ("-", 1) else OF_SIZES[size.symbol](*operands)
+    operands = [computed(each, of, apply) for each in size.operands]
+    return apply(operator.neg if (size.symbol, len(operands)) == ("-", 1) else OF_SIZES[size.symbol], *operands)
 
 
 def calls(call: Call) -> Iterator[Call]:

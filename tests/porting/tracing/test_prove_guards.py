@@ -15,6 +15,7 @@ import trtdsl as td
 from trtdsl.interpreter.interpret import Interpreter
 from trtdsl.porting import ported
 from trtdsl.porting.tracing.guards import GUARDS, Record
+from trtdsl.porting.tracing.prove_guards import Symbols
 from trtdsl.porting.tracing.traced_sizes import SizeOp, TracedInt, traced
 
 pytestmark = pytest.mark.long
@@ -347,3 +348,26 @@ def test_ways_are_traced_once_whichever_of_them_becomes_the_file():
     text = td.port(Ways(), {"x": "1,H"}, dims={"H": (2, 8, 12)})
     assert "td.cond(" in text  # the usual way alone gives something else
     assert sum(kind is not int for kind in runs) < 35  # 44 where each attempt traced anew
+
+
+def test_fractions_are_asked_at_all_sizes_at_once(monkeypatch):
+    asked = []
+    monkeypatch.setattr(Symbols, "size_of", lambda self, size, of=Symbols.size_of: asked.append(size) or of(self, size))
+    shape, dims = "1,2,H,W", {"H": (4, 60, 120), "W": (4, 60, 120)}
+    td.from_module(Fractions(), {"x": shape}, dims=dims)
+    assert len(asked) < 200  # 13,689 sizes
+
+
+class Fractions(torch.nn.Module):
+    def forward(self, x):
+        h, w = x.shape[2:]
+        return x * 2 if h / w < 100 and int(h * w / 3) > 4 else x * 3
+
+
+def test_what_fails_at_a_size_does_not_hold_there():
+    class Divided(torch.nn.Module):
+        def forward(self, x):
+            return x * 2 if x.shape[0] < 5 or 12 / (x.shape[0] // 2 - 3) > 0.5 else x * 3
+
+    with pytest.raises(td.UnsupportedError, match="takes another path where N = 5"):
+        td.from_module(Divided(), {"x": "N,2"}, dims={"N": (5, 9, 12)})

@@ -11,11 +11,12 @@ from ...core.errors import TrtdslError, UnsupportedError
 from ...core.lazy import np, torch
 from ...sizes.profile import sizes_text
 from ...sizes.proof import Env
+from ..calls import Op
 from ..given import Given
 from .alike import Lines, trace
 from .branches import Apart, Way, snapshot, united
 from .guards import SCANS, Scans
-from .prove_guards import Asked, Asking, ElsewhereAt, LoopOver, clamped, kept, proven, refused, requirements_of
+from .prove_guards import Asked, Asking, ElsewhereAt, LoopOver, clamped, kept, proven, refused, repeats, requirements_of
 from .trace import Trace, sample_of
 
 Made = TypeVar("Made")
@@ -95,8 +96,10 @@ def _attempted(module: torch.nn.Module, given: Given, scans: Scans, tell: Progre
             return attempt(points)
     cause = refusal.__cause__
     if isinstance(cause, ElsewhereAt):  # what it does there may do nothing at other sizes, as a pad to a multiple
-        with suppress(TrtdslError):
-            return attempt([cause.env, *points])
+        both = {**points[0], **{name: cause.env[name] for name in cause.names}}
+        for env in (both, cause.env) if both != cause.env else (both,):
+            with suppress(TrtdslError):
+                return attempt([env, *points])
     if points[0].values() and min(points[0].values()) == 1:  # forward leaves out what it does for more than one
         with suppress(TrtdslError):
             return attempt(sorted(points, key=lambda env: -sum(env.values())))
@@ -127,6 +130,7 @@ class _Traces:
         if self.first.tried:  # a size that depends on values must not become a number either
             mine.compare(Lines(self._at(self.point, count=5)), "one number of chosen elements", "another")
         self.lines = {self.first: (mine, self.point)}
+        self.repeats: dict[Trace, dict[Op, list[Asking]]] = {}
         if not others:
             self._check_steady(mine)
         found = proven(self.first, given, lambda env: trace(module, given.at(env)), self._same, most)
@@ -174,17 +178,23 @@ class _Traces:
             there = Way(other, asked.by_guard, asked.where(columns))
             undo = snapshot((way, there))
             changed = [each.trace for each in (way, there) if clamped(each, self.given, columns)]
+            for each in changed:
+                self.repeats.pop(each, None)
             with suppress(UnsupportedError):
                 if changed:
                     conditions = self._without_repeats(way.trace, other, env)
                     self.lines.update((each, (Lines(each), self.lines[each][1])) for each in changed)
                     return way, conditions
             undo()
+            for each in changed:
+                self.repeats.pop(each, None)
         return None
 
     def _without_repeats(self, mine: Trace, other: Trace, env: Env) -> list[Asking]:
         """The conditions under which they make the same calls but for those that change nothing."""
-        (own, here), (there, more) = (kept(each, self.given, env) for each in (mine, other))
+        for each in (mine, other):
+            self.repeats[each] = self.repeats.get(each) or repeats(each, self.given)
+        (own, here), (there, more) = (kept(self.repeats[each], env) for each in (mine, other))
         Lines(mine, own).compare(Lines(other, there), sizes_text(self.lines[mine][1]), sizes_text(env))
         return here + more
 

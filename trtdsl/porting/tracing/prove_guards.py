@@ -23,9 +23,9 @@ from ...sizes.condition import OPPOSITE, Condition, verdict
 from ...sizes.constraints import outcomes_of, where_it_holds
 from ...sizes.dim import Dim, TensorDim
 from ...sizes.operators import BITWISE, COMPARISONS, MATH, ROUNDING
-from ...sizes.proof import Env, grid, samples
+from ...sizes.proof import Env, evaluated, grid, samples
 from ...sizes.shape import substitute
-from ...sizes.size import Size, SizeLike, size_max, size_min, value
+from ...sizes.size import Size, SizeLike, size_max, size_min
 from ..calls import (
     Op,
     SizeOf,
@@ -67,12 +67,13 @@ class Requirement:
 class ElsewhereAt(Exception):
     """The cause of a refusal: the module does something else at these sizes.
 
-    ``runs`` are ranges of one dimension in each of which it asks the same, by its name, where these are few.
+    ``names`` are the dimensions that it asks there. ``runs`` are ranges of one dimension in each of which it asks the
+    same, by its name, where these are few.
     """
 
-    def __init__(self, env: Env, runs: tuple[str, list[tuple[int, int]]] | None = None):
+    def __init__(self, env: Env, names: Sequence[str], runs: tuple[str, list[tuple[int, int]]] | None = None):
         super().__init__(env)
-        self.env, self.runs = env, runs
+        self.env, self.names, self.runs = env, names, runs
 
 
 class LoopOver(Exception):
@@ -206,7 +207,7 @@ def refused(
     whole = len(covered) == math.prod(high - low + 1 for low, high in (given.dims[name].bounds() for name in columns))
     instead = served_range(given, columns, covered) if whole else ""
     error = nearest[0].refusal(env, _bounds(given), instead, tried=tried)
-    error.__cause__ = ElsewhereAt({**usual, **env}, _runs(columns, covered) if whole else None)
+    error.__cause__ = ElsewhereAt({**usual, **env}, nearest[0].names, _runs(columns, covered) if whole else None)
     return error
 
 
@@ -240,8 +241,8 @@ def _of_slices(op: Op) -> bool:
     )
 
 
-def kept(trace: Trace, given: Given, env: Env) -> tuple[dict[Value, Value], list[Asking]]:
-    """What calls give that is their operand at these sizes, with the operand, and when it is.
+def repeats(trace: Trace, given: Given) -> dict[Op, list[Asking]]:
+    """Calls that may give their operand, with the conditions under which they do.
 
     They repeat it once, pad it by nothing, or take all of it.
     """
@@ -259,17 +260,22 @@ def kept(trace: Trace, given: Given, env: Env) -> tuple[dict[Value, Value], list
                 for axis, (own, other) in enumerate(zip(operand.shape, result.shape))
             ]
     symbols = Symbols(trace, given, [guard for guards in sizes.values() for guard in guards])
+    found: dict[Op, list[Asking]] = {}
+    for op, guards in sizes.items():
+        with suppress(Unknown):
+            found[op] = [Asking(guard, symbols, given) for guard in guards]
+    return found
+
+
+def kept(found: Mapping[Op, list[Asking]], env: Env) -> tuple[dict[Value, Value], list[Asking]]:
+    """What of these calls gives their operand at these sizes, with the operand, and when it does."""
     once: dict[Value, Any] = {}
     conditions: list[Asking] = []
-    for op, guards in sizes.items():
+    for op, asked in found.items():
         taken: Any = op.args[0]
-        with suppress(Unknown):
-            asked = [Asking(guard, symbols, given) for guard in guards]
-            if asked and all(
-                each.outcomes({name: np.array([env[name]]) for name in each.names}).all() for each in asked
-            ):
-                once[op.results] = once.get(taken, taken)
-                conditions += asked
+        if asked and all(each.outcomes({name: np.array([env[name]]) for name in each.names}).all() for each in asked):
+            once[op.results] = once.get(taken, taken)
+            conditions += asked
     return once, conditions
 
 
@@ -435,12 +441,9 @@ class Asking:
         if self.condition is not None:
             found = outcomes_of(self.condition, columns)
             return np.broadcast_to(found, next(iter(columns.values())).shape) if columns else found
-        points = [dict(zip(columns, point)) for point in zip(*(column.tolist() for column in columns.values()))]
-        return np.array([self._holds(point) for point in points], dtype=bool)
-
-    def _holds(self, env: Env) -> bool:
-        left, right = (self.symbols.number(side, env) for side in (self.guard.left, self.guard.right))
-        return COMPARISONS[self.guard.symbol](left, right) == self.guard.outcome
+        left, right = (self.symbols.numbers(side, columns) for side in (self.guard.left, self.guard.right))
+        compare, outcome = COMPARISONS[self.guard.symbol], self.guard.outcome
+        return np.array([compare(a, b) == outcome and a == a and b == b for a, b in zip(left, right)], dtype=bool)
 
     def refusal(
         self, env: Env, ranges: Mapping[str, tuple[int, int, int]], instead: str = "", *, tried: bool = False
@@ -453,7 +456,8 @@ class Asking:
         if self.condition is not None:
             text, where = str(self.condition), where_it_holds(self.condition, ranges)
         else:
-            left, right = (self.symbols.number(side, env) for side in (guard.left, guard.right))
+            point = {name: np.array([env[name]]) for name in self.names}
+            left, right = (self.symbols.numbers(side, point)[0] for side in (guard.left, guard.right))
             text = f"{left} {guard.symbol if guard.outcome else OPPOSITE[guard.symbol]} {right}"
             if (
                 isinstance(guard.left, SizeOp)
@@ -554,9 +558,27 @@ class Symbols:
             return found if isinstance(found, (int, Size)) else None
         return None
 
-    def number(self, expression: Any, env: Mapping[str, int]) -> Any:
-        """An expression's number where the dimensions have these values, calculated as Python does."""
-        return computed(expression, lambda size: value(self.size_of(size), env))
+    def numbers(self, expression: Any, columns: Mapping[str, Any]) -> list[Any]:
+        """An expression's numbers at many values of the dimensions, calculated as Python does; NaN where it fails."""
+        count = max(map(len, columns.values()), default=1)
+
+        def of(size: SizeOf) -> list[Any]:
+            found = evaluated(self.size_of(size), columns)
+            return [math.nan] * count if found is None else np.broadcast_to(found, count).tolist()
+
+        def apply(function: Callable[..., Any], *operands: Any) -> list[Any]:
+            given = [each if isinstance(each, list) else [each] * count for each in operands]
+            return [_or_nan(function, *each) for each in zip(*given)]
+
+        found = computed(expression, of, apply)
+        return found if isinstance(found, list) else [found] * count
+
+
+def _or_nan(function: Callable[..., Any], *operands: Any) -> Any:
+    try:
+        return function(*operands)
+    except (ArithmeticError, ValueError):  # as forward does there: no size at which it does the same
+        return math.nan
 
 
 def _made_of(trace: Trace, wanted: set[Value]) -> list[Op]:
