@@ -82,7 +82,7 @@ def touched(spec, weights, profile, precision):
             plan.data, network, profile, lambda step, results: counted.append(sum(step.touched)), count=True
         )
         evaluate(td.sample_feeds(spec, sizes, torch.Generator().manual_seed(0)))
-        by_operands = program_of_plan(plan, network, At({}, sizes, {}, profile)).bytes
+        by_operands = program_of_plan(plan, network, At(sizes, {}, {}, profile)).bytes
         return {"sizes": sizes, "launches": len(counted), "operands": by_operands, "touched": sum(counted)}
     except td.TrtdslError as error:
         return refused(error)
