@@ -13,6 +13,7 @@ from typing import Any
 from ..core.caller import as_argument
 from ..core.dtypes import as_dtype, dtype_name
 from ..core.errors import PACKAGE, FeedNameError, UsageError
+from ..core.files.names import is_file
 from ..core.lazy import torch
 from ..sizes.dim import Dim
 from ..sizes.size import Size
@@ -82,7 +83,7 @@ class Input:
             _check_range(self.dtype, sample)
         if isinstance(sample, (str, PathLike)):  # relative to the author's file
             author = Path(sys._getframe(2).f_code.co_filename)  # this method's caller is the dataclass's own
-            folder = author.parent if author.is_file() and not str(author).startswith(PACKAGE) else Path()
+            folder = author.parent if is_file(author) and not str(author).startswith(PACKAGE) else Path()
             object.__setattr__(self, "sample", str(folder / sample))
         object.__setattr__(self, "shape", shape)
 

@@ -342,3 +342,11 @@ def test_a_reference_whose_package_is_broken_is_needed_by_a_check_alone():
     assert scaled.define().outputs["output"].shape == (2, 3)
     with pytest.raises(td.DefinitionError, match="the reference cannot be made: ImportError: no such library"):
         td.check(scaled)
+
+
+def test_code_that_is_in_no_file_may_be_called_as_no_file_can_be():
+    """`trtdsl port` calls what it writes after the network, whose name no file system takes with a suffix."""
+    code = 'import trtdsl as td\n@td.network(inputs={"x": td.Input((2,), sample="a.npy")})\ndef net(x):\n    return x\n'
+    names = {}
+    exec(compile(code, "x" * 300, "exec"), names)
+    assert names["net"].file is None and names["net"].inputs["x"].sample == "a.npy"

@@ -566,7 +566,7 @@ def network(
         if not hasattr(function, "__code__"):
             raise UsageError(f"@td.network makes a network of a function, not of {function!r:.60}")
         file = Path(function.__code__.co_filename)
-        located = file if file.is_file() else None
+        located = file if is_file(file) else None
         path = (located.parent if located else Path()) / weights if isinstance(weights, (str, PathLike)) else weights
         return NetworkSpec(
             name or function.__name__,
