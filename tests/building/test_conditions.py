@@ -279,6 +279,25 @@ def test_processes_that_build_one_output_leave_the_files_of_one(folder):
     assert not list(folder.glob(".trtdsl*"))
 
 
+def test_a_build_that_finds_its_engine_there_writes_no_manifest_beside_anothers(folder, monkeypatch):
+    """Another build ends while this one checks the engine that is there: what stays is the other's."""
+    from trtdsl.building import build as module
+
+    network, engine, check = str(folder / "small.py"), folder / "a.engine", module.check
+    td.build(network, engine, check=False)
+
+    def checking(*given, **options):
+        monkeypatch.setattr(module, "check", check)
+        td.build(network, engine, dims={"N": (1, 2, 3)})
+        return check(*given, **options)
+
+    monkeypatch.setattr(module, "check", checking)
+    with pytest.raises(td.UsageError, match="another build wrote .*a.engine meanwhile, whose files stay"):
+        td.build(network, engine)
+    assert open_engine(engine).manifest.profiles[0].dims == {"N": (1, 2, 3)}
+    assert not list(folder.glob(".trtdsl*"))
+
+
 # -- clocks ------------------------------------------------------------------------------------------------------------
 
 

@@ -154,7 +154,8 @@ def build(
     manifest = sealed(manifest)
     check_unchanged(opened, sources)
     if not dry_run and (plan is not None or manifest != previous):
-        write_all_atomically(({} if plan is None else {files[0]: plan.data}) | {files[1]: dump(manifest)})
+        both = ({} if plan is None else {files[0]: plan.data}) | {files[1]: dump(manifest)}
+        write_all_atomically(both, lambda: None if plan is not None else _check_is_unchanged(previous, content, engine))
         remember(manifest["engine"]["sha256"])
     return Build(engine, manifest_path, manifest, plan is not None, report)
 
@@ -177,6 +178,12 @@ def check_unchanged(weights: Weights | None, sources: Sources) -> None:
             f"{path} changed while it was in use: what was defined and checked is not what is there now, and nothing "
             "was written. Start again"
         )
+
+
+def _check_is_unchanged(previous: dict[str, Any], content: str, engine: Path) -> None:
+    """UsageError where an engine that stands there is not the one any more that a manifest is written for."""
+    if not is_unchanged(previous, content, engine):
+        raise UsageError(f"another build wrote {engine} meanwhile, whose files stay: nothing was written. Start again")
 
 
 def _files(

@@ -279,12 +279,13 @@ def remove(output: Output) -> None:
         raise UsageError(f"cannot remove {output.path}: {error.strerror}") from None
 
 
-def write_all_atomically(files: Mapping[Output, bytes]) -> None:
+def write_all_atomically(files: Mapping[Output, bytes], judge: Callable[[], None] = lambda: None) -> None:
     """Writes several files; none is renamed before all are on disk, and none is left half-written.
 
     They are renamed in their order: a process that is killed meanwhile leaves the last ones as they were. Of processes
-    that write the same files, one after the other renames its own, so that what stays is all of one. A file that was
-    there keeps its mode. Raises UsageError as :func:`check_writable` does, and when writing fails.
+    that write the same files, one after the other renames its own, so that what stays is all of one: at its turn each
+    calls ``judge``, which may raise. A file that was there keeps its mode. Raises UsageError as :func:`check_writable`
+    does, and when writing fails.
     """
     targets = [output.judged() for output in files]
     for index, output in enumerate(files):
@@ -299,6 +300,7 @@ def write_all_atomically(files: Mapping[Output, bytes]) -> None:
                 _write(descriptor, data)
             temporary.append((name, path))
         with noted() as pressed, _synced({path.parent for _, path in temporary}):
+            judge()
             for name, path in temporary:
                 os.replace(name, path)
             WRITTEN.extend(str(output.path) for output in files)
