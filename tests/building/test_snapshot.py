@@ -3,6 +3,7 @@
 import hashlib
 import importlib
 import json
+import mmap
 import os
 import shutil
 import subprocess
@@ -53,6 +54,17 @@ def hidden(path):
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
+def shared(path):
+    """As written, through memory that was written to before: the system notes no time then."""
+    with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
+        memory[-1:] = memory[-1:]
+        yield
+        before = os.stat(path)
+        memory[-8:] = b"\0\0\0\x40" * 2
+        assert os.stat(path).st_mtime_ns == before.st_mtime_ns
+        yield
+
+
 def truncated(path):
     os.truncate(path, os.path.getsize(path) // 2)
 
@@ -91,6 +103,17 @@ def test_weights_that_change_at_any_step(small, tmp_path, monkeypatch, step, act
         assert f"the weights file {path} changed while it was in use" in str(caught.value)
     assert not (tmp_path / "a.engine").exists()
     assert not (tmp_path / "a.engine.json").exists()
+
+
+@pytest.mark.parametrize("copied", [True, False], ids=["copied", "mapped"])
+def test_weights_that_change_in_memory_that_is_shared(small, tmp_path, monkeypatch, copied):
+    monkeypatch.setattr(snapshot, "PRIVATE", snapshot.PRIVATE if copied else 0)
+    act = shared(small / "small.safetensors")
+    next(act)
+    at(monkeypatch, "trtdsl.building.build.compile_engine", lambda: next(act))
+    with pytest.raises(td.WeightsError, match="changed while it was in use: it was written to"):
+        td.build(str(small / "small.py"), tmp_path / "a.engine")
+    assert not list(tmp_path.glob("*.engine*"))
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -268,3 +291,61 @@ def test_an_engine_that_is_swapped_at_any_step_is_built_again(small, tmp_path, m
         manifest = json.loads(engine.with_name("a.engine.json").read_text())
         assert manifest["engine"]["sha256"] == hashlib.sha256(engine.read_bytes()).hexdigest()
         whole = engine.read_bytes()
+
+
+def test_a_module_that_was_another_while_it_was_loaded(small, tmp_path, monkeypatch):
+    """The file has its first content again where the build ends: what was compared is not what it holds."""
+    monkeypatch.delitem(sys.modules, "small_relu", raising=False)
+    lazy, reference = small / "small_relu.py", small / "reference.py"
+    wrong = "import torch\n\nrelu = torch.tanh\n"
+    lazy.write_text(wrong)
+    text = reference.read_text().replace("torch.relu(", "relu(")
+    reference.write_text(text.replace("(self, x):", "(self, x):\n        from small_relu import relu\n"))
+    at(monkeypatch, "trtdsl.building.build.reference_results", lambda: lazy.write_text(wrong.replace("tanh", "relu")))
+    at(monkeypatch, "trtdsl.building.build.check_entry", lambda: lazy.write_text(wrong))
+    with pytest.raises(td.UsageError, match=r"small_relu.py changed while it was in use"):
+        td.build(str(small / "small.py"), tmp_path / "a.engine")
+    assert not list(tmp_path.glob("*.engine*"))
+
+
+@pytest.mark.parametrize("step", ["precision", "tune", "derive"])
+def test_weights_that_change_while_something_else_is_made_of_them(small, tmp_path, monkeypatch, step):
+    """The first definition has the old ones, and all others have the new ones: neither is what the result is of."""
+    made, spec = tmp_path / "small.json", td.load_spec(str(small / "small.py"))
+    weights = tmp_path / "small.safetensors"
+    shutil.copy(small / "small.safetensors", weights)
+    how = {"weights": weights, "output": made, "seconds": 1}
+    places = {
+        "precision": ("trtdsl.building.find_precision.Search", lambda: td.find_precision(spec, **how)),
+        "tune": ("trtdsl.building.tune.Search", lambda: td.tune(spec, **how)),
+        "derive": ("trtdsl.engine.refit.layer_values", lambda: td.derive_weights(spec, weights, output=made)),
+    }
+    place, make = places[step]
+    at(monkeypatch, place, lambda: replaced(weights))
+    with pytest.raises(td.WeightsError, match="another file has taken its place. Start again"):
+        make()
+    assert not made.exists()
+
+
+def test_a_checkpoint_that_is_written_to_while_it_is_converted(tmp_path, monkeypatch):
+    """As a training job does in place: tensors would be of two states."""
+    first, second = ({f"l{i}": torch.full((1000,), float(value)) for i in range(20)} for value in (1, 2))
+    torch.save(second, tmp_path / "second.pt")
+    torch.save(first, tmp_path / "a.pt")
+    load = torch.load
+
+    def loading(file, **options):
+        (tmp_path / "a.pt").open("r+b").write((tmp_path / "second.pt").read_bytes())
+        return load(file, **options)
+
+    monkeypatch.setattr(torch, "load", loading)
+    with pytest.raises(td.WeightsError, match="a.pt was written to while it was read: start again when it is whole"):
+        td.convert_weights(tmp_path / "a.pt", tmp_path / "a.safetensors")
+    assert not (tmp_path / "a.safetensors").exists()
+
+
+def test_a_check_on_the_command_line_sees_one_file_of_weights(small, command_line, monkeypatch):
+    """Network and reference had weights of two states, and an equal network was said to differ."""
+    at(monkeypatch, "trtdsl.check", lambda: replaced(small / "small.safetensors"))
+    done = command_line(small)("check", "small.py", "--sizes", "quick", code=3)
+    assert "small.safetensors changed while it was in use: another file has taken its place" in done.stderr

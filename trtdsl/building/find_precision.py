@@ -176,7 +176,8 @@ def find_precision(
     if file.suffix != ".json":
         raise UsageError(f"{file} is taken as a precision where its name ends in .json alone: give such an output")
     backend = backend if isinstance(backend, Backend) else get_backend(backend)
-    how: dict[str, Any] = {"weights": weights, "dims": dims, "backend": backend}
+    opened = spec.open_weights(weights)
+    how: dict[str, Any] = {"weights": opened, "dims": dims, "backend": backend}
 
     def define(precisions: Precisions) -> Network:
         return spec.define(precision=precisions, allow_nonfinite=True, **how)  # the first one was looked at
@@ -248,6 +249,8 @@ def find_precision(
     }
     variant = Variant.made(spec.case(dims, found), map(Tuned.of, _sites(network)), measured)
     tuning = Tuning(spec.name, f"{backend.name} {backend.version}", __version__, (variant,), "precision")
+    if opened is not None:
+        opened.check_unchanged()
     write_atomically(target, dump(tuning))
     return PrecisionReport(
         **facts,

@@ -102,7 +102,8 @@ def tune(
     reads = [(what, path) for what, path in spec.reads(weights) if what != "tuning"]
     target = check_writable(file, file_kind(spec.name), reads)
     backend = get_backend(backend) if isinstance(backend, str | None) else backend
-    how: dict[str, Any] = {"weights": weights, "dims": dims, "profiles": profiles, "backend": backend}
+    opened = spec.open_weights(weights)
+    how: dict[str, Any] = {"weights": opened, "dims": dims, "profiles": profiles, "backend": backend}
     how["precision"] = asked = spec.asked(precision, **how, allow_nonfinite=allow_nonfinite)
     case = spec.case(dims, asked)
     search = Search(
@@ -123,6 +124,8 @@ def tune(
         if search.best is None:
             raise CancelledError("cancelled before the search began; nothing was written") from None
         cancelled = True
+    if opened is not None:
+        opened.check_unchanged()
     return _report(search, case, target, time.perf_counter() - began, cancelled)
 
 

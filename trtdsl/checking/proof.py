@@ -15,8 +15,7 @@ from typing import Any
 
 from ..core.author import source_of
 from ..core.errors import DefinitionError, UsageError
-from ..core.files.names import is_file
-from ..core.files.reading import read_file
+from ..core.files.reading import sha256_of
 from ..core.files.writing import as_json
 from ..core.imports import READ, Imports, imported
 from ..core.lazy import torch
@@ -40,7 +39,8 @@ class Sources:
         samples = [Path(each.sample) for each in spec.inputs.values() if isinstance(each.sample, (str, PathLike))]
         self.proving = self._imports()
         network = set() if spec.file is None else imported([spec.file]).files
-        self.hashes = {path: _hash_of(path) for path in {*self.proving.files, *network, *samples}}
+        self.hashes = {path: sha256_of(path) for path in {*self.proving.files, *network, *samples}}
+        self._loaded = {path: READ.get(str(path)) for path in self.hashes}
 
     def _imports(self) -> Imports:
         """What the reference and the functions that draw samples import."""
@@ -84,8 +84,11 @@ class Sources:
         return os.path.relpath(path, self._folder) if Path(path).is_relative_to(self._folder) else path
 
     def changed(self) -> Path | None:
-        """The first file that has another hash now, or is not there any more."""
-        return next((path for path, before in sorted(self.hashes.items()) if _hash_of(path) != before), None)
+        """The first file that has another hash now, had one when it was loaded meanwhile, or is not there any more."""
+        for path, before in sorted(self.hashes.items()):
+            if sha256_of(path) != before or READ.get(str(path)) not in (before, self._loaded[path]):
+                return path
+        return None
 
 
 def proof_of(spec: NetworkSpec, weights: Source | None, sources: Sources | None = None) -> str | None:
@@ -119,11 +122,16 @@ def proof_of(spec: NetworkSpec, weights: Source | None, sources: Sources | None 
     return _sha256(as_json(facts, sort_keys=True).encode())
 
 
+CHANGED = "a state of its files that is there no more"
+
+
 def subject_of(spec: NetworkSpec, network: Network, weights: Source | None) -> tuple[str, str]:
     """What a check is of, as :attr:`CheckReport.of` has it."""
     file = getattr(network.asked, "sha256", "")  # of a precision, which has the budget
     defined = f"{fingerprint(network.definition, network.backend)} {network.precision} {file} {network.profiles}"
-    return _sha256(defined.encode()), proof_of(spec, weights) or str(reference_facts(spec))
+    sources = Sources(spec)
+    known = str(reference_facts(spec)) if sources.are_loaded() else CHANGED
+    return _sha256(defined.encode()), proof_of(spec, weights, sources) or known
 
 
 def reference_facts(spec: NetworkSpec) -> dict[str, str] | None:
@@ -131,14 +139,10 @@ def reference_facts(spec: NetworkSpec) -> dict[str, str] | None:
     reference = _reference(spec) or source_of(spec.reference)
     if reference is None:
         return None
-    hashes = {path: _hash_of(path) for path in imported([reference[1]]).files}
+    hashes = {path: sha256_of(path) for path in imported([reference[1]]).files}
     files = _sha256(as_json(_named(hashes, reference[1])).encode())
     settings = str({name: str(value) for name, value in sorted(spec.settings.items())})
     return {"name": reference[0].rpartition(":")[2], "settings": settings, "files_sha256": files}
-
-
-def _hash_of(path: Path) -> str | None:
-    return _sha256(read_file(path)) if is_file(path) else None
 
 
 def _named(hashes: Mapping[Path, str | None], reference: Path) -> list[list[str | None]]:

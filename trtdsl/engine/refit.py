@@ -128,8 +128,11 @@ def derive_weights(
     ``spec.define``, and UsageError, before any work is done, for an ``output`` that cannot be written.
     """
     target = None if output is None else check_writable(output, DERIVED_WEIGHTS, spec.reads(weights))
-    network = spec.define(weights=weights, dims=dims, precision=precision, backend=backend)
+    opened = spec.open_weights(weights)
+    network = spec.define(weights=opened, dims=dims, precision=precision, backend=backend)
     values = layer_values(network)
+    if opened is not None:
+        opened.check_unchanged()
     if target is not None:
         from safetensors.torch import save
 
@@ -155,11 +158,12 @@ def new_values(
     Raises WeightsError with every missing, misshapen or unknown weight at once, or when the network is not the one that
     the engine was built from; UsageError when the network's file is missing, or must not be run.
     """
-    derived = _derived(weights)
+    opened = Weights(weights)
+    derived = _derived(opened)
     if derived is not None:
         found, values = derived
     else:
-        Weights(weights).check(
+        opened.check(
             {name: (tuple(shape), dtype) for name, (shape, dtype) in facts.expected.items()}, allow_nonfinite=True
         )
         lowerings, precisions = (
@@ -171,7 +175,7 @@ def new_values(
             _spec(facts, folder, network, trust_network_file)
             .tuned(Choices(lowerings))
             .define(
-                weights=weights,
+                weights=opened,
                 dims=facts.dims,  # type: ignore[arg-type]
                 profiles=(),  # they do not change the layers
                 precision=precision,
@@ -179,6 +183,7 @@ def new_values(
             )
         )
         found, values = structure(defined), layer_values(defined)
+    opened.check_unchanged()
     if found != facts.structure_sha256:
         raise WeightsError(
             "the network is not the one that the engine was built from: its layers differ. Build the engine again"
@@ -191,11 +196,8 @@ def new_values(
     return values
 
 
-def _derived(weights: Source) -> tuple[str, Values] | None:
+def _derived(opened: Weights) -> tuple[str, Values] | None:
     """Structure and values of a file of derived weights; None for any other source."""
-    if isinstance(weights, Mapping):
-        return None
-    opened = Weights(weights)
     found = (opened.metadata() or {}).get(DERIVED)
     return None if found is None else (found, {name: opened.get(name) for name in opened.shapes})
 

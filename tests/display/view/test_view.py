@@ -1,8 +1,10 @@
 """td.view and `trtdsl view`: what goes in, what comes out, and what is refused."""
 
+import importlib
 import json
 import re
 import shutil
+import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -111,6 +113,28 @@ def test_a_report_counts_for_the_budget_and_for_the_files_of_a_reference_that_a_
         done = run("small.py", *options)
         assert (done.exit_code, "of another state of small" in done.stderr) == (2, True), (file, done.stderr)
         Path(file).write_text(kept)
+
+
+def test_a_report_is_not_of_a_reference_that_was_edited_while_it_was_compared(small, monkeypatch):
+    """What the file held when the check ended is not what it compared."""
+    monkeypatch.chdir(small)
+    text = Path("small.py").read_text().replace("N = ", "from edited_meanwhile import Model\nN = ", 1)
+    Path("small.py").write_text(text.replace('reference="reference.py:Model"', "reference=lambda: Model()"))
+    Path("edited_meanwhile.py").write_text(Path("reference.py").read_text())
+    module = importlib.import_module("trtdsl.checking.check")
+    sizes_to_try, edited = module.sizes_to_try, Path("reference.py").read_text().replace("torch.relu(", "torch.tanh(")
+
+    def editing(*given):
+        Path("edited_meanwhile.py").write_text(edited)
+        return sizes_to_try(*given)
+
+    monkeypatch.setattr(module, "sizes_to_try", editing)
+    report = td.check("small.py", sizes="quick")
+    Path("r.json").write_text(json.dumps(report.to_json()))
+    monkeypatch.delitem(sys.modules, "edited_meanwhile")  # as in another process
+    done = run("small.py", "--report", "r.json", "-o", "v.html")
+    assert report.passed and not td.check("small.py", sizes="quick").passed
+    assert (done.exit_code, "of another state of small" in done.stderr) == (2, True), done.stderr
 
 
 def test_a_report_counts_for_what_was_checked_alone(small, tmp_path, monkeypatch):

@@ -109,8 +109,8 @@ def check(
     def one(out: Output, spec: td.NetworkSpec) -> None:
         with out.progress() as progress:
             spec = spec.tuned(lowerings)
-            defined = spec.define(**definition, exact=True)
-            weights = definition["weights"]
+            weights = spec.open_weights(definition["weights"])  # once: all of them see the same
+            defined = spec.define(**{**definition, "weights": weights}, exact=True)
             report = td.check(spec, on=on, weights=weights, seed=seed, network=defined, progress=progress.step, **rules)
             calls = td.locate_call(spec, defined, report, weights) if layers else None
             mutation = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import errno
+import hashlib
 import json
 import os
 import re
@@ -61,6 +62,18 @@ def read_file(path: str | os.PathLike[str], largest: int | None = None) -> bytes
             return file.read()
         except MemoryError:
             raise OSError(errno.ENOMEM, "it is larger than the memory") from None
+
+
+def sha256_of(path: str | os.PathLike[str]) -> str | None:
+    """The hash of a regular file's content; None for what cannot be read."""
+    digest = hashlib.sha256()
+    try:
+        with open_regular(path) as file:
+            while part := file.read(1 << 20):
+                digest.update(part)
+    except OSError:
+        return None
+    return digest.hexdigest()
 
 
 def others_beside(path: str | os.PathLike[str]) -> str:

@@ -9,11 +9,10 @@ import shutil
 import sys
 import tempfile
 import weakref
-from contextlib import suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from .reading import open_regular
+from .reading import open_regular, sha256_of
 
 NORESERVE = 0x4000
 """Linux's MAP_NORESERVE, which Python has from 3.13 on."""
@@ -69,16 +68,11 @@ class Snapshot:
             now = _version(os.stat(self.path))
         except OSError as error:
             return f"it cannot be found any more ({error.strerror})"
-        if not self.is_copy and self._first is not None:
-            if self._first != self.sha256():
-                return "it was written to"
-            now = now._replace(changed=self.version.changed)  # a new name or new rights alone
-        if now == self.version:
+        known, before = self.sha256() if self.is_copy else self._first, self.version
+        if known is not None:  # then the content tells: times can be set back, and stay where memory is shared
+            before = now._replace(size=before.size) if self.is_copy else before._replace(changed=now.changed)
+        if now == before and (known is None or sha256_of(self.path) == known):
             return None
-        if self.is_copy and now.size == self.version.size:  # copied anew, or touched
-            with suppress(OSError):
-                if Snapshot(self.path).sha256() == self.sha256():
-                    return None
         if now[:2] != self.version[:2]:
             return "another file has taken its place"
         return "it was truncated" if now.size < self.version.size else "it was written to"

@@ -7,7 +7,8 @@ import pickletools
 import re
 import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import IO, BinaryIO
 
 from ...core.dtypes import dtype_name
@@ -32,11 +33,12 @@ def convert_weights(source: str | os.PathLike[str], output: str | os.PathLike[st
     Loads with ``weights_only=True``: a pickle that would run code is refused. A checkpoint that holds the state_dict
     under ``state_dict``, ``model``, ``model_state`` or ``model_state_dict`` is unwrapped; a common ``module.`` prefix
     is dropped. Raises UsageError when there is no such file or ``output`` cannot be written, CorruptFileError for
-    anything that is not a checkpoint of tensors by name, WeightsError naming those that safetensors does not hold.
+    anything that is not a checkpoint of tensors by name, WeightsError naming those that safetensors does not hold, and
+    for a file that is written to while it is read.
     """
     target = check_writable(output, WEIGHTS, [("checkpoint", source)])
     try:
-        with open_regular(source) as file, warnings.catch_warnings():
+        with open_regular(source) as file, _unwritten(file, source), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch's, of what it makes itself
             limit = _unpacked_limit(file)
             state = torch.load(file, map_location="cpu", weights_only=True)
@@ -69,6 +71,22 @@ def convert_weights(source: str | os.PathLike[str], output: str | os.PathLike[st
         raise WeightsDamagedError(f"{source} repeats elements: written out, {TOO_MUCH}")
     write_atomically(target, as_safetensors(state, f"{source} cannot be converted: "))
     return list(state)
+
+
+@contextmanager
+def _unwritten(file: BinaryIO, source: str | os.PathLike[str]) -> Iterator[None]:
+    """WeightsError where the file is written to meanwhile: some tensors would be new and some old."""
+
+    def state() -> tuple[int, int]:
+        found = os.fstat(file.fileno())
+        return found.st_size, found.st_mtime_ns
+
+    before = state()
+    try:
+        yield
+    finally:
+        if state() != before:
+            raise WeightsError(f"{source} was written to while it was read: start again when it is whole")
 
 
 def _unpacked_limit(file: BinaryIO) -> int:

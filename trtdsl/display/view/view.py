@@ -144,18 +144,19 @@ def view(
     how: dict[str, Any] = {"precision": precision, "backend": backend, "allow_nonfinite": allow_nonfinite}
     tell = progress or untold
     tell("defining the network", 0, 1)
-    network = spec.define(weights=weights, dims=dims, exact=check is True, **how)
+    opened = spec.open_weights(weights)
+    network = spec.define(weights=opened, dims=dims, exact=check is True, **how)
     tell("defining the network", 1, 1)
     made, note = (program(network, progress=progress), "") if build else (None, "")
     if not build:
         found, note = (Path(engine), "") if engine is not None else _beside(spec, network)
         if found is not None:
             made = program_of_engine(found, At({}, shapes or {}, {}, profile))
-            note = _fit(made, spec, network, found, weights) if engine is not None else ""
+            note = _fit(made, spec, network, found, opened) if engine is not None else ""
             made = replace(made, notes=(*made.notes, note)) if note else made
     model = make_model(network)
-    report = _report(check, spec, network, weights, progress)
-    checked = None if report is None else _check_model(report, spec, network, weights, model)
+    report = _report(check, spec, network, opened, progress)
+    checked = None if report is None else _check_model(report, spec, network, opened, model)
     shown = _model(network.name, network=model, program=made and program_model(made, device), check=checked)
     return View(shown, note, reads_of(spec, weights, engine, check))
 
