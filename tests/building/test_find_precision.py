@@ -440,7 +440,7 @@ def test_bad_input_is_refused_in_one_sentence_and_nothing_is_written(options, me
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
     given = {"data": [{"x": torch.randn(4, 64)}], "dims": DIMS, "output": tmp_path / "mlp.precision.json", **options}
-    with pytest.raises((td.UsageError, td.FeedError), match=message) as caught:
+    with pytest.raises((td.UsageError, td.FeedError, td.DefinitionError), match=message) as caught:
         td.find_precision(mlp, **given)
     assert "\n" not in caught.value.message
     assert [path.name for path in tmp_path.iterdir()] == ["empty"]
