@@ -5,6 +5,7 @@ trtdsl.programs.evaluation.kernels and
 trtdsl.programs.evaluation.memory.
 """
 
+import os
 import re
 import struct
 from pathlib import Path
@@ -803,6 +804,39 @@ def test_a_cache_that_cannot_be_written_says_what_to_set(victim, monkeypatch, tm
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(UnevaluatedProgramError, match=r"cannot be written \(Not a directory\): set XDG_CACHE_HOME to"):
         td.evaluate_engine(data, feeds, trust=True)
+
+
+DAMAGE = {
+    "an empty executable": lambda note, executable: executable.write_bytes(b""),
+    "half of one": lambda note, executable: os.truncate(executable, executable.stat().st_size // 2),
+    "a byte of one": lambda note, executable: executable.write_bytes(executable.read_bytes()[:-1] + b"x"),
+    "none": lambda note, executable: executable.unlink(),
+    "another number": lambda note, executable: note.write_text(note.read_text().replace(" 0 ", " 7 ")),
+    "a number that is none": lambda note, executable: note.write_text(note.read_text().replace(" 0 ", " -1 ")),
+    "half a note": lambda note, executable: note.write_text(note.read_text()[:70]),
+    "another file": lambda note, executable: note.write_text("../../../../bin/true 0"),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+def test_what_is_damaged_in_the_cache_is_compiled_again(tmp_path, monkeypatch, what):
+    """As power that fails leaves it: the cache is not synced."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    spec = td.network(inputs={"x": td.Input((2, 3))})(lambda x: F.relu(x) + 1.0)
+    feed = random(2, 3)
+    td.evaluate_engine(spec.define(), {"x": feed})
+    (note,) = (file for file in (tmp_path / "trtdsl/kernels").iterdir() if not file.suffix)
+    (executable,) = (tmp_path / "trtdsl/kernels").glob("*.kernels")
+    before = note.read_text(), executable.read_bytes()
+    DAMAGE[what](note, executable)
+    assert (note.read_text(), executable.exists() and executable.read_bytes()) != before
+    (value,) = td.evaluate_engine(spec.define(), {"x": feed}).values()
+    torch.testing.assert_close(value, feed.relu() + 1.0)
+    name, number, _ = note.read_text().split()
+    assert (name, number) == (executable.name, "0")
+    executable.chmod(0o600)  # as where the folder is mounted so that nothing in it is run
+    with pytest.raises(UnevaluatedProgramError, match="cannot be .Permission denied.: set XDG_CACHE_HOME to a folder"):
+        td.evaluate_engine(spec.define(), {"x": feed})
 
 
 def test_what_was_built_here_is_not_told_by_files_of_the_working_directory(tmp_path, monkeypatch):

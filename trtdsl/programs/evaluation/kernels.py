@@ -13,13 +13,13 @@ import shutil
 import struct
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from ...core.errors import ProgramFaultError, UnevaluatedProgramError
-from ...core.files.names import is_file
 from .built_here import folder
 from .sources import Kernel
 
@@ -88,8 +88,8 @@ def compile_kernels(kernels: Iterable[Kernel]) -> dict[str, tuple[Path, int]]:
             "the engine has kernels in C++, and there is no C++ compiler here: install the package g++ (or set CXX)"
         )
     try:
-        cached = folder() / "kernels"
-        found = {name: place for name, kernel in wanted.items() if (place := _kept(cached, kernel)) is not None}
+        cached, hashes = folder() / "kernels", cache(_hash_of)
+        found = {name: place for name, kernel in wanted.items() if (place := _kept(cached, kernel, hashes)) is not None}
         missing = [kernel for name, kernel in wanted.items() if name not in found]
         workers = max(min(os.cpu_count() or 1, 4, len(missing) // FEWEST), 1)
         groups = [group for start in range(workers) if (group := missing[start::workers])]
@@ -97,20 +97,32 @@ def compile_kernels(kernels: Iterable[Kernel]) -> dict[str, tuple[Path, int]]:
             for result in pool.map(lambda group: _compile(cached, group), groups):
                 found |= result
     except OSError as error:
-        raise UnevaluatedProgramError(
-            f"the engine's kernels are compiled in the user's cache, which cannot be written ({error.strerror}): "
-            "set XDG_CACHE_HOME to a folder of your own"
-        ) from None
+        raise _no_cache("compiled in the user's cache, which cannot be written", error) from None
     return found
 
 
-def _kept(cached: Path, kernel: Kernel) -> tuple[Path, int] | None:
+def _no_cache(what: str, error: OSError) -> UnevaluatedProgramError:
+    own = "set XDG_CACHE_HOME to a folder of your own"
+    return UnevaluatedProgramError(f"the engine's kernels are {what} ({error.strerror}): {own}")
+
+
+def _kept(cached: Path, kernel: Kernel, hashes: Callable[[Path], str]) -> tuple[Path, int] | None:
+    """Where a kernel is, as :func:`_compile` wrote it down; None where that or the executable is damaged."""
     try:
-        name, number = (cached / _key(kernel)).read_text("utf-8").split()
+        name, number, seal = (cached / _key(kernel)).read_text("utf-8").split()
+        path = cached / Path(name).name
+        return (path, int(number)) if seal == _seal(hashes(path), number) else None
     except (OSError, ValueError):
         return None
-    path = cached / Path(name).name
-    return (path, int(number)) if is_file(path) else None
+
+
+def _hash_of(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _seal(executable: str, number: object) -> str:
+    """A hash of what a note says: an executable by its own hash, and the number of a kernel in it."""
+    return hashlib.sha256(f"{executable} {number}".encode()).hexdigest()
 
 
 def _compile(cached: Path, group: Sequence[Kernel]) -> dict[str, tuple[Path, int]]:
@@ -129,9 +141,10 @@ def _compile(cached: Path, group: Sequence[Kernel]) -> dict[str, tuple[Path, int
             if done.returncode:
                 raise UnevaluatedProgramError(_not_compiled(group, done.stderr))
         os.replace(made, target)
+        whole = _hash_of(target)
         for number, kernel in enumerate(group):
             note = Path(scratch) / "note"
-            note.write_text(f"{target.name} {number}", "utf-8")
+            note.write_text(f"{target.name} {number} {_seal(whole, number)}", "utf-8")
             os.replace(note, cached / _key(kernel))
     return {kernel.name: (target, number) for number, kernel in enumerate(group)}
 
@@ -179,15 +192,12 @@ class Server:
     """A process that runs the kernels of one executable on shared memory."""
 
     def __init__(self, path: Path, memory: int, size: int):
-        self.process = subprocess.Popen(
-            [str(path), str(memory), str(size), str(SECONDS)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            pass_fds=(memory,),
-            env={},
-            bufsize=0,
-        )
+        command, pipe = [str(path), str(memory), str(size), str(SECONDS)], subprocess.PIPE
+        how: dict[str, Any] = {"stdin": pipe, "stdout": pipe, "stderr": pipe, "env": {}, "bufsize": 0}
+        try:
+            self.process = subprocess.Popen(command, pass_fds=(memory,), **how)
+        except OSError as error:
+            raise _no_cache("run from the user's cache, whose files cannot be", error) from None
 
     def run(self, request: Sequence[int], addresses: Sequence[int], what: str) -> None:
         """Runs one kernel with the places of its arguments; raises ProgramFaultError where it does not end well.

@@ -88,8 +88,12 @@ class Memory:
         """The bytes that have a mark each, behind them, of who touches them."""
         self.size += self.marked
         self.file = os.memfd_create("trtdsl")
-        os.ftruncate(self.file, self.size)
-        self._map = mmap.mmap(self.file, self.size)
+        try:
+            os.ftruncate(self.file, self.size)
+            self._map = mmap.mmap(self.file, self.size)
+        except OSError as error:
+            os.close(self.file)
+            raise UnevaluatedProgramError(f"a program's {self.size:,} bytes cannot be had: {error.strerror}") from None
         self.bytes = torch.frombuffer(self._map, dtype=torch.uint8)
         self.bytes[: self.stage].fill_(POISON)
         for name, payload in constants.items():
