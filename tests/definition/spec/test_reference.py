@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import trtdsl as td
-from trtdsl.definition.spec.reference import state_of
+from trtdsl.definition.spec.reference import state_of, with_hooks
 
 
 def test_a_state_that_is_no_tensor_is_left_to_the_module():
@@ -84,3 +84,43 @@ def test_a_file_of_a_torch_module_is_told_to_be_ported(tmp_path):
             td.load_spec(name)
     with pytest.raises(td.UsageError, match="has no network 'Linear': it has none: mark a function"):
         td.load_spec(f"{path}:Linear")
+
+
+def layers_in_a_class_of_their_own():
+    layers = [torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)]
+
+    def in_turn(x):
+        for layer in layers:
+            x = layer(x)
+        return x
+
+    class Layers(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.ModuleList(layers)
+
+        def forward(self, x):
+            return in_turn(x)
+
+    return Layers()
+
+
+class CalledBack(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(3, 3)
+        self.call = lambda x: self.fc(x)
+
+    def forward(self, x):
+        return self.call(x)
+
+
+@pytest.mark.parametrize("make", [layers_in_a_class_of_their_own, CalledBack])
+def test_functions_that_use_modules_use_those_of_the_copy(make):
+    module, x = make(), torch.ones(2, 3)
+    before = module(x)
+    made = with_hooks(module)
+    for parameter in made.parameters():
+        parameter.data.zero_()
+    assert isinstance(made, type(module)) and not made(x).any()
+    assert torch.equal(module(x), before) and before.any()

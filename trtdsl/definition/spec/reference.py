@@ -68,7 +68,8 @@ def call_reference(module: torch.nn.Module, feeds: Mapping[str, torch.Tensor]) -
 
 
 def with_hooks(module: torch.nn.Module, memo: dict[int, Any] | None = None) -> torch.nn.Module:
-    """A deep copy of a module; the variables of its hooks are of the copy, which Python does not do with functions.
+    """A deep copy of a module. The variables of its hooks, and its parts where functions or methods have them as
+    variables, are of the copy, which Python does not do with functions.
 
     Modules of Python that it holds, as ModelOpt's LSTM holds ``torch._VF``, are the same. UsageError for what else has
     no copy, such as a lock.
@@ -79,21 +80,58 @@ def with_hooks(module: torch.nn.Module, memo: dict[int, Any] | None = None) -> t
     except (TypeError, RuntimeError) as error:
         text = f"{type(module).__name__} cannot be copied, as is done before it runs: {error}"
         raise UsageError(f"{text}: keep what has no copy outside of the module") from error
+    parts = {id(part) for part in (*module.modules(), *module.parameters(), *module.buffers())}
+
+    def of_copy(names: Mapping[str, Any]) -> dict[str, Any]:
+        found = {name: held for name, held in names.items() if isinstance(held, FunctionType) and _has(held, parts)}
+        return {name: _rebound(held, memo, parts) for name, held in found.items()}
+
+    kinds: dict[type, type] = {}
     for part in made.modules():
         for hooks in (part._forward_hooks, part._forward_pre_hooks):
             hooks.update((key, _rebound(hook, memo)) for key, hook in hooks.items())
+        vars(part).update(of_copy(vars(part)))
+        kind = type(part)  # one that is made in a function can have that function's modules
+        if kind not in kinds:
+            methods = of_copy(vars(kind))
+            kinds[kind] = type(kind.__name__, (kind,), {"__module__": kind.__module__, **methods}) if methods else kind
+        if kinds[kind] is not kind:
+            part.__class__ = kinds[kind]
     return made
 
 
-def _rebound(hook: Any, memo: dict[int, Any]) -> Any:
-    if not isinstance(hook, FunctionType) or not hook.__closure__:
-        return hook
-    with contextlib.suppress(TypeError, ValueError, RuntimeError, copy.Error):
-        cells = tuple(CellType(copy.deepcopy(cell.cell_contents, memo)) for cell in hook.__closure__)
-        made = FunctionType(hook.__code__, hook.__globals__, hook.__name__, hook.__defaults__, cells)
-        made.__kwdefaults__ = hook.__kwdefaults__
-        return made
-    return hook
+def _has(held: Any, parts: Collection[int], seen: frozenset[int] = frozenset()) -> bool:
+    """Whether it is one of the parts, or has one as a variable or an item."""
+    if id(held) in parts or id(held) in seen:
+        return id(held) in parts
+    cells = held.__closure__ or () if isinstance(held, FunctionType) else ()
+    items = held.values() if isinstance(held, dict) else held if isinstance(held, (list, tuple)) else ()
+    inside = [*items, *(cell.cell_contents for cell in cells if cell != CellType())]
+    return any(_has(item, parts, seen | {id(held)}) for item in inside)
+
+
+def _rebound(function: Any, memo: dict[int, Any], parts: Collection[int] | None = None) -> Any:
+    """The function with copies of the variables that are not its own, in functions among these too.
+
+    With ``parts`` of those that have any of them: others are shared with what is outside of the module.
+    """
+    if not isinstance(function, FunctionType) or not function.__closure__ or id(function) in memo:
+        return memo.get(id(function), function)
+    cells = tuple(CellType() for _ in function.__closure__)
+    made = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, cells)
+    made.__kwdefaults__ = function.__kwdefaults__
+    memo[id(function)] = made
+    try:
+        for cell, own in zip(cells, function.__closure__):
+            if own != CellType():
+                held = own.cell_contents
+                if parts is None or _has(held, parts):
+                    is_function = isinstance(held, FunctionType)
+                    held = _rebound(held, memo, parts) if is_function else copy.deepcopy(held, memo)
+                cell.cell_contents = held
+    except (TypeError, ValueError, RuntimeError, copy.Error):
+        memo[id(function)] = function
+    return memo[id(function)]
 
 
 def evaluating(module: torch.nn.Module) -> torch.nn.Module:
