@@ -220,3 +220,12 @@ def test_einsum_over_dynamic_sizes():
     for n, length in ((1, 1), (2, 6)):
         x = random(n, 3, 4, length, 5)
         assert_close(run(x), torch.einsum("nkctv,kvw->nctw", x, graph))
+
+
+@pytest.mark.filterwarnings("ignore:Using a non-tuple sequence")
+@pytest.mark.parametrize("index", [[slice(1), slice(1, 3)], [None, 1], [..., 1]], ids=repr)
+def test_a_list_with_slices_is_a_tuple_of_indices(index):
+    x = torch.arange(24.0).reshape(2, 3, 4)
+    net = td.Network()
+    net.output(net.input("x", (2, 3, 4))[index], "y")
+    torch.testing.assert_close(td.interpret(net, {"x": x})["y"], x[index])

@@ -99,8 +99,74 @@ def test_a_module_trained_for_quantization_runs_in_int8(make):
         half = td.check(spec, precision="fp16", feeds={"x": torch.randn(2, 16, 8, 8)})
     assert report.passed, report
     assert half.passed, half
-    (convolution,) = (each for each in td.program(spec.define()).launches if each.kind == "convolution")
-    assert convolution.dtype == "int8"
+    for precision in (None, "fp16"):
+        launches = td.program(spec.define(precision=precision)).launches
+        assert [each.dtype for each in launches if each.kind == "convolution"] == ["int8"]
+
+
+def to_fp8(x, most):
+    """As ModelOpt computes it on a CPU."""
+    steps = 448.0 / most
+    return (x * steps).clamp(-448.0, 448.0).to(torch.float8_e4m3fn).to(torch.float32) * (1 / steps)
+
+
+torch.library.define(
+    "tensorrt::quantize_op", "(Tensor x, Tensor amax, int bits, int exponent, bool unsigned, bool narrow) -> Tensor"
+)
+torch.library.impl("tensorrt::quantize_op", "cpu")(lambda x, amax, *_: to_fp8(x, amax))
+torch.library.register_fake("tensorrt::quantize_op")(lambda x, *_: torch.empty_like(x))
+
+
+def by_operator(x, most):
+    """As ModelOpt calls it."""
+    return torch.ops.tensorrt.quantize_op(x, most, 8, 4, False, False)
+
+
+class Fp8(torch.nn.Module):
+    def __init__(self, rounded, by_channel=False):
+        super().__init__()
+        self.rounded, self.by_channel = rounded, by_channel
+        self.conv = torch.nn.Conv2d(16, 32, 3, padding=1)
+        self.linears = torch.nn.ModuleList(torch.nn.Linear(32, 32) for _ in range(3))
+        for size, each in enumerate(self.linears, 1):
+            each.weight.data *= size
+        self.register_buffer("most", torch.tensor(3.9))
+        self.register_buffer("second", torch.tensor(1.7))
+
+    def weight(self, layer):
+        others = tuple(range(1, layer.weight.ndim))
+        greatest = layer.weight.abs().amax(others, keepdim=True) if self.by_channel else layer.weight.abs().amax()
+        return self.rounded(layer.weight, greatest)
+
+    def forward(self, x):
+        x = torch.nn.functional.conv2d(self.rounded(x, self.most), self.weight(self.conv), self.conv.bias, padding=1)
+        x = self.rounded(torch.relu(x).mean(3).mT, self.second)
+        return tuple(torch.nn.functional.linear(x, self.weight(each), each.bias) for each in self.linears)
+
+
+FP8 = {
+    "written": lambda: Fp8(to_fp8),
+    "by channel": lambda: Fp8(to_fp8, by_channel=True),
+    "ModelOpt's operator": lambda: Fp8(by_operator),
+}
+
+
+@pytest.mark.parametrize("precision", [None, "fp16"])
+@pytest.mark.parametrize("make", FP8.values(), ids=FP8)
+def test_a_module_trained_for_fp8_runs_in_it_with_its_scales(make, precision):
+    """Its linear products of one tensor, with scales of their own, too: docs/traps/builder-fp8.md."""
+    torch.manual_seed(0)
+    module = make().eval()
+    spec = td.from_module(module, inputs={"x": td.Input((2, 16, 8, 8))})
+    x = torch.randn(2, 16, 8, 8)
+    report = td.check(spec, precision=precision, feeds=None if precision is None else {"x": x})
+    assert report.passed, report
+    network = spec.define(precision=precision)
+    launches = [each.dtype for each in td.program(network).launches if each.kind in ("convolution", "product")]
+    assert {*launches} == {"float8_e4m3fn"}, launches
+    tolerance = 1e-5 if precision is None else 2e-2
+    for got, want in zip(td.evaluate_engine(network, {"x": x}).values(), module(x), strict=True):
+        torch.testing.assert_close(got.float(), want, rtol=tolerance, atol=tolerance)
 
 
 class ByChannel(torch.nn.Module):

@@ -71,7 +71,7 @@ def _add(
     add = adds(method, x.network.backend.data_type(as_dtype(dtype)), axis=place, block_shape=block)
     # Never folded: the builder needs to see where a network is quantized.
     x.network.graph.is_quantized = True
-    facts = {"numbers": {"meant": 1.0} if meant else {}, "what": (method[4:],)}
+    facts = {"numbers": {"meant": 1.0} if meant else {}, "what": (method[4:], dtype_name(x.dtype))}
     return add_layer(add, x, scale, shape=x.shape, dtype=as_dtype(dtype), fold=False, **facts)
 
 

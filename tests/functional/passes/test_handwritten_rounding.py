@@ -13,6 +13,7 @@ STEPS = 127 / 4.1
 ROUNDED = {
     "ModelOpt": lambda x: F.clamp((x * STEPS).round(), x.network.constant(-128.0), x.network.constant(127.0)) / STEPS,
     "divided first": lambda x: (x / 0.03).round().clamp(-127, 127) * 0.03,
+    "fp8": lambda x: (x * 110).clamp(-448, 448).to(torch.float8_e4m3fn).to(torch.float32) * (1 / 110),
     "narrower": lambda x: (x / 0.5).round().clamp(min=-4).clamp(max=3) * 0.5,
 }
 OTHER = {
@@ -33,15 +34,15 @@ def types(net):
 
 
 @pytest.mark.parametrize("write", ROUNDED.values(), ids=ROUNDED)
-def test_it_is_rounded_in_int8(write, monkeypatch):
+def test_it_is_rounded_in_a_narrow_dtype(write, monkeypatch):
     net = network(write)
     got = td.interpret(net, {"x": X})["y"]
     assert {"QUANTIZE", "DEQUANTIZE"} <= types(net) and "UNARY" not in types(net)
     (remark,) = net.graph.remarks
-    assert remark.applied and remark.text == "rounded in int8"
+    assert remark.applied and remark.text in ("rounded in int8", "rounded in float8_e4m3fn")
     monkeypatch.setattr(passes, "PASSES", ())
     before = network(write)
-    assert "QUANTIZE" not in types(before)
+    assert net.definition.num_layers < before.definition.num_layers
     assert_close(got, td.interpret(before, {"x": X})["y"])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from ..errors import UnsupportedError
 from ..lazy import torch
 
 STEPS = {"floor", "ceil", "round", "trunc", "sign", "sgn", "frac", "remainder", "fmod", "floor_divide", "heaviside"}
@@ -103,6 +104,20 @@ def observed(x: Any, on: Any, rounds: Any, low: Any, high: Any, scale: Any, zero
     return faked(x, scale, zero, *([axis] if each else []), least, most, **more)
 
 
+def rounded_to_fp8(
+    input: Any, amax: Any, num_bits: int = 8, exponent_bits: int = 0, unsigned: bool = False, narrow_range: bool = True
+) -> Any:
+    """ModelOpt's ``tensorrt.quantize_op``: fp8 in steps of a 448th of the greatest value. UnsupportedError for other
+    formats, which it does not compute on a CPU."""
+    if (num_bits, exponent_bits) != (8, 4):
+        raise UnsupportedError(f"tensorrt.quantize_op has 8 bits, 4 of exponent, not {num_bits} and {exponent_bits}")
+    wide = torch.promote_types(input.dtype, torch.float32)
+    greatest = amax.to(wide)
+    steps = 448.0 / torch.where(greatest <= 2**-24, torch.ones_like(greatest), greatest)
+    codes = (input.to(wide) * steps).clamp(-448.0, 448.0).to(torch.float8_e4m3fn)
+    return (codes.to(wide) * (1 / steps)).to(input.dtype)
+
+
 def _sorted(x: Any, dim: int = -1, descending: bool = False, stable: Any = None) -> Any:
     """A stable sort: of equal values torch's own gives any first."""
     return tuple(torch.sort(x, dim=dim, descending=descending, stable=True))
@@ -166,6 +181,7 @@ INSTEAD = {
     "fake_quantize_per_channel_affine_cachemask": faked,
     "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": faked,
     "_fused_moving_avg_obs_fq_helper": observed,
+    "quantize_op": rounded_to_fp8,
 }
 """What computes the exact values of operators that round in float64, or leave it open what they give."""
 

@@ -13,7 +13,7 @@ from ...definition.tensor import Tensor, weight_names_of
 from ...layers.convolution import Geometry, convolution
 from ...sizes.shape import hint
 from ..common import is_static, product, torch
-from ..pointwise.quantization import is_rounded
+from ..pointwise.quantization import rounded_to
 from ..products.places import OPERATIONS, as_channels, as_places, constant_as_channels, followers
 from .equation import ITEM, Labels, label_sizes
 from .factors import Merge, wide_bias
@@ -84,6 +84,6 @@ def dense_of(merge: Merge | None) -> Dense | None:
     mixed = output[target], output[1], term[place], term[1]
     sizes = label_sizes(equation, merge.whole.shapes)
     fits = kept[0] == kept[1] and inside.isdisjoint(kept[0]) and inside.issuperset(mixed) and len(set(mixed)) == 4
-    if not fits or not is_static([sizes[label] for label in inside]) or call.narrow or is_rounded(merge.input):
+    if not fits or not is_static([sizes[label] for label in inside]) or call.narrow or rounded_to(merge.input):
         return None
     return Dense(merge, place, target, mixed, tuple(int(sizes[label]) for label in mixed))

@@ -44,7 +44,8 @@ def split_index(x: Tensor, index: Any) -> tuple[list[Any], list[Tensor | None]]:
     As torch does it: ints, slices and None first. The second list has a tensor or None for each dimension of that, and
     one mask for as many as it has.
     """
-    given = list(index) if isinstance(index, tuple) else [index]
+    is_several = isinstance(index, list) and any(x is None or x is Ellipsis or isinstance(x, slice) for x in index)
+    given = list(index) if isinstance(index, tuple) or is_several else [index]  # torch takes such lists as tuples
     items = [torch.as_tensor(item) if isinstance(item, (list, tuple, bool)) else item for item in given]
     items = [as_tensor(item, x.network) if isinstance(item, (torch.Tensor, np.ndarray)) else item for item in items]
     for item in items:

@@ -13,7 +13,8 @@ def to(input: Tensor, *args: Any, dtype: Any = None, copy: bool = False, **place
     """``input`` in another dtype, or in that of another Tensor: ICastLayer.
 
     As torch.Tensor.to: a dtype, a device, both, or a tensor. A device and ``non_blocking``, ``memory_format`` and
-    ``copy`` have no meaning in an engine, which has a place of its own for its values.
+    ``copy`` have no meaning in an engine, which has a place of its own for its values. To ``float8_e4m3fn`` and back it
+    is IQuantizeLayer and IDequantizeLayer with a scale of 1, which saturate at 448, where torch gives NaN.
 
     >>> F.to(net.input("x", (2, 3)), torch.float16).dtype
     torch.float16
@@ -28,12 +29,18 @@ def to(input: Tensor, *args: Any, dtype: Any = None, copy: bool = False, **place
             isinstance(argument, str) and argument.partition(":")[0] not in ("cpu", "cuda", "meta", "mps", "xpu")
         ):
             dtype = argument
-    if dtype is not None and dtype_name(as_dtype(dtype)).startswith("float8") and not input.is_constant:
-        raise UnsupportedError(
-            "TensorRT converts no value to fp8 without a scale: F.quantize(x, scale, 'float8_e4m3fn') does, "
-            "or td.find_precision(allow=('fp16', 'fp8'))"
-        )
-    return input if dtype is None else L.cast(input, as_dtype(dtype))
+    wanted = input.dtype if dtype is None else as_dtype(dtype)
+    if input.is_constant or input.dtype == wanted:
+        return L.cast(input, wanted)
+    if wanted == torch.float8_e4m3fn:
+        wide = input if input.dtype.is_floating_point else L.cast(input, torch.float32)
+        return L.quantize(wide, input.network.constant(1.0, wide.dtype), wanted)
+    if dtype_name(wanted).startswith("float8"):
+        raise UnsupportedError("TensorRT converts values to one fp8, torch.float8_e4m3fn")
+    if input.dtype == torch.float8_e4m3fn:
+        wide = wanted if wanted in (torch.float16, torch.bfloat16) else torch.float32
+        input = L.dequantize(input, input.network.constant(1.0, wide), wide)
+    return L.cast(input, wanted)
 
 
 @operation

@@ -173,16 +173,16 @@ def _faked(input: Tensor, scale: Any, zero_point: Any, axis: int | None, low: in
 
         made = beside((codes * steps).to(wide), exact, input.data, scale.data)
         return network.plain_constant(made, weight_names_of((input, scale)))
-    return fake_quantized(input, L.shuffle(scale, reshape=()), float(least), float(most))
+    return fake_quantized(input, L.shuffle(scale, reshape=()), float(least), float(most), "int8", wide)
 
 
-def fake_quantized(x: Tensor, scale: Tensor, low: float, high: float) -> Tensor:
-    """``x`` rounded to whole numbers of a constant ``scale``, from ``low`` to ``high`` of them, which int8 has."""
-    if low > -128 or high < 127:
+def fake_quantized(x: Tensor, scale: Tensor, low: float, high: float, dtype: str, wide: torch.dtype) -> Tensor:
+    """``x`` as numbers of int8 or fp8, from ``low`` to ``high``, times a constant ``scale``, in the dtype ``wide``."""
+    if dtype == "int8" and (low > -128 or high < 127):
         step = float(scale.data)
         x = clamp(x, low * step, high * step)
     step = L.cast(scale, x.dtype)
-    return L.dequantize(L.quantize(x, step), step, x.dtype)
+    return L.dequantize(L.quantize(x, step, dtype), step, wide)
 
 
 def rounded(x: Tensor, scale: float, dtype: str, *, apart: bool = False) -> Tensor:
@@ -232,8 +232,8 @@ def _least_squares(rows: torch.Tensor, most: float) -> torch.Tensor:
 def narrow_weight(input: Tensor, kernel: Tensor, axis: int) -> tuple[Tensor, Tensor | None] | None:
     """The constant weight of a product in int8 or fp8 with one scale, and the factor of each index of ``axis`` behind.
 
-    Where the author's call computes so, and where ``input`` was rounded to int8 and the weight has such values, as
-    that of a module trained for it does; None where it stays as it is. Builders write float32 behind a product whose
+    Where the author's call computes so, and where ``input`` was rounded so and the weight has such values, as that of
+    a module trained for it does; None where it stays as it is. Builders write float32 behind a product whose
     weight has a scale for each channel, and the weight's own dtype behind one with a single float32 scale. Without
     factors, by :data:`PER_TENSOR` and in fp8, whose steps shrink with the values, bias, ReLU and sum are part of a
     convolution's launch, and a linear product without a bias writes int8 itself.
@@ -241,26 +241,27 @@ def narrow_weight(input: Tensor, kernel: Tensor, axis: int) -> tuple[Tensor, Ten
     network = kernel.network
     call = network.current_operation
     asked, peers = ("", []) if call is None else (call.narrow, call.peers)
-    if not asked and not (kernel.is_constant and kernel.data.numel() and is_rounded(input)):
+    rounded = "" if asked else rounded_to(input)
+    if not asked and not (kernel.is_constant and kernel.data.numel() and rounded in ("int8", "float8_e4m3fn")):
         return None
     others = [dim for dim in range(kernel.ndim) if dim != axis]
     shape = [-1 if dim == axis else 1 for dim in range(kernel.ndim)]
     values = kernel.data.float()
-    dtype = as_dtype(narrow_dtype(asked or "int8"))
-    steps = values.abs().amax(others) / NARROW[asked or "int8"]
+    dtype = as_dtype(narrow_dtype(asked or rounded))
+    steps = values.abs().amax(others) / NARROW[asked or rounded]
     if asked in (PER_TENSOR, "float8_e4m3fn"):
         steps = steps.max().expand_as(steps)
     if not asked:
-        rows, eps = values.movedim(axis, 0).flatten(1), torch.finfo(kernel.dtype).eps
-        one = _whole_steps(rows.reshape(1, -1), eps)
-        found = _whole_steps(rows, eps) if one is None else one.expand_as(steps)
+        rows, known = values.movedim(axis, 0).flatten(1), torch.finfo(kernel.dtype)
+        one = _steps(rows.reshape(1, -1), known, dtype)
+        found = _steps(rows, known, dtype) if one is None else one.expand_as(steps)
         if found is None:
             return None
         steps = found
     one = torch.tensor(torch.finfo(torch.float32).tiny)
     for peer in peers:
-        one = torch.maximum(one, peer.data.to(kernel.dtype).float().abs().max() / NARROW[asked])
-    steps = torch.maximum(steps, one)
+        one = torch.maximum(one, peer.data.to(kernel.dtype).float().abs().max() / NARROW[asked or rounded])
+    steps = torch.maximum(steps, one) if asked else steps
     steps = beside(steps, steps.double)  # chosen, not rounded: two weights of equal steps share the constant
     broad = steps.reshape(shape)
     codes = beside(L.quantize_values(values, steps, dtype, axis), torch.div, kernel.data, broad)
@@ -271,15 +272,26 @@ def narrow_weight(input: Tensor, kernel: Tensor, axis: int) -> tuple[Tensor, Ten
     return wide, None if bool((factors == 1).all()) else network.plain_constant(factors, ())
 
 
-def _whole_steps(rows: torch.Tensor, eps: float) -> torch.Tensor | None:
-    """A step for each row, whose numbers are as many of it as int8 has, but for rounding; None where one has none."""
+FP8_GREATEST = 448, 416, 384, 352, 320, 288, 256, 240
+"""Numbers of fp8, one for each mantissa: others are these over a power of two, and what is less over it, too."""
+
+
+def _steps(rows: torch.Tensor, known: torch.finfo, dtype: torch.dtype) -> torch.Tensor | None:
+    """A step for each row, whose numbers over it int8 or fp8 has, but for the rounding of the dtype that is ``known``;
+    None where one has none."""
     greatest = rows.abs().amax(1).clamp(min=torch.finfo(torch.float32).tiny)
     few, steps, left = rows[:, :: max(1, rows.shape[1] // 64)], torch.zeros_like(greatest), torch.arange(len(rows))
-    for most in (127, 128, *range(126, 0, -1)):
+    for most in (127, 128, *range(126, 0, -1)) if dtype == torch.int8 else FP8_GREATEST:
         fits = left
         for part in (few, rows):
-            codes = part[fits] / (greatest[fits] / most)[:, None]
-            fits = fits[(((codes - codes.round()).abs() <= min(2 * most * eps, 0.1)) & (codes < 127.5)).all(1)]
+            one = (greatest[fits] / most)[:, None]
+            codes = part[fits] / one
+            if dtype == torch.int8:
+                near = ((codes - codes.round()).abs() <= min(2 * most * known.eps, 0.1)) & (codes < 127.5)
+            else:
+                off = codes - L.quantize_values(part[fits], one, dtype, None).float()
+                near = off.abs() <= 4 * known.eps * torch.maximum(codes.abs(), known.smallest_normal / one)
+            fits = fits[near.all(1)]
         steps[fits] = greatest[fits] / most
         left = left[~torch.isin(left, fits)]
         if not len(left):
@@ -287,13 +299,14 @@ def _whole_steps(rows: torch.Tensor, eps: float) -> torch.Tensor | None:
     return None
 
 
-def is_rounded(x: Tensor) -> bool:
-    """Whether a value, or what it is a view of, comes from int8."""
+def rounded_to(x: Tensor) -> str:
+    """The narrow dtype from which a value, or what it is a view of, comes; "" for none."""
     while getattr(x.node, "steps", None) is not None:  # a shuffle's
         x = x.node.source
     if isinstance(x.node, Later) and x.network.graph.is_emitting:
         x = x.node.resolved()
-    return made_by(x, "dequantize") is not None
+    layer = made_by(x, "dequantize")
+    return "" if layer is None else layer.what[1]
 
 
 def _narrow(dtype: Any) -> torch.dtype:

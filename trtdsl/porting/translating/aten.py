@@ -15,7 +15,7 @@ from typing import Any
 from ...core.lazy import torch
 from ...sizes.operators import FUNCTIONS, SYMBOLS
 from ..calls import rebuilt
-from .rules import BY_NAME, RULES
+from .rules import BY_NAME, LIBRARIES, RULES
 
 OPERATORS = {name: FUNCTIONS[symbol] for name, symbol in SYMBOLS.items() if symbol != "@"}
 OPERATORS |= {"__and__": operator.and_, "__or__": operator.or_, "__xor__": operator.xor}
@@ -37,7 +37,7 @@ def public_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     if function is torch.sym_not:  # of a tensor of one bool
         return lambda: torch.logical_not(args[0].reshape(()))
     if _name(function).split("::")[0] not in ("aten", "prims"):
-        own = _own_code(_name(function))
+        own = LIBRARIES.get(_name(function)) or _own_code(_name(function))
         return None if own is None else lambda: own(*args, **kwargs)
     if isinstance(function, OpOverloadPacket):
         overload = torch._C._jit_resolve_packet(function._qualified_op_name, *args, **kwargs)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...core.lazy import torch
+from ...core.tensors.operators import rounded_to_fp8
 
 
 def _convolution(
@@ -268,6 +269,8 @@ def _prims_div(a: Any, b: Any) -> Any:
     return torch.div(a, b, rounding_mode="trunc") if whole else a / b
 
 
+LIBRARIES: dict[str, Callable[..., Any]] = {"tensorrt::quantize_op": rounded_to_fp8}
+"""What operators of libraries compute whose code torch does not give."""
 BY_NAME: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("native_batch_norm", "_native_batch_norm_legit"), _native_batch_norm),
     **dict.fromkeys(("_native_batch_norm_legit.no_stats", "_native_batch_norm_legit_no_training"), _native_batch_norm),
