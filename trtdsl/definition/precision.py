@@ -6,6 +6,7 @@ function in neither runs in the dtype of its operands; several of them are promo
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from ..core.dtypes import SHORT, as_dtype, dtype_name
 from ..core.errors import Location, UsageError, nearest
 from ..core.lazy import CURRENT_NETWORK, quantization, torch
+from ..core.tensors.memory import contiguous, flat
 from .tensor import Operation, Tensor
 from .tuning.choices import Site, SiteKey
 from .tuning.precisions import GROUP, NARROW, PER_TENSOR, Precisions, narrow_dtype
@@ -208,7 +210,8 @@ class Policy:
         shapes = tuple((x.shape, x.dtype) for x in tensors)
         place = calls.claim()
         described = tuple(map(_described, tensors))
-        calls.take(place, Cast(key, location, shapes, tuple(ways), asked, given is not None, scales, described))
+        values = f"{_hash((args, kwargs)):08x}"
+        calls.take(place, Cast(key, location, shapes, tuple(ways), asked, given is not None, scales, described, values))
         call.site, self.sources[key] = key, _sources(args, kwargs)
         if asked not in NARROW:
             return _dtypes()[asked], (), ""
@@ -235,6 +238,20 @@ def _described(x: Tensor) -> str:
     made = (f"{key.function} {key.ordinal}" for key in _sources((x,), {}) if key is not None)
     of = ", ".join(sorted(x.weight_names if x.is_constant else made))
     return f"{x.ndim}-D of {of}" if of else f"{x.ndim}-D"
+
+
+def _hash(tree: Any, before: int = 0) -> int:
+    """Of the numbers of a call, and of constants that no weights file has: other weights are no other network."""
+    if isinstance(tree, dict):
+        return _hash([part for item in sorted(tree.items()) for part in item], before)
+    if isinstance(tree, (tuple, list)):
+        for part in tree:
+            before = _hash(part, before)
+        return before
+    if isinstance(tree, Tensor) and tree.is_constant and not tree.weight_names:
+        return zlib.crc32(flat(contiguous(tree.data)).view(torch.uint8).numpy(), before)  # pyright: ignore[reportArgumentType]
+    said = repr(tree) if isinstance(tree, (bool, int, float, str, type(None))) else type(tree).__name__
+    return zlib.crc32(said.encode(), before)
 
 
 def _quantized(x: Tensor, scale: float, dtype: str) -> Tensor:

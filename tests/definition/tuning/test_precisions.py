@@ -180,6 +180,12 @@ def test_calls_that_changed_places_do_not_get_the_dtypes_of_each_other(files):
         return td.network(inputs=net.inputs, name="net")(define)
 
     path = files(network(1), "float16", "float32", *["float16"] * 3)
+    with pytest.raises(td.UsageError, match="linear .* has the numbers that the network had in linear .* 1 of"):
+        network(-1).define(precision=path, dims=DIMS)
+    facts = json.loads(path.read_text())
+    for call in facts["variants"][0]["calls"]:
+        del call["values"]  # as constants that are new
+    path.write_text(json.dumps(facts))
     with pytest.raises(td.UsageError, match="relu of 2-D of linear 1 .* had relu of 2-D of linear 0 "):
         network(-1).define(precision=path, dims=DIMS)
 
@@ -312,3 +318,37 @@ def test_the_manifest_has_the_hash_of_what_was_read(files):
     network = net.define(precision=path, dims=DIMS)
     path.unlink()
     assert network.policy.calls.to_json()["sha256"] == before
+
+
+OTHER = torch.randn(3, 3, generator=torch.Generator().manual_seed(1))
+
+
+def of_constants(first, second, times=(2.0, 2.0)):
+    """Two calls that are alike but for numbers that no weights file has; their results are outputs."""
+
+    @td.network(inputs={"x": td.Input(("N", 3))})
+    def net(x):
+        return {"a": x @ first, "b": x @ second, "c": x * times[0], "d": x * times[1]}
+
+    return net
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [of_constants(OTHER, WEIGHT), of_constants(WEIGHT, OTHER, (3.0, 2.0))],
+    ids=["constants", "numbers"],
+)
+def test_calls_that_exchanged_their_constants_are_refused(files, changed):
+    dtypes = "float16", "float32", "float16", "float32"
+    file = files(of_constants(WEIGHT, OTHER, (2.0, 3.0)), *dtypes)
+    with pytest.raises(td.UsageError, match="has the numbers that the network had in .* 1 of"):
+        changed.define(precision=file, dims=DIMS)
+
+
+def test_new_constants_are_no_other_network(files):
+    file = files(of_constants(WEIGHT, OTHER), "float16", "float32", "float16", "float32")
+    for others in (WEIGHT + 1, OTHER + 1), (WEIGHT, WEIGHT + 1), (OTHER + 1, OTHER):
+        network = of_constants(*others).define(precision=file, dims=DIMS)
+        assert [site.lowering for site in network.policy.calls.sites][:2] == ["float16", "float32"]
+    same = files(of_constants(WEIGHT, OTHER), "float16", "float16", "float16", "float32")
+    of_constants(OTHER, WEIGHT).define(precision=same, dims=DIMS)

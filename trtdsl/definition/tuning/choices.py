@@ -45,6 +45,8 @@ class Site(NamedTuple):
     """With which its operands are quantized, one for each that is not constant; 0 for one that is not."""
     described: tuple[str, ...] = ()
     """What a file says of its operands, where that is not their shapes."""
+    values: str = ""
+    """A hash of its numbers and of constants that no weights file has, by which calls that are alike are told apart."""
 
     @property
     def said(self) -> str:

@@ -78,11 +78,13 @@ class Tuned(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
     lowering: Text = ""
     dtype: Literal["float32", "float16", "bfloat16", "int8", "int8_per_tensor", "float8_e4m3fn", "int4", ""] = ""
     scales: tuple[Annotated[float, Meta(ge=0, le=3.4e38)], ...] = ()
+    values: Text = ""
+    """A hash of its numbers and constants."""
 
     @classmethod
     def of(cls, site: Site) -> Tuned:
         """The call as it was defined."""
-        way: dict[str, Any] = {site.said: site.lowering, "scales": site.scales}
+        way: dict[str, Any] = {site.said: site.lowering, "scales": site.scales, "values": site.values}
         return cls(*site.key, site.location.line if site.location else 0, site.operands, **way)
 
     @property
@@ -160,10 +162,14 @@ class Variant(Case, frozen=True, forbid_unknown_fields=True):
 
     def difference(self, sites: Sequence[Site], before: str = "tuned network", of: str = "lowerings") -> str | None:
         """What differs in a network that was defined with these choices; None where they are all there."""
+        alike = {(call.key._replace(ordinal=0), call.operands, call.values): call for call in self.calls}
         for call, site in zip(self.calls, sites, strict=False):
             now = Tuned.of(site)
             if (now.key, now.operands) != (call.key, call.operands):
                 return f"{site.location}: {_words(now)}, where the {before} had {_words(call)}"
+            moved = alike.get((call.key._replace(ordinal=0), call.operands, now.values))
+            if call.values not in ("", now.values) and moved is not None and moved.way != call.way:
+                return f"{site.location}: {_words(now)} has the numbers that the {before} had in {_words(moved)}"
             if now.way != call.way and not (site.given and site.wins):
                 has = f"the author says {now.way!r}" if site.given else f"it can have {', '.join(site.ways)}"
                 return f"{site.location}: {_words(now)} has the lowering {brief(call.way)!r} there, and {has}"
