@@ -49,11 +49,19 @@ std::optional<Arguments> parse(int count, char** values) {
     return arguments;
 }
 
-// The precision that the network was built with, and that of each call that has one of its own.
+// The precision that the network was built with, and that of each call that has one of its own: by which file, and what
+// was measured on which data.
 void print_precision(trtdsl::Manifest const& manifest) {
     if (!manifest.precision.empty()) std::cout << "precision " << trtdsl::printable(manifest.precision) << "\n";
-    if (manifest.precisions)
-        for (auto const& [dtype, calls] : manifest.precisions->calls) std::cout << "calls in " << trtdsl::printable(dtype) << ": " << calls << "\n";
+    if (auto const& found = manifest.precisions) {
+        if (!found->file.empty()) std::cout << "precision of each call by " << trtdsl::printable(found->file) << ", sha256 " << trtdsl::printable(found->sha256) << "\n";
+        for (auto const& [dtype, calls] : found->calls) std::cout << "calls in " << trtdsl::printable(dtype) << ": " << calls << "\n";
+        for (auto const& [name, decibels] : found->sqnr) {
+            if (decibels) std::cout << *decibels << " dB " << trtdsl::printable(name) << "\n";
+            else std::cout << "exact " << trtdsl::printable(name) << "\n";
+        }
+        if (!found->data.empty()) std::cout << "measured on " << trtdsl::printable(found->data) << "\n";
+    }
     if (!manifest.refit) return;
     for (auto const& call : manifest.refit->calls) {
         std::cout << trtdsl::printable(call.file + " " + call.within + ": " + call.operation) << " " << call.ordinal << " in " << trtdsl::printable(call.dtype);

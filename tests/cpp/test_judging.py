@@ -140,14 +140,19 @@ CALL = ["net.py", "block", "linear", "linear", 1, "int8", [0.5, 2]]
 
 def test_the_precision_and_the_scales_are_shown(run_engine, tmp_path):
     hashes = {"structure_sha256": "5" * 64, "values_sha256": "0" * 64}
-    precisions = {"calls": {"int8": 1, "float16": 20}, "file": None, "sqnr": {"y": 40.5, "z": None}}
+    precisions = {"calls": {"int8": 1, "float16": 20}, "file": "net.precision.json", "sha256": "ab" * 32}
+    precisions |= {"sqnr": {"y": 40.5, "z": None}, "data": "images"}
     refit = {**hashes, "weights": [], "values": {}, "precisions": [CALL, ["\x1b[2J", *CALL[1:]]]}
     engine = write(tmp_path / "a.engine", precision="float16", precisions=precisions, refit=refit)
     said = run_engine(engine, "--check", *have("1.7.1.116")).splitlines()[1:]
     assert said == [
         "precision float16",
+        f"precision of each call by net.precision.json, sha256 {'ab' * 32}",
         "calls in float16: 20",
         "calls in int8: 1",
+        "40.5 dB y",
+        "exact z",
+        "measured on images",
         "net.py block: linear 1 in int8 0.5 2",
         "?[2J block: linear 1 in int8 0.5 2",
     ]

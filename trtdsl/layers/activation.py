@@ -25,7 +25,8 @@ def activation(x: Tensor, type: str, alpha: float | None = None, beta: float | N
     """
     kind = member(x.network.trt.ActivationType, type, "activation")
     add = adds("add_activation", kind, numbers={"alpha": alpha, "beta": beta})
-    return add_layer(add, x, shape=x.shape, order="kept", what=("activation", type.upper(), str(alpha), str(beta)))
+    numbers = (str(each) for each in (alpha, beta) if each is not None)
+    return add_layer(add, x, shape=x.shape, order="kept", what=("activation", type.upper(), *numbers))
 
 
 # Each formula is computed in one buffer of its own, the result's.
