@@ -96,6 +96,8 @@ class SizeOp(Node):
 
 
 SizeExpression = SizeOf | SizeOp
+TRUTH = "bool"
+"""The symbol of a tensor's truth: of its value, and of the sizes that it is computed from."""
 
 
 @dataclass(eq=False)

@@ -371,3 +371,30 @@ def test_what_fails_at_a_size_does_not_hold_there():
 
     with pytest.raises(td.UnsupportedError, match="takes another path where N = 5"):
         td.from_module(Divided(), {"x": "N,2"}, dims={"N": (5, 9, 12)})
+
+
+class Packed(torch.nn.Module):
+    """Looks for sequences that are packed into one, as transformers' decoders do, by positions that it has made."""
+
+    traces = 0
+
+    def forward(self, x):
+        Packed.traces += 1
+        positions = torch.arange(x.shape[1])[None].expand(x.shape[0], -1)
+        packed = (torch.diff(positions, prepend=positions[:, :1] - 1, dim=-1) != 1).cumsum(-1)
+        return x * 2 if (packed[:, -1] == 0).all() else x * packed[..., None]
+
+
+def test_the_truth_of_a_tensor_of_sizes_is_asked_at_every_size():
+    text = td.port(Packed(), {"x": "N,T,3"}, dims={"N": (1, 2, 4), "T": (2, 8, 200)})
+    assert text.endswith('return {"output": x * 2}\n') and Packed.traces < 60
+
+
+def test_another_truth_is_another_way():
+    class Long(torch.nn.Module):
+        def forward(self, x):
+            return x * 2 if (torch.arange(x.shape[1]) * 3 < 60).all() else x * 3
+
+    equal_everywhere(Long(), 2, 8, 20)
+    text = td.port(Long(), {"x": "1,T"}, dims={"T": (2, 8, 40)})
+    assert "min=2, opt=8, max=20)" in text and "min=21, opt=21, max=40)" in text

@@ -16,6 +16,7 @@ from typing import Any
 
 from ...core.lazy import torch
 from ..calls import (
+    TRUTH,
     Branch,
     Call,
     Op,
@@ -262,7 +263,7 @@ class _Joining:
         """A branch between the two, on the last comparison that tells them apart."""
         own = None
         for guard in reversed(list(self.way.asked)):
-            if guard.at <= self.before:
+            if guard.at <= self.before and getattr(guard.left, "symbol", "") != TRUTH:
                 each = (each for each in self.program.guards[self.beside] if self._alike(each, guard))
                 own = next((each for each in each if each.outcome != guard.outcome), None)
             if own is not None:

@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeGuard
 
 from ...core.errors import Location, TrtdslError, UnsupportedError
 from ...core.lazy import F, np, torch
 from ...definition.network import Network
+from ...interpreter.interpret import Interpreter
 from ...sizes.condition import OPPOSITE, Condition, verdict
 from ...sizes.constraints import outcomes_of, where_it_holds
 from ...sizes.dim import Dim, TensorDim
@@ -27,6 +28,7 @@ from ...sizes.proof import Env, evaluated, grid, samples
 from ...sizes.shape import substitute
 from ...sizes.size import Size, SizeLike, size_max, size_min
 from ..calls import (
+    TRUTH,
     Op,
     SizeOf,
     SizeOp,
@@ -52,6 +54,7 @@ from .scans.taking import axis_of, index_of
 from .trace import Trace, live_operations
 
 TRIED = 20_000  # the most combinations of sizes
+TRUTHS = 2_048  # those at which a tensor is computed
 PATHS = 16, 512  # the least and the most paths to one program that are traced
 CALLS = 8_000  # that these traces may have together
 
@@ -459,7 +462,9 @@ class Asking:
             point = {name: np.array([env[name]]) for name in self.names}
             left, right = (self.symbols.numbers(side, point)[0] for side in (guard.left, guard.right))
             text = f"{left} {guard.symbol if guard.outcome else OPPOSITE[guard.symbol]} {right}"
-            if (
+            if _asks_a_tensor(guard.left):
+                text = f"the truth of the tensor that is asked to be {right}, and it is {left}"
+            elif (
                 isinstance(guard.left, SizeOp)
                 and guard.left.symbol in {**MATH, **ROUNDING, **BITWISE}
                 and guard.symbol == "=="
@@ -498,9 +503,11 @@ class Symbols:
     """
 
     def __init__(self, trace: Trace, given: Given, guards: Iterable[Guard]):
+        self.trace, self.given = trace, given
         self.weights = {**trace.held, **trace.constants}
         self.network = Network("sizes")
         self.names: dict[Value, str] = {}
+        self.asked: dict[Value, Interpreter] = {}
         self.space: dict[str, Any] = {
             "F": F,
             "td": SimpleNamespace(size_max=size_max, size_min=size_min),
@@ -510,18 +517,18 @@ class Symbols:
         with self.network.current():
             for name, spec in given.inputs.items():
                 self.space[self._name(trace.inputs[name])] = self.network.add_input(name, spec)
-            wanted = {size.value for guard in guards for size in sizes_of((guard.left, guard.right))}
+            wanted = {value for guard in guards for value in values_in((guard.left, guard.right))}
             for op in _made_of(trace, wanted):
                 self._mark((op.args, op.kwargs))
                 for statement in statements(op):
-                    self._run(statement)
+                    self._run(statement, self.space)
 
-    def _run(self, statement: Statement) -> None:
+    def _run(self, statement: Statement, space: dict[str, Any]) -> None:
         """Executes one line; one that fails leaves its values unknown, and those of every line that needs them."""
         names = ["_" if value is None else self._name(value) for value in statement.several or statement.results]
         text = Renderer("\0", self._name).expression(statement.expression)[0]
         with suppress(NameError, TrtdslError, TypeError, AttributeError, KeyError, ValueError, ZeroDivisionError):
-            exec(f"{', '.join(names)}{',' if statement.several else ''} = {text}", self.space)
+            exec(f"{', '.join(names)}{',' if statement.several else ''} = {text}", space)
 
     def _mark(self, tree: Any) -> None:
         """Notes which sizes are no one number everywhere: these stand in the text as they are computed."""
@@ -553,6 +560,8 @@ class Symbols:
 
     def whole(self, expression: Any) -> SizeLike | None:
         """An expression of sizes as a size; None where it has fractions, Unknown where nothing is known of it."""
+        if _asks_a_tensor(expression):
+            return None
         with suppress(AttributeError, TrtdslError, TypeError, ValueError, ZeroDivisionError), self.network.current():
             found = computed(expression, self.size_of)
             return found if isinstance(found, (int, Size)) else None
@@ -561,6 +570,10 @@ class Symbols:
     def numbers(self, expression: Any, columns: Mapping[str, Any]) -> list[Any]:
         """An expression's numbers at many values of the dimensions, calculated as Python does; NaN where it fails."""
         count = max(map(len, columns.values()), default=1)
+        if _asks_a_tensor(expression):
+            points = [dict(zip(columns, point)) for point in zip(*(column.tolist() for column in columns.values()))]
+            truths = [self._truth(expression.operands[0], point) for point in points[:TRUTHS]]
+            return truths + [math.nan] * (count - len(truths))
 
         def of(size: SizeOf) -> list[Any]:
             found = evaluated(self.size_of(size), columns)
@@ -573,6 +586,30 @@ class Symbols:
         found = computed(expression, of, apply)
         return found if isinstance(found, list) else [found] * count
 
+    def _truth(self, value: Value, env: Env) -> bool:
+        """The truth of a tensor of whole numbers that is made of sizes alone, as the file would compute it."""
+        if value not in self.asked:
+            network, space = Network("truth"), dict(self.space)
+            with network.current():
+                for name, spec in self.given.inputs.items():
+                    network.add_input(name, spec)
+                for op in _made_of(self.trace, {value}, known=True):
+                    for statement in statements(op):
+                        self._run(statement, space)
+            if space.get(self._name(value)) is None:
+                raise Unknown
+            network.output(space[self._name(value)], "truth")
+            self.asked[value] = Interpreter(network)
+        usual = {each: dim.opt or 1 for each, dim in self.given.dims.items()}
+        feeds = {
+            each: torch.zeros(shape, dtype=kind) for each, (shape, kind) in self.given.at({**usual, **env}).items()
+        }
+        return bool(self.asked[value](feeds)["truth"])
+
+
+def _asks_a_tensor(expression: Any) -> TypeGuard[SizeOp]:
+    return isinstance(expression, SizeOp) and expression.symbol == TRUTH
+
 
 def _or_nan(function: Callable[..., Any], *operands: Any) -> Any:
     try:
@@ -581,11 +618,11 @@ def _or_nan(function: Callable[..., Any], *operands: Any) -> Any:
         return math.nan
 
 
-def _made_of(trace: Trace, wanted: set[Value]) -> list[Op]:
-    """The calls that the values are made by, in order."""
+def _made_of(trace: Trace, wanted: set[Value], *, known: bool = False) -> list[Op]:
+    """The calls that the values are made by, in order; those of ``known`` values, whose operands are known."""
     needed, chosen = set(wanted), list[Op]()
     for op in reversed(list(operations(trace.root))):
         if any(isinstance(leaf, Value) and leaf in needed for leaf in leaves(op.results)):
             chosen.append(op)
-            needed.update(values_in((op.args, op.kwargs)))
+            needed.update(each for each in values_in((op.args, op.kwargs)) if each.known or not known)
     return chosen[::-1]

@@ -15,7 +15,7 @@ from typing import Any
 from ...core.errors import Location
 from ...core.lazy import np, torch
 from ...sizes.operators import ARITHMETIC, COMPARISONS, FUNCTIONS, ROUNDING, SYMBOLS
-from ..calls import leaves, rebuilt
+from ..calls import TRUTH, SizeOp, Value, leaves, made_by, rebuilt
 from .frames import here
 from .guards import note
 from .names import CONVERSIONS, UNCHANGED
@@ -190,3 +190,12 @@ class SizesBehind:
     def end(self, name: str, tensor: torch.Tensor) -> None:
         """The record of what stands behind the tensor ends with the call."""
         ends(name, self._sizes.get(id(tensor), ()))
+
+    def ask(self, tensor: torch.Tensor, value: Value, outcome: bool) -> bool:
+        """Notes what the truth of a tensor of whole numbers is; whether it is a question of sizes alone."""
+        sizes = self._sizes.get(id(tensor), ())
+        made = [leaf for op in made_by(value) for leaf in leaves(op.results) if isinstance(leaf, Value) and leaf.known]
+        if not sizes or not value.known or any(each.dtype.is_floating_point for each in made):
+            return False
+        note("==", SizeOp(TRUTH, (value, *sizes), outcome, varies=True), outcome, True, here())
+        return True

@@ -482,8 +482,10 @@ class Recorder:
             return measured(name, tensors[0], args, result, shape)
         if name in PEEKS and here() not in {*self.assumed, *(each.place for each in self.shortcuts)}:
             for tensor in tensors:
-                self.sizes.end(name, tensor)
                 value = self.values.get(id(tensor))
+                if value is not None and name in ("bool", "is_nonzero") and self.sizes.ask(tensor, value, result):
+                    continue
+                self.sizes.end(name, tensor)
                 if value is None or value.known:
                     continue
                 for op in made_by(value):
