@@ -19,6 +19,33 @@ class Rotary(nn.Module):
         return torch.view_as_real(z * self.turns[:s]).flatten(2)
 
 
+class Turned(nn.Module):
+    """Rotary embeddings whose complex turns forward makes, as many as there are positions."""
+
+    def forward(self, x):
+        angles = torch.outer(torch.arange(x.shape[1]), torch.tensor([1.0, 0.5]))
+        z = torch.view_as_complex(x.unflatten(-1, (2, 2)))
+        return torch.view_as_real(z * torch.polar(torch.ones_like(angles), angles)).flatten(2)
+
+
+class ComplexUnits(nn.Module):
+    """Linear recurrent units: a complex state that a loop carries along the sequence."""
+
+    def __init__(self):
+        super().__init__()
+        self.decay = nn.Parameter(torch.polar(torch.rand(3) / 2 + 0.4, torch.rand(3) * 3))
+        self.into = nn.Parameter(torch.randn(3, 4, dtype=torch.complex64))
+        self.out = nn.Parameter(torch.randn(2, 3, dtype=torch.complex64))
+
+    def forward(self, x):
+        state = torch.zeros(x.shape[0], 3) + 0j
+        given, outputs = x.to(self.into.dtype) @ self.into.T, []
+        for t in range(x.shape[1]):
+            state = self.decay * state + given[:, t]
+            outputs.append((state @ self.out.T).real)
+        return torch.stack(outputs, 1)
+
+
 class Power(nn.Module):
     """The power of short-time spectra."""
 

@@ -15,6 +15,8 @@ MODULES = Path(__file__).parent / "spectral_modules.py"
         ("Mixing", "N,8,16", {"N": (1, 2, 3)}),
         ("FourierLayer", "N,2,H,W", {"N": (1, 2, 3), "H": (8, 12, 15), "W": (8, 10, 16)}),
         ("FourierLayer", "N,2,16,16", {"N": (1, 2, 3)}),
+        ("ComplexUnits", "N,T,4", {"N": (1, 2, 3), "T": (2, 5, 9)}),
+        ("Turned", "N,S,4", {"N": (1, 2, 3), "S": (2, 5, 9)}),
         ("Vocoder", "N,18,T", {"N": (1, 2, 3), "T": (2, 5, 9)}),
     ],
 )

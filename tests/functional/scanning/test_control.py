@@ -191,6 +191,21 @@ def test_scan_without_results_of_each_step():
     assert_close(total, X.sum(0))
 
 
+def test_complex_values_go_through_branches_and_loops():
+    def network(x):
+        z = F.view_as_complex(x)
+        z = td.cond(x.sum() > 0, lambda z: z * 1j, lambda z: z, (z,))
+        last, products = td.scan(lambda carry, row: (carry * row, carry + row), z[0], z[1:])
+        return F.view_as_real(last), F.view_as_real(products)
+
+    x = torch.linspace(0.5, 2.0, 16).reshape(4, 2, 2)
+    (last, products), _ = run(network, x)
+    z = torch.view_as_complex(x) * 1j
+    assert_close(last, torch.view_as_real(z.prod(0)))
+    states = torch.stack([z[:1].prod(0), z[:2].prod(0), z[:3].prod(0)])
+    assert_close(products, torch.view_as_real(states + z[1:]))
+
+
 def looped(function, x):
     return td.while_loop(lambda i, x: i < 2, lambda i, x: (i + 1, function(x)), (0, x))[1]
 

@@ -62,6 +62,13 @@ def both(network, reference, *tensors, dims=None, tolerance=1e-5):
         lambda z, w, lib: lib.exp(lib.mul(w.imag, -1j)),
         lambda z, w, lib: lib.reshape(lib.add(z.real, w), (5, -1)),
         lambda z, w, lib: lib.abs(lib.pow(z, 2)) - lib.sum(z.imag, 0),
+        lambda z, w, lib: (z.real + 1j).imag + w.real,
+        lambda z, w, lib: z[:, :1] + w.real * 1j,
+        lambda z, w, lib: z.real.to(torch.complex64) * w.to(torch.complex64).T.T,
+        lambda z, w, lib: lib.where(z.real > 0, z, w),
+        lambda z, w, lib: (z * 1e-7 + 1).log() * 1e7,
+        lambda z, w, lib: (z * 0).log().real.clamp(min=-9) + lib.log(w),
+        lambda z, w, lib: lib.sqrt(z) * lib.reciprocal(w) + lib.square(z),
     ],
 )
 def test_complex_arithmetic(act):
@@ -170,6 +177,7 @@ def test_istft_gives_the_signal_back():
         (lambda x: F.view_as_complex(x), "pairs in the last dimension"),
         (lambda x: F.stft(x, 8), "return_complex=True or False"),
         (lambda x: F.view_as_complex(x[:, :2]).relu(), "a ComplexTensor has no 'relu'"),
+        (lambda x: F.view_as_complex(x[:, :2]).to(torch.float32), "a ComplexTensor stays torch.complex64"),
         (lambda x: F.fft(x[:, :4], norm="orthogonal"), "'forward' or 'ortho'"),
     ],
 )

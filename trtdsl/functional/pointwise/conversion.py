@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.errors import UnsupportedError, UsageError
+from ...core.lazy import complexes
 from ..common import L, Tensor, as_dtype, dtype_name, operation, torch
 
 
 @operation
-def to(input: Tensor, *args: Any, dtype: Any = None, copy: bool = False, **placement: Any) -> Tensor:
-    """``input`` in another dtype, or in that of another Tensor: ICastLayer.
+def to(input: Tensor, *args: Any, dtype: Any = None, copy: bool = False, **placement: Any) -> Any:
+    """``input`` in another dtype, or in that of another Tensor: ICastLayer. torch.complex64 gives a ComplexTensor.
 
     As torch.Tensor.to: a dtype, a device, both, or a tensor. A device and ``non_blocking``, ``memory_format`` and
     ``copy`` have no meaning in an engine, which has a place of its own for its values. To ``float8_e4m3fn`` and back it
@@ -29,6 +30,8 @@ def to(input: Tensor, *args: Any, dtype: Any = None, copy: bool = False, **place
             isinstance(argument, str) and argument.partition(":")[0] not in ("cpu", "cuda", "meta", "mps", "xpu")
         ):
             dtype = argument
+    if dtype is torch.complex64:
+        return complexes.of_real(L.cast(input, torch.float32))
     wanted = input.dtype if dtype is None else as_dtype(dtype)
     if input.is_constant or input.dtype == wanted:
         return L.cast(input, wanted)

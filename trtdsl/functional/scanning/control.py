@@ -9,6 +9,7 @@ from ...sizes.condition import Condition
 from ..common import DefinitionError, L, Network, ShapeError, Tensor, operation, require_network, shape_text, torch
 from ..operands import as_tensor, normalize_axis
 from ..pointwise import logic
+from ..spectral.complex_tensor import ComplexTensor
 
 COMPARED = {"==": logic.eq, "!=": logic.ne, "<": logic.lt, "<=": logic.le, ">": logic.gt, ">=": logic.ge}
 
@@ -166,6 +167,9 @@ def _map(tree: Any, change: Callable[[Any], Any]) -> Any:
         return {name: _map(part, change) for name, part in tree.items()}
     if isinstance(tree, (tuple, list)):
         return type(tree)(_map(part, change) for part in tree)
+    if isinstance(tree, ComplexTensor):
+        parts = _map((tree.real, tree.imag), change)
+        return ComplexTensor(*parts) if isinstance(parts[0], Tensor) else parts
     return change(tree)
 
 

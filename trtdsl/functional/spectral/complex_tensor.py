@@ -17,12 +17,13 @@ from ..common import DefinitionError, Network, ShapeError, Tensor, UnsupportedEr
 from ..einsum import einsum
 from ..indexing.index import getitem
 from ..operands import choose, floating
-from ..pointwise.arithmetic import atan2, hypot, mul
-from ..pointwise.elementary import cos, exp, neg, sin
-from ..pointwise.logic import isnan
+from ..pointwise.arithmetic import atan2, hypot, maximum, minimum, mul
+from ..pointwise.elementary import cos, exp, log, log1p, neg, sin, sqrt
+from ..pointwise.logic import isnan, where
 from ..products.matmul import matmul
 from ..products.products import bmm, inner, kron, mm, mv, outer, tensordot
 from ..shaping.join import stack, unbind
+from ..shaping.reshape import broadcast_tensors
 
 # Methods that move elements, or add them up: they are done to both parts.
 OF_BOTH_PARTS = {
@@ -34,6 +35,7 @@ OPERATORS = {name: name for name in ("add", "sub", "mul", "matmul", "pow")} | di
     ("div", "true_divide"), "truediv"
 )
 
+OF_ITSELF = {"abs", "exp", "log", "neg", "reciprocal", "sqrt", "square", "to"}
 PRODUCTS = {"bmm": bmm, "mm": mm, "mv": mv, "outer": outer, "inner": inner, "kron": kron, "tensordot": tensordot}
 
 
@@ -52,7 +54,7 @@ class ComplexTensor:
     __array_ufunc__ = None
 
     def __init__(self, real: Tensor, imag: Tensor):
-        self.real, self.imag = real, imag
+        self.real, self.imag = (real, imag) if real.shape == imag.shape else broadcast_tensors(real, imag)
 
     @property
     def network(self) -> Network:
@@ -85,6 +87,8 @@ class ComplexTensor:
         return f"ComplexTensor({shape_text(self.shape)})"
 
     def __getattr__(self, name: str) -> Any:
+        if name in ("T", "mT"):
+            return self._both(lambda part: getattr(part, name))
         if name not in OF_BOTH_PARTS:
             raise AttributeError(
                 f"a ComplexTensor has no {name!r}: it has the operators, {', '.join(sorted(OF_BOTH_PARTS))}; "
@@ -105,12 +109,13 @@ class ComplexTensor:
         return self._both(neg)
 
     def __add__(self, other: Any) -> ComplexTensor:
+        if _is_real(other):
+            return ComplexTensor(self.real + other, self.imag)
         b = _as_complex(other, self.network)
         return ComplexTensor(self.real + b.real, self.imag + b.imag)
 
     def __sub__(self, other: Any) -> ComplexTensor:
-        b = _as_complex(other, self.network)
-        return ComplexTensor(self.real - b.real, self.imag - b.imag)
+        return self + -other
 
     def __mul__(self, other: Any) -> ComplexTensor:
         return _by_parts(mul, (self, other))
@@ -121,9 +126,7 @@ class ComplexTensor:
     def __truediv__(self, other: Any) -> ComplexTensor:
         if _is_real(other):
             return self._both(lambda part: part / other)
-        b = _as_complex(other, self.network)
-        size = b.real * b.real + b.imag * b.imag
-        return (self * b.conj())._both(lambda part: part / size)
+        return self * _as_complex(other, self.network).reciprocal()
 
     def __pow__(self, other: Any) -> ComplexTensor:
         if not isinstance(other, int) or other < 1:
@@ -134,7 +137,7 @@ class ComplexTensor:
         return -self + other
 
     def __rtruediv__(self, other: Any) -> ComplexTensor:
-        return _as_complex(other, self.network) / self
+        return self.reciprocal() * other
 
     __radd__ = __add__
     __rmul__ = __mul__
@@ -156,6 +159,32 @@ class ComplexTensor:
     def exp(self) -> ComplexTensor:
         """``exp(real) * (cos(imag) + i sin(imag))``."""
         return polar(exp(self.real), self.imag)
+
+    def log(self) -> ComplexTensor:
+        """``log(abs) + i angle``; of the larger part and the ratio of both, so that an abs near 1 loses nothing."""
+        parts = self.real.abs(), self.imag.abs()
+        large, small = maximum(*parts), minimum(*parts)
+        ratio = small / choose(large == 0, 1.0, large)
+        return ComplexTensor(log(large) + log1p(ratio * ratio) * 0.5, self.angle())
+
+    def sqrt(self) -> ComplexTensor:
+        """The root whose real part is not negative: half of the angle."""
+        return polar(sqrt(self.abs()), self.angle() * 0.5)
+
+    def square(self) -> ComplexTensor:
+        """The product with itself."""
+        return self * self
+
+    def reciprocal(self) -> ComplexTensor:
+        """``conj / (real * real + imag * imag)``."""
+        size = self.real * self.real + self.imag * self.imag
+        return self.conj()._both(lambda part: part / size)
+
+    def to(self, *args: Any, **kwargs: Any) -> ComplexTensor:
+        """Itself: an engine has a place of its own for its values, and complex numbers of one precision."""
+        if any(isinstance(each, torch.dtype) and each != self.dtype for each in (*args, *kwargs.values())):
+            raise UnsupportedError(f"a ComplexTensor stays {self.dtype}: .real and .imag have other dtypes")
+        return self
 
     __abs__ = abs
 
@@ -182,7 +211,10 @@ def _of_pairs(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         return _by_parts(lambda *parts: einsum(args[0], *parts, **kwargs), args[1:])
     if name in PRODUCTS and len(args) > 1:
         return _by_parts(lambda a, b: PRODUCTS[name](a, b, *args[2:], **kwargs), args[:2])
-    if name in OF_BOTH_PARTS or name in ("abs", "exp", "neg"):
+    if name == "where" and not kwargs:
+        a, b = (_as_complex(each, args[1].network) for each in args[1:])
+        return ComplexTensor(where(args[0], a.real, b.real), where(args[0], a.imag, b.imag))
+    if name in OF_BOTH_PARTS or name in OF_ITSELF:
         return getattr(args[0], name)(*args[1:], **kwargs)
     return NotImplemented
 
@@ -208,6 +240,11 @@ def complex_constant(network: Network, data: torch.Tensor, weight_names: tuple[s
     return ComplexTensor(*(network.plain_constant(part.contiguous(), weight_names) for part in (data.real, data.imag)))
 
 
+def of_real(real: Tensor) -> ComplexTensor:
+    """Complex values without an imaginary part, which is a constant that is repeated: an ISliceLayer."""
+    return ComplexTensor(real, real.network.constant(torch.tensor(0.0, dtype=real.dtype)))
+
+
 def _as_complex(value: Any, network: Network) -> ComplexTensor:
     if isinstance(value, ComplexTensor):
         return value
@@ -216,8 +253,7 @@ def _as_complex(value: Any, network: Network) -> ComplexTensor:
     if isinstance(value, torch.Tensor) and value.is_complex():
         return complex_constant(network, value)
     if isinstance(value, (Tensor, torch.Tensor, int, float)):
-        real = network.constant(float(value) if isinstance(value, int) else value)
-        return ComplexTensor(real, network.constant(torch.tensor(0.0, dtype=real.dtype)))
+        return of_real(network.constant(float(value) if isinstance(value, int) else value))
     raise DefinitionError(f"expected a complex value, a Tensor or a number, not {type(value).__name__}")
 
 

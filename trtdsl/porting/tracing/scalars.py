@@ -187,6 +187,10 @@ class SizesBehind:
                 self._sizes[id(tensor)] = tuple(dict.fromkeys(sizes))
                 self._kept.append(tensor)
 
+    def behind(self, tensors: Iterable[torch.Tensor]) -> bool:
+        """Whether any of the tensors is computed from sizes."""
+        return any(id(tensor) in self._sizes for tensor in tensors)
+
     def end(self, name: str, tensor: torch.Tensor) -> None:
         """The record of what stands behind the tensor ends with the call."""
         ends(name, self._sizes.get(id(tensor), ()))

@@ -426,8 +426,10 @@ class Recorder:
             return False
         given = list(_tensors((args, kwargs)))
         operands = [*given, *tensors]
-        zeros = op.name in COMPLEX_ZEROS and not given and any(True for _ in sizes_of((op.args, op.kwargs)))
-        double = not zeros and any(dtype_name(tensor.dtype) in FOLDED for tensor in operands)
+        sized = any(True for _ in sizes_of((op.args, op.kwargs))) or self.sizes.behind(given)
+        zeros = op.name in COMPLEX_ZEROS and not given and sized
+        pairs = {torch.complex64} if sized else set()  # a pair of Tensors, where its numbers differ by the size
+        double = not zeros and any(dtype_name(each.dtype) in FOLDED and each.dtype not in pairs for each in operands)
         arrays = any(type(leaf).__module__ == "numpy" for leaf in leaves((args, kwargs)))
         folded = double or arrays or any(id(tensor) in self.folded for tensor in operands)
         kept = op.form == "setitem" or bool(given and keeps_value(op, given[0], result))
