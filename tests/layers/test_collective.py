@@ -110,6 +110,27 @@ def test_another_rank_s_output_is_not_proven_silently(tmp_path):
         assert "output 'y' of other ranks, which differs from this one's: check each" in report.unproven
 
 
+def test_a_rank_is_checked_again_where_another_rank_changes(tmp_path):
+    """They are checked together: what one of them computes is no proof of the whole."""
+    (tmp_path / "model.py").write_text(ROWS[: ROWS.index("def rows")])
+    (tmp_path / "rows.py").write_text(
+        "from model import Model, td, F, L\n" + ROWS[ROWS.index("def rows") :].replace("=Model", '="model.py:Model"')
+    )
+    torch.manual_seed(0)
+
+    def build():
+        spec = td.load_spec(str(tmp_path / "rows.py"), {"ranks": 2})
+        weights = {name: torch.full_like(each, 0.1) for name, each in spec.reference_class()().state_dict().items()}
+        return td.build(spec, tmp_path / "rows.engine", weights=weights)
+
+    assert build().report is not None
+    assert build().report is None
+    text = (tmp_path / "rows.py").read_text()
+    (tmp_path / "rows.py").write_text(text.replace("all_reduce(y,", "all_reduce(y * 2 if rank else y,"))
+    with pytest.raises(td.MismatchError):
+        build()
+
+
 def test_one_rank_communicates_nothing(spec):
     x = torch.randn(2, 8, 3)
     found = td.interpret(spec(kind="all_reduce").define(), {"x": x, "u": torch.ones(8)})

@@ -22,6 +22,7 @@ from ..definition.spec.outputs import Other
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights.source import Weights
 from ..interpreter.feeds import DRAWS, has_draw
+from ..interpreter.fingerprint import fingerprint
 from ..sizes.profile import sizes_text
 
 Results = dict[str, dict[str, Any]]
@@ -33,13 +34,15 @@ def reference_results(spec: NetworkSpec, network: Network, weights: Weights | No
     """By sizes and kind of values, a hash of the calls that the reference makes and sums of its results.
 
     It runs at the cheapest size that a check tries and, where that is not large, there with every kind of values, and
-    at the greatest size that is not large either. None where it fails.
+    at the greatest size that is not large either. None where it fails. Of ranks that are checked together, the others'
+    networks are told by their fingerprints.
     """
     cheapest, *others = sorted(sizes_to_try(network), key=lambda env: elements(network, env))
     small = [env for env in (cheapest, *others) if elements(network, env) <= LARGE]
     draws = [draw for draw in DRAWS if has_draw(spec.inputs, draw)] if small else ["normal"]
     cases = [*((cheapest, draw) for draw in draws), *((env, "normal") for env in small[1:][-1:])]
-    found: Results = {}
+    others = [fingerprint(rank.definition, rank.backend) for rank in network.others()]
+    found: Results = {"other ranks": {"sha256": " ".join(others), "limit": 0.0, "sums": []}} if others else {}
     try:
         run = Run(spec, network, "interpreter", 0, Rules.of_spec(spec), weights)
         reference = run.open_reference()

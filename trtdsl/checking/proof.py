@@ -128,7 +128,8 @@ CHANGED = "a state of its files that is there no more"
 def subject_of(spec: NetworkSpec, network: Network, weights: Source | None) -> tuple[str, str]:
     """What a check is of, as :attr:`CheckReport.of` has it."""
     file = getattr(network.asked, "sha256", "")  # of a precision, which has the budget
-    defined = f"{fingerprint(network.definition, network.backend)} {network.precision} {file} {network.profiles}"
+    prints = [fingerprint(rank.definition, rank.backend) for rank in (network, *network.others())]
+    defined = f"{' '.join(prints)} {network.precision} {file} {network.profiles}"
     sources = Sources(spec)
     known = str(reference_facts(spec)) if sources.are_loaded() else CHANGED
     return _sha256(defined.encode()), proof_of(spec, weights, sources) or known

@@ -12,7 +12,7 @@ from typing import Any
 from ...core.errors import Location
 from ...core.lazy import torch
 from ...core.tensors.dense import writes
-from ...core.tensors.exact import Exact
+from ...core.tensors.exact import Exact, tensors_in
 from ...core.tensors.watched import each_call
 from ...definition.call import author_frame
 from ...interpreter.reading import closure
@@ -177,22 +177,22 @@ class Recording:
 
     def _entered(self, name: str, module: torch.nn.Module, *given: Any) -> None:
         if not self._within:
-            self._fed.update(map(id, _tensors(given)))
+            self._fed.update(map(id, tensors_in(given)))
         self._within.append(name)
 
     def _left(self, module: torch.nn.Module, given: Any, result: Any) -> None:
-        made = [self._makers[id(x)] for x in _tensors(result) if id(x) in self._makers]
+        made = [self._makers[id(x)] for x in tensors_in(result) if id(x) in self._makers]
         self.modules.setdefault(self._within.pop(), []).extend(made)
 
     def _called(self, function: Any, args: Any, kwargs: Any) -> Any:
         """What a function of torch's gives, noted where it is a tensor that was not there before."""
-        before = list(_tensors((args, kwargs))) if self._within else []
+        before = tensors_in((args, kwargs)) if self._within else []
         versions = {id(x): writes(x) for x in before}
         result = self.asked.answer(function, args, kwargs)
         if not self._within:
             return result
         # What gives its operand as it is, such as a cast to the dtype that it has, is no call.
-        tensors = [x for x in _tensors(result) if id(x) not in versions or versions[id(x)] != writes(x)]
+        tensors = [x for x in tensors_in(result) if id(x) not in versions or versions[id(x)] != writes(x)]
         given = list(dict.fromkeys(self._makers[id(x)] for x in before if id(x) in self._makers))
         varies = any(call.varies for call in given) or any(id(x) in self._fed for x in before)
         name = getattr(function, "__name__", str(function)).strip("_")
@@ -216,14 +216,3 @@ class Recording:
         """The calls whose result the network has, and the calls that these depend on."""
         known = {call for call in self.calls if call.found is not None or not call.varies}
         return closure([([call], call.operands) for call in self.calls], known)
-
-
-def _tensors(tree: Any) -> Iterator[torch.Tensor]:
-    if isinstance(tree, torch.Tensor):
-        yield tree
-    elif isinstance(tree, Mapping):
-        for item in tree.values():
-            yield from _tensors(item)
-    elif isinstance(tree, (list, tuple)):
-        for item in tree:
-            yield from _tensors(item)

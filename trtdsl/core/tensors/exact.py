@@ -196,7 +196,7 @@ class Exact:
         is_view = _is_view(func)
         if self.alone and operands and all("_own" in vars(x) for x in operands):
             made = self._made_both(func, name, args, kwargs, operands)
-            for tensor in _tensors(made):
+            for tensor in tensors_in(made):
                 vars(tensor)["_own"] = True
             return made
         hollow = self.alone and any(map(_is_hollow, operands))
@@ -208,14 +208,14 @@ class Exact:
                 self.fill(operands)
         made = self._made_both(func, name, args, kwargs, operands)
         if is_view and hollow:
-            for tensor in _tensors(made):
+            for tensor in tensors_in(made):
                 self._leave_open(tensor)
         return made
 
     def fill(self, value: Any) -> None:
         """Gives tensors that were not computed the values that they claim: the exact ones, rounded."""
         with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction(), torch.no_grad():
-            for tensor in _tensors(value):
+            for tensor in tensors_in(value):
                 if _is_hollow(tensor):
                     tensor.copy_(self.of(tensor))
 
@@ -240,7 +240,7 @@ class Exact:
                 exact = self._evaluated(func, name, wide, args, kwargs)
                 if in_place:
                     return written
-                if any(_is_narrow(x) or x.layout != torch.strided for x in _tensors(exact)):
+                if any(_is_narrow(x) or x.layout != torch.strided for x in tensors_in(exact)):
                     return NotImplemented
                 return _each(exact, lambda x: self._hollow(x, *dtypes) if _wide(x.dtype) else x)
         except (RuntimeError, NotImplementedError, TypeError):
@@ -273,7 +273,7 @@ class Exact:
         if not floating and not moved and not _makes(func, kwargs):
             with torch._C._DisableTorchDispatch() if name in LEFT_OPEN else nullcontext():
                 plain = LEFT_OPEN.get(name, func)(*args, **kwargs)
-            if not any(_is_floating(value) for value in _tensors(plain)):
+            if not any(_is_floating(value) for value in tensors_in(plain)):
                 return plain
             if torch.Tag.nondeterministic_seeded in func.tags:
                 return self._random(plain)
@@ -320,7 +320,7 @@ class Exact:
                 return _each(plain, lambda x: self.of(x).copy_(x) if _is_floating(x) else x)
             rounded = _rounded(wide[0], args), {key: _rounded(value, kwargs[key]) for key, value in wide[1].items()}
             exact = _each(func(*rounded[0], **rounded[1]), lambda x: x.to(_wide(x.dtype)) if _is_floating(x) else x)
-        if any(_is_narrow(value) for value in _tensors(exact)):  # of integers and numbers
+        if any(_is_narrow(value) for value in tensors_in(exact)):  # of integers and numbers
             exact = self._of_integers(func, args, kwargs, plain)
         return exact
 
@@ -341,7 +341,7 @@ class Exact:
             wide[1]["weight"] = args[0]
         exact = INSTEAD.get(name, func)(*wide[0], **wide[1])
         if self.noise is not None and name.rstrip("_") not in MOVING:
-            for value in _tensors(exact):
+            for value in tensors_in(exact):
                 self._move(value)
         return exact
 
@@ -353,10 +353,10 @@ class Exact:
             try:
                 wide = _each(args, lambda x: self.of(x) if _is_floating(x) or self._is_quantized(x) else x.double())
                 how = {key: self.widened(value) for key, value in kwargs.items()}
-                if not _tensors(args) and any(arg.name == "dtype" for arg in func._schema.arguments):
-                    how["dtype"] = _wide(next(x.dtype for x in _tensors(plain) if _is_floating(x)))
+                if not tensors_in(args) and any(arg.name == "dtype" for arg in func._schema.arguments):
+                    how["dtype"] = _wide(next(x.dtype for x in tensors_in(plain) if _is_floating(x)))
                 made = func(*wide, **how)
-                if [x.shape for x in _tensors(made)] == [x.shape for x in _tensors(plain)]:
+                if [x.shape for x in tensors_in(made)] == [x.shape for x in tensors_in(plain)]:
                     return made
             except (RuntimeError, IndexError):
                 pass
@@ -365,7 +365,7 @@ class Exact:
     def _random(self, plain: Any) -> Any:
         """Random numbers are drawn as they are, and are exact."""
         with torch._C._DisableTorchDispatch():
-            for tensor in _tensors(plain):
+            for tensor in tensors_in(plain):
                 if _is_floating(tensor):
                     value = tensor.detach().to(_wide(tensor.dtype), copy=True)
                     if self.has(tensor):
@@ -413,7 +413,7 @@ class Exact:
         if type(plain) in (list, tuple):
             joined = [self._joined(one, two, name) for one, two in zip(plain, exact, strict=True)]
             if self.decide and any(a is not b and not torch.equal(a, b) for a, b in _pairs(plain, joined)):
-                for tensor in _tensors(joined):  # a sort's values follow its indices
+                for tensor in tensors_in(joined):  # a sort's values follow its indices
                     if _is_floating(tensor):
                         tensor.copy_(self.of(tensor))
             return type(plain)(joined)
@@ -456,24 +456,25 @@ def _is_narrow(value: torch.Tensor) -> bool:
     return _wide(value.dtype) not in (None, value.dtype)
 
 
-def _tensors(value: Any) -> list[torch.Tensor]:
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    """The tensors in a tree of dicts, lists and tuples, in order."""
     if isinstance(value, torch.Tensor):
         return [value]
-    if type(value) is dict:
+    if isinstance(value, dict):
         value = value.values()
-    elif type(value) not in (list, tuple):
+    elif not isinstance(value, (list, tuple)):
         return []
     found = []
     for item in value:
         if isinstance(item, torch.Tensor):
             found.append(item)
-        elif type(item) in (list, tuple, dict):
-            found += _tensors(item)
+        elif isinstance(item, (list, tuple, dict)):
+            found += tensors_in(item)
     return found
 
 
 def _pairs(plain: Any, joined: Any) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    return zip(_tensors(plain), _tensors(joined), strict=True)
+    return zip(tensors_in(plain), tensors_in(joined), strict=True)
 
 
 def _lost(plain: torch.Tensor, exact: torch.Tensor) -> bool:
@@ -500,7 +501,7 @@ def _rounded(wide: Any, plain: Any) -> Any:
 
 def _narrowed(exact: Any, args: Any) -> Any:
     """Results rounded to the dtype of the first operand."""
-    dtype = next(x.dtype for x in _tensors(args) if _is_floating(x))
+    dtype = next(x.dtype for x in tensors_in(args) if _is_floating(x))
     return _each(exact, lambda x: x.to(dtype) if _is_floating(x) else x)
 
 
@@ -623,7 +624,7 @@ def _modes() -> Any:
             return False  # otherwise torch imports its compiler, which takes a second
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            operands = _tensors((args, kwargs))
+            operands = tensors_in((args, kwargs))
             if not {*map(type, operands)} <= plain:
                 return NotImplemented  # the author's own class makes it of plain tensors
             if any(x.is_meta for x in operands):
