@@ -70,8 +70,12 @@ class Rotary(nn.Module):
 
 
 class Wide(nn.Module):
+    def __init__(self, dtype):
+        super().__init__()
+        self.dtype = dtype
+
     def forward(self, x):
-        return x.double()
+        return (x * 3).clamp(-99, 99).to(self.dtype)
 
 
 class Doubled(nn.Module):
@@ -255,8 +259,16 @@ def test_float64_is_computed_in_float32_with_a_remark():
     assert [note.partition(" at ")[0] for note in ported.notes] == ["forward computes in float64"]
     assert "torch.float64" not in ported.text
     equal(Rotary(), {"x": "N,4", "places": "N:int64:0:100"})
-    with pytest.raises(td.UnsupportedError, match=r"forward gives float64, which TensorRT does not have: give .to"):
-        td.from_module(Wide(), [X])
+
+
+@pytest.mark.parametrize(("dtype", "instead"), [("float64", "float32"), ("int16", "int32"), ("int8", "int32")])
+def test_outputs_of_dtypes_that_tensorrt_does_not_have(dtype, instead):
+    module = Wide(getattr(torch, dtype))
+    ported = porting.ported(module, {"x": "N,4"}, check=True)
+    assert ported.verdict.passed
+    assert ported.notes[-1] == f"forward gives {dtype}: the network gives {instead}"
+    (output,) = equal(module, {"x": "N,4"}).define().outputs.values()
+    assert output.dtype == getattr(torch, instead)
 
 
 def test_tensors_of_one_number_that_is_a_size():

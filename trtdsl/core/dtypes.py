@@ -11,6 +11,10 @@ SHORT = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp8": "float
 """torch's names of dtypes by those that precisions have."""
 
 
+# What a network computes in where torch computes in a dtype that TensorRT does not have.
+NARROWED = {"float64": "float32", "complex128": "complex64", "uint8": "int32", "int8": "int32", "int16": "int32"}
+
+
 def as_dtype(dtype: Any) -> torch.dtype:
     """torch's dtype for a dtype or its name; UsageError for an unknown name.
 
@@ -32,3 +36,9 @@ def dtype_name(dtype: torch.dtype | str) -> str:
     'float8_e4m3fn'
     """
     return str(dtype).removeprefix("torch.")
+
+
+def narrowed(dtype: torch.dtype) -> torch.dtype:
+    """The dtype that a network has instead of one that TensorRT does not have."""
+    name = NARROWED.get(dtype_name(dtype))
+    return dtype if name is None else as_dtype(name)

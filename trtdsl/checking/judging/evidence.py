@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ...core.caller import as_number
-from ...core.dtypes import dtype_name
+from ...core.dtypes import dtype_name, narrowed
 from ...core.errors import UsageError
 from ...core.lazy import torch
 from ...core.tensors.exact import Exact
@@ -180,10 +180,11 @@ class Evidence:
         return OutputComparison(name, False, dtype_name(tensor.dtype), tuple(tensor.shape), problem)
 
     def _plain(self, tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        """Outputs are float32 where a network has a precision, whatever was computed inside; a state keeps its own."""
+        """As an output is: float32 where a network has a precision, whatever was computed inside, though a state keeps
+        its own; and of the dtype that TensorRT has instead of the reference's."""
         halves = (torch.float16, torch.bfloat16)
         if self.precision is None or tensor.dtype not in halves:
-            return tensor
+            return tensor.to(dtype) if narrowed(tensor.dtype) == dtype else tensor
         return tensor.to(dtype if dtype in halves else torch.float32)
 
 

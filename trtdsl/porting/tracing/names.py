@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from ...core.dtypes import as_dtype, dtype_name
+from ...core.dtypes import narrowed
 from ...core.errors import UnsupportedError
 from ...core.lazy import torch
 from ..calls import Op
@@ -51,8 +51,6 @@ UNCHANGED = {
 # Operations with a number that leaves a tensor as it is.
 NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "div": 1, "true_divide": 1, "pow": 1}
 NEUTRAL |= {"bitwise_and": True, "bitwise_or": 0, "bitwise_xor": 0}
-# What a network computes in where torch computes in a dtype that TensorRT does not have.
-NARROWED = {"float64": "float32", "complex128": "complex64", "uint8": "int32", "int8": "int32", "int16": "int32"}
 # Functions that ask for a tensor's values.
 PEEKS = {
     "array", "item", "tolist", "bool", "int", "float", "index", "equal", "allclose", "is_nonzero", "numpy",
@@ -104,12 +102,6 @@ def in_place(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bo
         except (TypeError, ValueError):
             return False
     return False
-
-
-def narrowed(dtype: torch.dtype) -> torch.dtype:
-    """The dtype that a network has instead of one that TensorRT does not have."""
-    name = NARROWED.get(dtype_name(dtype))
-    return dtype if name is None else as_dtype(name)
 
 
 def keeps_value(op: Op, given: torch.Tensor, result: Any) -> bool:

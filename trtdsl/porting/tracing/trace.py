@@ -17,7 +17,7 @@ from typing import Any
 from unittest import mock
 
 from ...core.caller import to_write
-from ...core.dtypes import as_dtype, dtype_name
+from ...core.dtypes import as_dtype, dtype_name, narrowed
 from ...core.errors import DefinitionError, TrtdslError, UnsupportedError, UsageError
 from ...core.lazy import torch
 from ...core.tensors.watched import each_call, unlogged
@@ -28,7 +28,7 @@ from ..calls import Call, Op, Value, Weight, leaves, operations, values_in
 from .frames import returned_names
 from .guards import GUARDS, SCANS, Guard, Record, Shortcut
 from .modes import modes_below, numbers_of, tensors_of
-from .names import RANDOM, drawn, narrowed
+from .names import RANDOM, drawn
 from .recording.recorder import Recorder
 from .scans.as_one import with_scans
 from .scans.marks import Whiles
@@ -185,14 +185,16 @@ def _trace(
         dtype = leaf.dtype if isinstance(leaf, torch.Tensor) else torch.float32
         if dtype == torch.uint8:  # as which an engine has inputs and outputs
             recorder.converted(leaf)
-        elif dtype.is_complex or narrowed(dtype) != dtype:
-            kind, has = ("complex numbers", "an engine") if dtype.is_complex else (dtype_name(dtype), "TensorRT")
-            instead = "torch.view_as_real of them" if dtype.is_complex else f".to(torch.{dtype_name(narrowed(dtype))})"
+        elif dtype.is_complex:
             made = recorder.values.get(id(leaf), Value((), dtype)).producer
             raise UnsupportedError(
-                f"forward gives {kind}{f' ({path})' if path else ''}, which {has} does not have: give {instead}",
+                f"forward gives complex numbers{_at(path)}, which an engine does not have: "
+                "give torch.view_as_real of them",
                 location=None if made is None else made.location,
             )
+        elif narrowed(dtype) != dtype:
+            own, instead = map(dtype_name, (dtype, narrowed(dtype)))
+            remarks.append(f"forward gives {own}{_at(path)}: the network gives {instead}")
     results = _outputs(returned, module, {path: recorder.value(found[path]) for path in found if path not in left_out})
     results = with_scans(recorder.bodies.root, results, record)
     made = Trace(
@@ -248,6 +250,10 @@ def _differences(recorder: Recorder) -> Iterator[str]:
         yield f"forward computes in {name} at {place}: the network computes in {instead}"
     for place, name in recorder.asked.items():
         yield f"{name} at {place} asks for values of the module's own tensors: the network is for weights that agree"
+
+
+def _at(path: str) -> str:
+    return f" ({path})" if path else ""
 
 
 def _remark(left_out: tuple[str, Any]) -> str:

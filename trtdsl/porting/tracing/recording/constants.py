@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from ....core.dtypes import narrowed
 from ....core.errors import UnsupportedError
 from ....core.lazy import torch
 from ...calls import Op, Value, Weight
 from ..frames import authors_frame, here
 from ..modes import free
-from ..names import narrowed
 from .bodies import Bodies
 
 MOST_NUMBERS = 16  # that are written out in a file

@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ....core.dtypes import dtype_name
+from ....core.dtypes import dtype_name, narrowed
 from ....core.errors import Location, TrtdslError, UnsupportedError
 from ....core.lazy import np, torch
 from ....core.tensors.dense import writes
@@ -23,7 +23,7 @@ from ...translating.unknown import is_mask, sized, unlike_itself
 from ..frames import authors_frame, bound, here, place_of, unless_it_raises
 from ..guards import GUARDS, MOST, SCANS, Shortcut, asked_of
 from ..modes import storage_of, tensors_of
-from ..names import FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value, narrowed
+from ..names import FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value
 from ..scalars import READ, Compared, SizesBehind, SizesHeld, measured
 from ..scans.marks import count_parts, in_steps, parted, scanning, sliced
 from ..traced_sizes import TracedFloat, TracedInt, expression_of, traced
