@@ -96,10 +96,6 @@ def gives_complex(self, x):
     return torch.fft.fft(x)
 
 
-def gives_float64(self, x):
-    return x.double() * 2
-
-
 def unpacks(self, x):
     a, b, c = x[:2]
     return a + b + c
@@ -145,7 +141,6 @@ def test_code_that_depends_on_values_is_refused_at_its_line(forward):
         (counts, td.UnsupportedError, "the size of what torch.bincount gives depends on .* and a mask that says which"),
         (computes_with_numpy, td.UnsupportedError, "numpy needs a tensor's values, .*: compute it with torch's"),
         (gives_complex, td.UnsupportedError, r"test_odd_modules.py:\d+: forward gives complex numbers"),
-        (gives_float64, td.UnsupportedError, r"test_odd_modules.py:\d+: forward gives float64"),
         (
             unpacks,
             td.DefinitionError,
