@@ -15,7 +15,7 @@ from trtdsl.sizes.condition import SIGNS, Condition
 from trtdsl.sizes.dim import Dim
 from trtdsl.sizes.proof import identical
 from trtdsl.sizes.shape import hint, shape_text, substitute
-from trtdsl.sizes.size import Size, bounds, divide_exactly, floor_divide, product, size_max, size_min, value
+from trtdsl.sizes.size import Size, bounds, divide_exactly, floor_divide, product, size_key, size_max, size_min, value
 
 NAMES = ("A", "B", "C")
 DIMS = {name: Dim(name, min=1, opt=5, max=9) for name in NAMES}
@@ -362,3 +362,13 @@ def test_a_size_of_one_value_is_a_number():
     assert list(range((Dim("N", min=1, opt=8, max=64) + 127) // 128)) == [0]
     with pytest.raises(ShapeError, match=r"it has no one value .* Leave int\(\) out"):
         range((Dim("N", min=1, opt=8, max=129) + 127) // 128)
+
+
+def test_sizes_around_sizes_take_no_longer_keys():
+    """Quotes within quotes took twice as many characters with each size around them: six of these were 16 MB."""
+    size, least = Dim("T", min=1, max=1000), {t: t for t in (1, 7, 40)}
+    for step in range(6):
+        size = size * (size + 1) // (7 + step)
+        least = {t: number * (number + 1) // (7 + step) for t, number in least.items()}
+    assert len(size_key(size)) <= 500 and size_key(size) != size_key(size + 1)
+    assert least == {t: value(size, {"T": t}) for t in least}

@@ -8,6 +8,7 @@ named dimension, a floor division, a maximum or minimum, or a dimension of a ten
 from __future__ import annotations
 
 import functools
+import hashlib
 import math
 import sys
 import zlib
@@ -407,11 +408,16 @@ def atom_key(atom: Atom) -> str:
     return repr(atom.key)
 
 
+LONGEST = 500
+"""Of a key, in characters: each size around another doubles what its quotes take."""
+
+
 def size_key(size: SizeLike) -> str:
     """What sizes are sorted by."""
     if isinstance(size, int):
         return f"{size:020d}"
-    return repr([([atom_key(atom) for atom in monomial], coefficient) for monomial, coefficient in size.terms])
+    key = repr([([atom_key(atom) for atom in monomial], coefficient) for monomial, coefficient in size.terms])
+    return key if len(key) < LONGEST else key[:40] + hashlib.sha256(key.encode()).hexdigest()
 
 
 def size_to_json(size: SizeLike) -> Any:
