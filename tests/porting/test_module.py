@@ -271,6 +271,24 @@ def test_outputs_of_dtypes_that_tensorrt_does_not_have(dtype, instead):
     assert output.dtype == getattr(torch, instead)
 
 
+@pytest.mark.parametrize(
+    ("forward", "is_read"),
+    [
+        (lambda x: x.float() / 255, False),
+        (lambda x: x.permute(0, 2, 1)[:, 1:].float() / 255, True),
+        (lambda x: (x // 2)[:, 1:], True),
+    ],
+)
+def test_bytes_are_whole_numbers_for_what_does_not_convert_them(forward, is_read):
+    class Image(nn.Module):
+        def forward(self, x):
+            return forward(x)
+
+    ported = porting.ported(Image(), {"x": "N,4,3:uint8:0:256"}, check=True)
+    assert ported.verdict.passed
+    assert ("x = x.to(torch.int32)" in ported.text) == is_read
+
+
 def test_tensors_of_one_number_that_is_a_size():
     spec = equal(Ceiling(), {"x": "N,T"}, dims={"N": (1, 2), "T": (4, 5, 9)})
     assert str(spec.define().outputs["output_0"].shape) == "(N, T - T//2)"

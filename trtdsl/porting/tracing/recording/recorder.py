@@ -23,7 +23,7 @@ from ...translating.unknown import is_mask, sized, unlike_itself
 from ..frames import authors_frame, bound, here, place_of, unless_it_raises
 from ..guards import GUARDS, MOST, SCANS, Shortcut, asked_of
 from ..modes import storage_of, tensors_of
-from ..names import FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value
+from ..names import CONVERSIONS, FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value
 from ..scalars import READ, Compared, SizesBehind, SizesHeld, measured
 from ..scans.marks import count_parts, in_steps, parted, scanning, sliced
 from ..traced_sizes import TracedFloat, TracedInt, expression_of, traced
@@ -251,6 +251,9 @@ class Recorder:
         if target is None and not any(True for _ in _tensors(result)):
             return self._fact(name, before, args, result)
         self.sizes.remember(before, (args, kwargs), result)
+        for tensor in before if name not in CONVERSIONS else ():  # TensorRT's layers convert uint8, and nothing else
+            if (value := self.values.get(id(tensor))) is not None and value.dtype == torch.uint8:
+                self.bodies.root.body.insert(0, self._cast(tensor, torch.int32))
         name, form, args, kwargs = respelled(name, form, args, kwargs, result)
         options = {key: self.tree(item) for key, item in kwargs.items() if key != "out"}
         given = tuple(self.tree(args)) if written is None else written
@@ -452,11 +455,15 @@ class Recorder:
 
     def converted(self, result: torch.Tensor) -> None:
         """Notes that forward's result is its value in the dtype that the result itself has."""
-        given = self.value(result)
-        if given.dtype != result.dtype:
-            op = Op("to", "torch.Tensor.to", "method", (given, result.dtype), {}, None, None)
-            op.results = self.values[id(result)] = Value(given.shape, result.dtype, name=given.name, producer=op)
-            self.bodies.note(op, self.bodies.root)
+        if self.value(result).dtype != result.dtype:
+            self.bodies.note(self._cast(result, result.dtype), self.bodies.root)
+
+    def _cast(self, tensor: torch.Tensor, dtype: torch.dtype) -> Op:
+        """The call after which the tensor's value has another dtype."""
+        given = self.value(tensor)
+        op = Op("to", "torch.Tensor.to", "method", (given, dtype), {}, None, None)
+        op.results = self.values[id(tensor)] = Value(given.shape, dtype, name=given.name, producer=op)
+        return op
 
     def _sizes(self, sizes: Any, tensor: torch.Tensor, dim: int = 0) -> Any:
         if self._is_constant(tensor):
