@@ -178,6 +178,7 @@ def _trace(
     for op in operations(recorder.bodies.root):
         _choose(op)
     found = dict(walk(returned))
+    recorder.packed.refuse(found.values())
     left_out = {path: leaf for path, leaf in found.items() if not isinstance(leaf, torch.Tensor)}
     changed = [name for name, number in numbers_of(module).items() if before.get(name, number) != number]
     remarks = [*_updates(recorder, module, changed), *_differences(recorder), *map(_remark, left_out.items())]

@@ -31,6 +31,7 @@ from .bodies import Bodies
 from .constants import MOST_NUMBERS, Constants
 from .failures import failed, needs_values
 from .memory import Memory, check_writes, layout, refuse_set, target_of, writes_itself
+from .packed import PackedSequences
 
 
 class Recorder:
@@ -60,6 +61,7 @@ class Recorder:
         self.widened: dict[torch.dtype, Location | None] = {}  # dtypes that a network computes in less than, and where
         self.numbers = SizesHeld(self.kept)
         self.sizes = SizesBehind(self.kept)
+        self.packed = PackedSequences(self)
         self.assumed: dict[Location | None, None] = {}  # where forward raises by values, as if it did not
         self.asked: dict[Location | None, str] = {}  # where forward asks for values of the module's own tensors
         self.failure: Exception | None = None  # that a value is needed, which the module's code may have caught
@@ -188,6 +190,8 @@ class Recorder:
             with each_call(self.called):
                 return public()
         name, qualified, form = canonical(function)
+        if (unpacked := self.packed.called(function, name, args, kwargs)) is not None:
+            return unpacked()
         if name == "shape" or (name == "size" and form == "method"):
             return self._sizes(function(*args, **kwargs), args[0], *args[1:], **kwargs)
         if name in ("numel", "nelement"):
@@ -208,7 +212,7 @@ class Recorder:
                 return found
         if name == "set" and self._given_data(function, *args):
             return None
-        return self._recorded(function, name, qualified, form, args, kwargs)
+        return self.recorded(function, name, qualified, form, args, kwargs)
 
     def _by_others(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
         """What gives the call's result, or None, by calls of which a network or a loop is made; None of most calls."""
@@ -227,7 +231,7 @@ class Recorder:
             return lambda: torch.tensor(args[0].tolist(), **kwargs)  # an array of sizes
         return None
 
-    def _recorded(
+    def recorded(
         self, function: Any, name: str, qualified: str, form: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Makes a call, and records it where it gives a tensor or writes to one."""
