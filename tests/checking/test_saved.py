@@ -254,6 +254,31 @@ class Thrice(torch.nn.Module):
         return x * 3
 
 
+class Scaled(torch.nn.Module):
+    factor = 2.0
+
+    def forward(self, x):
+        return x * self.factor
+
+
+class Drifting(Scaled):
+    """One that does not run in exact arithmetic."""
+
+    def forward(self, x):
+        return torch.from_numpy(x.numpy() * self.factor).float()
+
+
+@pytest.mark.parametrize("reference", [Scaled, Drifting, lambda: Scaled()])
+def test_what_a_program_sets_in_a_reference_counts_for_a_saved_check(tmp_path, monkeypatch, reference):
+    """Its file is as it was, and so is what it reads; a reference of a notebook is in no file at all."""
+    file = tmp_path / "check.safetensors"
+    td.check(spec(reference=reference), save=file)
+    assert td.check(spec(reference=reference), against=file).passed
+    monkeypatch.setattr(Scaled, "factor", 2.0001 if reference is Scaled else 2.1)
+    with pytest.raises(td.UsageError, match="was saved when the reference gave another 'output': save it again"):
+        td.check(spec(reference=reference), against=file)
+
+
 def test_a_saved_check_is_of_one_network_and_one_reference(tmp_path):
     file = tmp_path / "check.safetensors"
     td.check(named("one"), save=file)

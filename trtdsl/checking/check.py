@@ -117,7 +117,7 @@ def check(
     run = Run(spec, network, cast("Executor", on), seed, rules, weights, progress or untold, witness)
     if against is not None:
         how = {"rules": rules, "exact": run.exact}
-        cases = run.saved_cases(saved.load(against, spec, network, (*spec.trivial, *trivial), **how))
+        cases = run.saved_cases(against, saved.load(against, spec, network, (*spec.trivial, *trivial), **how))
     elif feeds is not None:
         cases = run.given_cases(given_feeds(network, feeds))
     else:
@@ -279,8 +279,15 @@ class Run:
             draw = f"given {index}" if len(given) > 1 else "given"
             yield Planned(env, draw, partial(self._evidence, feeds, env, draw))
 
-    def saved_cases(self, cases: Sequence[tuple[str, Evidence]]) -> Iterator[Planned]:
-        """The cases of a saved check."""
+    def saved_cases(self, path: Any, cases: Sequence[tuple[str, Evidence]]) -> Iterator[Planned]:
+        """The cases of a saved check. UsageError where the reference, if it is here, gives others for the least."""
+        least = min((each for _, each in cases), key=lambda each: sum(feed.numel() for feed in each.feeds.values()))
+        if self.spec.reference is not None:
+            by, part = ("both", limits.UNREPEATED) if least.truth is None else ("meaning", limits.CHAOTIC)
+            now = gather(self.open_reference(), least.feeds, [*self.network.outputs], self.rules, by)
+            self.reference = None  # of which one run says nothing to a report
+            if changed := _changing(least, now, part):
+                raise UsageError(f"{path} was saved when the reference gave another {changed[0]!r}: save it again")
         for draw, evidence in cases:
             env = sizes_of(self.network, evidence.feeds)
             yield Planned(env, draw, lambda by, evidence=evidence: evidence)
