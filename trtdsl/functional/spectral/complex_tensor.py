@@ -27,9 +27,10 @@ from ..shaping.reshape import broadcast_tensors
 
 # Methods that move elements, or add them up: they are done to both parts.
 OF_BOTH_PARTS = {
-    *("chunk", "clone", "contiguous", "cumsum", "diagonal", "expand", "flatten", "flip", "mean", "movedim", "narrow"),
-    *("permute", "repeat", "reshape", "roll", "select", "split", "squeeze", "sum", "swapaxes", "t", "transpose"),
-    *("unbind", "unflatten", "unsqueeze", "view"),
+    *("broadcast_to", "chunk", "clone", "contiguous", "cumsum", "diagonal", "expand", "flatten", "flip", "gather"),
+    *("index_select", "mean", "moveaxis", "movedim", "narrow", "permute", "ravel", "repeat", "repeat_interleave"),
+    *("reshape", "roll", "select", "split", "squeeze", "sum", "swapaxes", "swapdims", "t", "tile", "transpose", "tril"),
+    *("triu", "unbind", "unflatten", "unfold", "unsqueeze", "view"),
 }
 OPERATORS = {name: name for name in ("add", "sub", "mul", "matmul", "pow")} | dict.fromkeys(
     ("div", "true_divide"), "truediv"
