@@ -251,3 +251,21 @@ def test_of_a_definition_steps_are_those_of_the_rounded_values():
         assert below.floor().tolist() == [0, 0] and exact.of(below.floor()).tolist() == [0, 0]
         decimals = (torch.ones(2) / 3).round(decimals=1)
     assert exact.of(decimals).tolist() == [0.3, 0.3]
+
+
+def test_a_class_of_parameters_without_operations_of_its_own_is_a_tensor():
+    class Marked(nn.Parameter):  # as geoopt's ManifoldParameter
+        def __new__(cls, data, manifold):
+            made = torch.Tensor._make_subclass(cls, data, True)
+            made.manifold = manifold
+            return made
+
+    class Product(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = Marked(torch.rand(4, 3), "sphere")
+
+        def forward(self, x):
+            return x @ self.weight
+
+    td.check(td.from_module(Product(), {"x": "N,4"})).raise_for_mismatch()

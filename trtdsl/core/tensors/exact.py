@@ -612,7 +612,10 @@ def _modes() -> Any:
                 if value.shape == result.shape:
                     self.exact.keep(result, value)
 
-    plain = {torch.Tensor, torch.nn.Parameter, torch.nn.Buffer}
+    def dispatch(kind: Any) -> Any:
+        return kind.__torch_dispatch__
+
+    plain = dispatch(torch.Tensor)  # which a subclass for a name or a mark, as geoopt's parameters, has too
 
     class Operations(TorchDispatchMode):
         def __init__(self, exact: Exact):
@@ -625,7 +628,7 @@ def _modes() -> Any:
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             operands = tensors_in((args, kwargs))
-            if not {*map(type, operands)} <= plain:
+            if any(dispatch(type(x)) is not plain for x in operands):
                 return NotImplemented  # the author's own class makes it of plain tensors
             if any(x.is_meta for x in operands):
                 return func(*args, **(kwargs or {}))
