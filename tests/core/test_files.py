@@ -1,5 +1,6 @@
 """Files are written whole or not at all, also when the writer is killed; names from outside stay names."""
 
+import errno
 import json
 import os
 import shutil
@@ -283,3 +284,17 @@ def test_a_folder_that_another_command_removes_is_made_again(tmp_path, monkeypat
     (tmp_path / "other/full/file").write_bytes(b"")
     writing.remove_made()
     assert sorted(os.listdir("other")) == ["full"] and folder.is_dir()
+
+
+def test_a_file_system_that_syncs_no_folders_is_written_to(tmp_path, monkeypatch):
+    """As shared folders of virtual machines: the file was there, and was said not to be."""
+    sync = os.fsync
+
+    def syncing(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "Invalid argument")
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", syncing)
+    write_atomically(check_writable(tmp_path / "a.npy", ARRAY, ()), b"\x93NUMPY")
+    assert (tmp_path / "a.npy").read_bytes() == b"\x93NUMPY"

@@ -328,7 +328,7 @@ def _write(descriptor: int, data: bytes) -> None:
 def _synced(folders: Iterable[Path]) -> Iterator[None]:
     """Inside, no other process is inside for one of these folders; afterwards their entries are on disk.
 
-    As far as the system opens folders, and the file system has locks.
+    As far as the system opens folders, and the file system has locks and syncs folders.
     """
     descriptors = []
     try:
@@ -339,7 +339,11 @@ def _synced(folders: Iterable[Path]) -> Iterator[None]:
                     _lock(descriptors[-1], wait=True)
         yield
         for descriptor in descriptors:
-            os.fsync(descriptor)
+            try:
+                os.fsync(descriptor)
+            except OSError as error:
+                if error.errno not in (errno.EINVAL, errno.EBADF, errno.ENOTSUP):
+                    raise
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
