@@ -13,6 +13,7 @@ import trtdsl.functional as F
 import trtdsl.layers as L
 from trtdsl.core.backend import get_backend
 from trtdsl.core.errors import DefinitionError, FeedError, UnsupportedError
+from trtdsl.core.tensors.exact import Exact
 from trtdsl.interpreter.interpret import topological_order
 from trtdsl.layers.evaluation import KINDS, Node
 
@@ -423,3 +424,22 @@ def test_layers_off_the_tensors_of_a_network_are_built():
         config = BACKEND.builder.create_builder_config()
         engine = BACKEND.builder.build_serialized_network(net.definition, config)
     assert engine is not None, messages.summary()
+
+
+def test_a_quantized_weight_is_dequantized_once_and_exact_values_are_computed_anew():
+    net = td.Network()
+    codes = net.constant(torch.tensor([[1, -2], [3, 4]], dtype=torch.int8))
+    weight = L.dequantize(codes, net.constant(0.5))
+    net.output(net.input("x", (2, 2)) @ weight, "y")
+    net.output(weight, "weight")
+    interpreter, feeds = td.Interpreter(net), {"x": torch.eye(2)}
+    want = torch.tensor([[0.5, -1.0], [1.5, 2.0]])
+    for _ in range(2):
+        got = interpreter(feeds)
+        assert torch.equal(got["y"], want) and torch.equal(got["weight"], want)
+        got["weight"].zero_()  # is the caller's own
+    (step,) = (each for each in interpreter.steps if each.node.type == "DEQUANTIZE")
+    operands = torch.tensor([[1, -2], [3, 4]], dtype=torch.int8), torch.tensor(0.5)
+    assert step.run(*operands) is step.run(*operands)
+    with Exact():
+        assert step.run(*operands) is not step.run(*operands)

@@ -156,6 +156,8 @@ class Interpreter:
                 if part.type == "CONSTANT" or (part.needs and self.fixed.issuperset(part.needs)):
                     self.fixed.update(part.makes)
                 run = kind(part).prepare(part)
+                if part.type == "DEQUANTIZE" and self.wrap is None and self.fixed.issuperset(part.makes):
+                    run = self._once(run)
                 if self.wrap is not None and kind(part).category != "collective":
                     run = self.wrap(part, run)
                 if not part.inputs and not kind(part).moves:  # a view of the network's own memory
@@ -168,6 +170,21 @@ class Interpreter:
             made = {self.slots[name] for index in part.inside for name in self.nodes[index].makes}
             return Step(part, run, inputs, outputs, [], sorted(made - set(outputs)))
         return Step(part, run, inputs, outputs, [], None, outputs[0] if len(outputs) == 1 else -1)
+
+    def _once(self, run: Evaluate) -> Evaluate:
+        """The evaluation of a layer of constants, such as a quantized weight: its value is kept, unless another is
+        computed beside it."""
+        kept: list[torch.Tensor] = []
+
+        def evaluate(*operands: Any) -> Any:
+            if torch._C._len_torch_dispatch_stack():
+                return run(*operands)
+            if not kept:
+                kept.append(run(*operands))
+                self.borrowed.add(kept[0].untyped_storage().data_ptr())
+            return kept[0]
+
+        return evaluate
 
     def _location(self, part: Node | Region) -> Location | None:
         return self.network.layers[part.name].location if self.network else None
