@@ -394,3 +394,34 @@ def test_weights_that_a_state_dict_renames_are_read_by_its_names():
     module = nn.Sequential(Renamed(), nn.Linear(3, 2)).eval()
     equal(module, [td.Input(("N", 4))], dims={"N": (1, 3)})
     assert "w.weight_l0, w.bias_l0" in td.port(module, {"input": td.Input(("N", 4))}, dims={"N": (1, 3)})
+
+
+class Joined(nn.Module):
+    """Its state_dict has one weight for two parts, as opacus' attention has."""
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.k = nn.Linear(4, 4), nn.Linear(4, 4)
+        self._register_state_dict_hook(Joined.written)
+        self._register_load_state_dict_pre_hook(self.read)
+
+    @staticmethod
+    def written(module, state, prefix, metadata):
+        for name in ("weight", "bias"):
+            state[f"{prefix}in_{name}"] = torch.cat([state.pop(f"{prefix}{part}.{name}") for part in "qk"])
+        return state
+
+    def read(self, state, prefix, *rest):
+        for name in ("weight", "bias"):
+            state[f"{prefix}q.{name}"], state[f"{prefix}k.{name}"] = state.pop(f"{prefix}in_{name}").chunk(2)
+
+    def forward(self, x):
+        return self.q(x) * self.k(x)
+
+
+def test_weights_that_a_state_dict_joins_are_kept_beside():
+    equal(Joined().eval(), [td.Input(("N", 4))], dims={"N": (1, 3)})
+    found = porting.ported(f"{__file__}:Joined", {"x": td.Input(("N", 4))}, dims={"N": (1, 3)})
+    assert "w.q.weight, w.q.bias" in found.text and "q.bias" in found.weights
+    spec = porting.module.executed(found.text, found.name, {"__file__": __file__})
+    td.check(spec, weights=found.weights).raise_for_mismatch()

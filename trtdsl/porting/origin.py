@@ -124,7 +124,9 @@ class Origin:
         return {
             path: mine[path]
             for path in own & {*mine}
-            if path not in its or not torch.equal(mine[path].nan_to_num(), its[path].nan_to_num())
+            if path not in its
+            or isinstance(mine[path], torch.nn.Parameter)  # which a reference has without values
+            or not torch.equal(mine[path].nan_to_num(), its[path].nan_to_num())
         }
 
     def default_name(self, module: torch.nn.Module, file: str | os.PathLike[str] | None) -> str:

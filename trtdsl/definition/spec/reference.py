@@ -149,7 +149,8 @@ def fill(module: torch.nn.Module, weights: Weights, constants: Sequence[str]) ->
     load(filled(state, weights, {*constants} - {*state}), **assign)
     for name in {*constants} & {*outside_state(module)}:
         path, _, own = name.rpartition(".")
-        setattr(module.get_submodule(path), own, weights.get(name).clone())
+        part, given = module.get_submodule(path), weights.get(name).clone()
+        setattr(part, own, torch.nn.Parameter(given, False) if own in part._parameters else given)
 
 
 def takes_assign(load: Callable[..., Any]) -> bool:
@@ -197,9 +198,11 @@ def held_twice(module: torch.nn.Module) -> bool:
 
 
 def outside_state(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """The tensors of a module that its state_dict does not have: buffers and attributes."""
-    state = module.state_dict()
-    found = {name: buffer for name, buffer in module.named_buffers(remove_duplicate=False) if name not in state}
+    """The tensors of a module that its state_dict does not have: buffers, attributes, and what a hook joins."""
+    state = module.state_dict(keep_vars=True)
+    renamed = {*map(id, state.values())}
+    named = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
+    found = {name: held for name, held in named if name not in state and id(held) not in renamed}
     for path, part in module.named_modules():
         for name, held in vars(part).items():
             if isinstance(held, torch.Tensor):
