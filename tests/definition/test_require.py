@@ -52,6 +52,13 @@ def test_requirements_decide_comparisons():
         without.define().check_sizes()
 
 
+def test_the_interpreter_serves_no_other_sizes():
+    network = windows.define()
+    assert td.interpret(network, {"x": torch.ones(1, 96)})["y"].shape == (1, 3, 32)
+    with pytest.raises(td.FeedError, match="where H = 100, H % 32 == 0 does not hold: windows of 32"):
+        td.interpret(network, {"x": torch.ones(1, 100)})
+
+
 def test_a_branch_on_what_follows_is_decided():
     net = td.Network()
     x = net.input("x", (1, H))

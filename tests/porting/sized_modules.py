@@ -558,9 +558,17 @@ class KeptFromBefore(nn.Module):
         return x * self.kept
 
 
+class TowardsZero(nn.Module):
+    """Python's int() of a quotient goes towards 0, and // down."""
+
+    def forward(self, x):
+        return x + math.trunc((14 - x.shape[0]) / 2)
+
+
 CASES = {
     "KeptMask": ("N,6,H,W", {"N": (1, 2, 3), "H": (5, 7, 9), "W": (5, 6, 7)}),
     "Windows": ("1,2,H,W", {"H": (5, 8, 13), "W": (6, 8, 9)}),
+    "TowardsZero": ("N,3", {"N": (1, 4, 20)}),
     "Trimmed": ("N,2,S", {"N": (1, 2, 3), "S": (16, 21, 29)}),
     "PadIf": ("1,2,H,4", {"H": (4, 8, 13)}),
     "EvenSides": ("1,2,H,W", {"H": (4, 6, 9), "W": (4, 7, 9)}),

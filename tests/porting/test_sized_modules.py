@@ -18,6 +18,7 @@ FEW = [
     "KeptMask",
     "Multiples",
     "PadIf",
+    "TowardsZero",
     "Trimmed",
     "Sinusoids",
     "Reflecting",

@@ -249,7 +249,11 @@ class Interpreter:
             for handle in self.inputs
         }
         check_written(self.network.states if self.network else {}, feeds)
-        return fit(expected, feeds)[0]
+        tensors, env = fit(expected, feeds)
+        for each in self.network.constraints.required if self.network else ():
+            if each.condition.names <= set(env) and not each.condition.holds(env):
+                raise FeedError(each.failure(env, {}).message, location=each.location)
+        return tensors
 
 
 class _State:

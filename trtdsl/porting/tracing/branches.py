@@ -89,6 +89,8 @@ def snapshot(ways: Sequence[Way]) -> Callable[[], None]:
     def undo() -> None:
         for each, name, held in before:
             setattr(each, name, _own(held))
+        for branch in (op for op in ops if isinstance(op, Branch)):
+            branch.args = (*branch.args[:2], *(side.results for side in branch.sides))
 
     return undo
 
@@ -446,6 +448,9 @@ def _part(item: Any) -> Any:
 
 def _change(op: Op, image: Callable[[Value], Value]) -> None:
     op.args, op.kwargs = _imaged((op.args, op.kwargs), image)
+    if isinstance(op, Branch):  # its sides give what its arguments say, also where that is changed later
+        for side, results in zip(op.sides, op.args[2:], strict=True):
+            side.results = results
 
 
 def _imaged(tree: Any, image: Callable[[Value], Value]) -> Any:

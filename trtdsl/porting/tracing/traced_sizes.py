@@ -234,6 +234,12 @@ def whole_of(name: str, number: Any, rounded: int) -> Any:
     exact: Any = None if found is None or _number(found[1]) <= 0 else _rounded(name, *found)
     if exact is None or _number(exact) != rounded:
         exact = rounded
+    elif found is not None:
+        top, bottom = found
+        if not isinstance(bottom, int):
+            note(">", bottom, 0, True, asking())
+        if name in ("int", "trunc") and not isinstance(top, int):  # towards 0
+            note("<", top, 0, _number(top) < 0, asking())
     if exact is rounded or not _rounds_rightly(number.expression):
         note("==", whole, exact, True, asking())
     return traced(rounded, exact) if isinstance(exact, (SizeOf, SizeOp)) else rounded
@@ -241,7 +247,7 @@ def whole_of(name: str, number: Any, rounded: int) -> Any:
 
 def _rounded(name: str, top: Any, bottom: Any) -> Any:
     """``top / bottom``, rounded."""
-    if name == "ceil":
+    if name == "ceil" or (name in ("int", "trunc") and _number(top) < 0):
         return SizeOp(
             "-",
             (_whole("//", SizeOp("-", (top,), -_number(top)), bottom),),
