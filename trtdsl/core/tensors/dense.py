@@ -39,7 +39,8 @@ def why_unreadable(value: Any) -> str | None:
     if reason or not is_torch(value):
         return reason
     kinds: Any = type(value), torch.Tensor
-    elsewhere = kinds[0].__torch_dispatch__ != kinds[1].__torch_dispatch__ or torch.nn.parameter.is_lazy(value)
+    computes = value.device.type == "cpu" and kinds[0].__torch_dispatch__ != kinds[1].__torch_dispatch__
+    elsewhere = computes or torch.nn.parameter.is_lazy(value)
     empty = elsewhere or (value.device.type in ("cpu", "cuda") and value.numel() and not value.data_ptr())
     return f"this {type(value).__name__} has no memory that holds its values" if empty else None
 
