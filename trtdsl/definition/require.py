@@ -12,8 +12,8 @@ def require(condition: Condition | bool, why: str = "") -> None:
     """The network serves only sizes where ``condition``, a comparison of sizes, holds.
 
     It is taken for granted from here on: a branch on it is decided, and what the layers need of the sizes is proven for
-    those where it holds. A check draws no other sizes, the manifest has it, and the engine refuses feeds where it does
-    not hold. ``why`` stands in these messages.
+    those where it holds. A check draws no other sizes, the manifest has it, and interpreter and engine refuse feeds
+    where it does not hold. ``why`` stands in these messages.
 
     Adds no layer. Raises ShapeError where the condition holds for no size in the ranges of its dimensions, and when the
     network is checked or built, where it does not hold for the sizes to tune for; UsageError for anything else than a

@@ -39,8 +39,9 @@ def interpret(
 
     ``network`` is a spec, a :class:`Network`, a file (``FILE.py:NAME``) or any ``INetworkDefinition``. ``feeds`` has a
     torch tensor or numpy array of the right dtype, rank and static sizes for every input; sizes outside of a range are
-    evaluated, too. ``keep`` names further tensors to give back, by their own name or their layer's (``"all"``: every
-    one, by its own); ``observe(name, tensor)`` sees each tensor when it is made. Others are freed after their last use.
+    evaluated, too, but not those that :func:`trtdsl.require` excludes. ``keep`` names further tensors to give back, by
+    their own name or their layer's (``"all"``: every one, by its own); ``observe(name, tensor)`` sees each tensor when
+    it is made. Others are freed after their last use.
 
     Raises FeedError with the expected signature, UnsupportedError for a layer that cannot be evaluated, and
     DefinitionError, naming the layer and the author's line, for one that does not fit the sizes fed.
