@@ -37,12 +37,12 @@ def reference_results(spec: NetworkSpec, network: Network, weights: Weights | No
     at the greatest size that is not large either. None where it fails. Of ranks that are checked together, the others'
     networks are told by their fingerprints.
     """
-    cheapest, *others = sorted(sizes_to_try(network), key=lambda env: elements(network, env))
-    small = [env for env in (cheapest, *others) if elements(network, env) <= LARGE]
+    cheapest, *larger = sorted(sizes_to_try(network), key=lambda env: elements(network, env))
+    small = [env for env in (cheapest, *larger) if elements(network, env) <= LARGE]
     draws = [draw for draw in DRAWS if has_draw(spec.inputs, draw)] if small else ["normal"]
     cases = [*((cheapest, draw) for draw in draws), *((env, "normal") for env in small[1:][-1:])]
-    others = [fingerprint(rank.definition, rank.backend) for rank in network.others()]
-    found: Results = {"other ranks": {"sha256": " ".join(others), "limit": 0.0, "sums": []}} if others else {}
+    ranks = [fingerprint(rank.definition, rank.backend) for rank in network.others()]
+    found: Results = {"other ranks": {"sha256": " ".join(ranks), "limit": 0.0, "sums": []}} if ranks else {}
     try:
         run = Run(spec, network, "interpreter", 0, Rules.of_spec(spec), weights)
         reference = run.open_reference()

@@ -124,7 +124,6 @@ def from_module(
     return modules.spec_of(module, inputs, dict(dims or {}), name)
 
 
-@by_default
 def outputs_of(
     file: Path | None, weights: Path | None, target: str | type, *, force: bool = False
 ) -> tuple[Output | None, Output | None]:

@@ -38,11 +38,16 @@ def why_unreadable(value: Any) -> str | None:
     reason = why_not_dense(value)
     if reason or not is_torch(value):
         return reason
-    kinds: Any = type(value), torch.Tensor
-    computes = value.device.type == "cpu" and kinds[0].__torch_dispatch__ != kinds[1].__torch_dispatch__
+    computes = value.device.type == "cpu" and computes_itself(type(value))
     elsewhere = computes or torch.nn.parameter.is_lazy(value)
     empty = elsewhere or (value.device.type in ("cpu", "cuda") and value.numel() and not value.data_ptr())
     return f"this {type(value).__name__} has no memory that holds its values" if empty else None
+
+
+def computes_itself(kind: Any) -> bool:
+    """Whether a class of tensors computes what torch's operations give of them: one for a name or a mark does not."""
+    plain: Any = torch.Tensor
+    return kind.__torch_dispatch__ is not plain.__torch_dispatch__
 
 
 def writes(tensor: torch.Tensor) -> int:

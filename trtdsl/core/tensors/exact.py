@@ -15,6 +15,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from ..lazy import np, torch
+from .dense import computes_itself
 from .operators import (
     COMPARING,
     INSTEAD,
@@ -612,11 +613,6 @@ def _modes() -> Any:
                 if value.shape == result.shape:
                     self.exact.keep(result, value)
 
-    def dispatch(kind: Any) -> Any:
-        return kind.__torch_dispatch__
-
-    plain = dispatch(torch.Tensor)  # which a subclass for a name or a mark, as geoopt's parameters, has too
-
     class Operations(TorchDispatchMode):
         def __init__(self, exact: Exact):
             super().__init__()
@@ -628,7 +624,7 @@ def _modes() -> Any:
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             operands = tensors_in((args, kwargs))
-            if any(dispatch(type(x)) is not plain for x in operands):
+            if any(map(computes_itself, map(type, operands))):
                 return NotImplemented  # the author's own class makes it of plain tensors
             if any(x.is_meta for x in operands):
                 return func(*args, **(kwargs or {}))
