@@ -443,3 +443,32 @@ def test_a_quantized_weight_is_dequantized_once_and_exact_values_are_computed_an
     assert step.run(*operands) is step.run(*operands)
     with Exact():
         assert step.run(*operands) is not step.run(*operands)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_weights_are_converted_to_float32_once_and_exact_values_are_computed_anew(dtype):
+    net = td.Network()
+    x = net.input("x", (1, 2, 1, 1), dtype)
+    kernel, weight = (net.constant(torch.tensor([[1.0, -2.0], [3.0, 4.0]]), dtype) for _ in range(2))
+    y = F.conv2d(x, kernel.reshape(2, 2, 1, 1))
+    net.output(y.reshape(1, 2) @ weight, "y")
+    interpreter, converted = td.Interpreter(net), []
+
+    class Converted(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            if function is torch.Tensor.float and args[0].dtype == dtype:
+                converted.append(tuple(args[0].shape))
+            return function(*args, **(kwargs or {}))
+
+    def run(value):
+        converted.clear()
+        with Converted():
+            (got,) = interpreter({"x": torch.tensor([1.0, value], dtype=dtype).reshape(1, 2, 1, 1)}).values()
+        return got.tolist()
+
+    weights = {(2, 2, 1, 1), (2, 2)}
+    assert run(1.0) == [[-1 + 3 * 7, 2 + 4 * 7]] and weights <= {*converted}
+    assert run(0.0) == [[1 + 3 * 3, -2 + 4 * 3]]
+    assert run(-1.0) == [[3 + 3 * -1, -6 + 4 * -1]] and weights.isdisjoint(converted)
+    with Exact():
+        assert run(1.0) == [[-1 + 3 * 7, 2 + 4 * 7]] and weights <= {*converted}

@@ -10,4 +10,4 @@ from ..definition.tensor import Tensor
 from ..sizes.shape import Shape, shape_text
 from ..sizes.size import Size, SizeLike, is_static
 from .base import add_layer, adds, axes_mask, axes_of, broadcast, folding, member, normalize_axis
-from .evaluation import Evaluate, Given, Mistakes, Node, Shapes, count, evaluates
+from .evaluation import Evaluate, Given, Mistakes, Node, Shapes, count, evaluates, is_half

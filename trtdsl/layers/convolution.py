@@ -10,7 +10,7 @@ from ..sizes.shape import channels_last
 from .base import PADDING_MODES, add_layer, adds
 from .common import Network, Shape, ShapeError, SizeLike, Tensor, is_static, operation, shape_text, torch
 from .constant import read_weights
-from .evaluation import Evaluate, Given, Mistakes, Node, Shapes, count, evaluates
+from .evaluation import Evaluate, Given, Mistakes, Node, Shapes, count, evaluates, widened
 from .windows import check_positive, count_windows, paddings
 
 
@@ -206,11 +206,13 @@ class _Settings:
         self.stride, self.dilation, self.groups = tuple(layer.stride_nd), tuple(layer.dilation_nd), layer.num_groups
         self.extents = [d * (k - 1) + 1 for d, k in zip(self.dilation, layer.kernel_size_nd, strict=True)]
         self.given = parameters_of(node, channels_first)
+        self.widen = widened(fixed=True), widened(fixed=True)
         self.mode = node.known(layer.padding_mode, PADDING_MODES, "padding mode")
 
     def weights(self, kernel: Given, bias: Given) -> tuple[torch.Tensor, Given]:
         """In float32, which both accumulate in."""
-        kernel, bias = (own if other is None else other for own, other in zip(self.given, (kernel, bias), strict=True))
+        given = zip(self.widen, self.given, (kernel, bias), strict=True)
+        kernel, bias = (widen(own) if other is None else other for widen, own, other in given)
         assert kernel is not None
         return kernel.float(), None if bias is None else bias.float()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .base import add_layer, adds, broadcast, member, repeated, require_match
 from .cast import convert
-from .common import DefinitionError, Evaluate, Mistakes, Node, ShapeError, Tensor, evaluates, operation, torch
+from .common import DefinitionError, Evaluate, Mistakes, Node, ShapeError, Tensor, evaluates, is_half, operation, torch
 
 
 @operation
@@ -57,11 +57,6 @@ def _rounded_down(x: torch.Tensor) -> torch.Tensor:
     wide = x.float()
     above = wide.double() > x.double() if x.dtype == torch.int32 else (wide.long() > x) | (wide >= 2.0**63)
     return torch.where(above, torch.nextafter(wide, torch.tensor(float("-inf"))), wide)
-
-
-def is_half(x: torch.Tensor) -> bool:
-    """Whether a value is of one of the half types."""
-    return x.dtype in (torch.float16, torch.bfloat16)
 
 
 def extreme(op: str, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

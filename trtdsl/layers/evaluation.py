@@ -247,6 +247,34 @@ def evaluates(
     return register
 
 
+def is_half(x: torch.Tensor) -> bool:
+    """Whether a value is of one of the half types."""
+    return x.dtype in (torch.float16, torch.bfloat16)
+
+
+def widened(fixed: bool) -> Callable[[Given], Given]:
+    """A function that gives values of half types in float32, and others as they are.
+
+    Where they are ``fixed``, the value of one that comes again is kept: a product's weights, in a loop above all.
+    """
+    last: Given = None
+    kept: Given = None
+
+    def widen(x: Given) -> Given:
+        nonlocal last, kept
+        if x is None or not is_half(x):
+            return x
+        if not fixed or torch._C._len_torch_dispatch_stack():  # another value is computed beside it
+            return x.float()
+        if x is not last:
+            last, kept = x, None
+            return x.float()
+        kept = x.float() if kept is None else kept
+        return kept
+
+    return widen
+
+
 def _rounded_once(prepare: Callable[[Node], Evaluate]) -> Callable[[Node], Evaluate]:
     @functools.wraps(prepare)
     def prepared(node: Node) -> Evaluate:
@@ -254,7 +282,8 @@ def _rounded_once(prepare: Callable[[Node], Evaluate]) -> Callable[[Node], Evalu
         operands = (node.backend.torch_dtype(each.dtype) for each in node.inputs if each is not None)
         if not any(each in half for each in (dtype, *operands)):
             return evaluate
-        return lambda *xs: evaluate(*(x.float() if x is not None and x.dtype in half else x for x in xs)).to(dtype)
+        wide = [widened(each is not None and each.name in node.fixed) for each in node.inputs]
+        return lambda *xs: evaluate(*(widen(x) for widen, x in zip(wide, xs, strict=False))).to(dtype)
 
     return prepared
 

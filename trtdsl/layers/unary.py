@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .common import Evaluate, Mistakes, Node, Tensor, add_layer, adds, dtype_name, evaluates, member, operation, torch
-from .elementwise import is_half
+from .evaluation import is_half
 
 
 @operation
