@@ -565,7 +565,16 @@ class TowardsZero(nn.Module):
         return x + math.trunc((14 - x.shape[0]) / 2)
 
 
+class OldState(nn.Module):
+    """A first state as code of before torch 0.4 makes it: an empty tensor of a tensor's dtype, made larger."""
+
+    def forward(self, x):
+        h = x.data.new().resize_((x.size(0), 3)).fill_(0)
+        return h + x[:, 1:], x.new().resize_(x.size(0), x.size(1)).zero_() - x
+
+
 CASES = {
+    "OldState": ("N,4", {"N": (1, 2, 4)}),
     "KeptMask": ("N,6,H,W", {"N": (1, 2, 3), "H": (5, 7, 9), "W": (5, 6, 7)}),
     "Windows": ("1,2,H,W", {"H": (5, 8, 13), "W": (6, 8, 9)}),
     "TowardsZero": ("N,3", {"N": (1, 4, 20)}),

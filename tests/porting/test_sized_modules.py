@@ -16,6 +16,7 @@ pytestmark = pytest.mark.long
 FEW = [
     "EvenSides",
     "KeptMask",
+    "OldState",
     "Multiples",
     "PadIf",
     "TowardsZero",

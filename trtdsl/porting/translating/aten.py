@@ -73,6 +73,8 @@ def written_out(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     It is a distance that torch calls a loss, since ``functional`` has no losses, or a choice by a mask in uint8, which
     torch takes with values alone.
     """
+    if function is torch.Tensor.new and len(args) == 1 and not kwargs:
+        return lambda: args[0].new_empty(0)
     if function is torch.where and args and getattr(args[0], "dtype", None) == torch.uint8 and len(args) > 1:
         return lambda: torch.where(args[0].bool(), *args[1:], **kwargs)
     name, given = getattr(function, "__name__", ""), {key: item for key, item in kwargs.items() if item is not None}

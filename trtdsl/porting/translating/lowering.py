@@ -195,17 +195,15 @@ def _resized(op: Op) -> Expression | None:
     """``x.resize_(size)``: the first of x's numbers; further ones, which torch leaves as they are in memory, are 0."""
     target, sizes = op.args[0], op.args[1:]
     sizes = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (list, tuple)) else sizes
+    if 0 in target.shape:
+        return made("function", "zeros", *sizes, dtype=target.dtype)
     if any(isinstance(size, (SizeOf, SizeOp)) for size in sizes):
         return None
     old, new = math.prod(target.shape), math.prod(sizes)
-    flat: Any = target
+    numbers: Any = target
     if old != new:
-        flat = made("method", "reshape", target, -1)
-    if new < old:
-        flat = made("index", "", flat, slice(None, new))
-    elif new > old:
-        flat = made("function", "pad", flat, Literal((0, new - old)))
-    return made("method", "reshape", flat, *sizes)
+        numbers = made("function", "pad", made("method", "reshape", target, -1), Literal((0, new - old)))
+    return made("method", "reshape", numbers, *sizes)
 
 
 WRITES: dict[str, Callable[[Op], Expression | None]] = {
