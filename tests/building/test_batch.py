@@ -14,6 +14,7 @@ from support.naive import FILE_END
 import trtdsl as td
 from trtdsl.building.batch import build_several
 from trtdsl.display.results import print_outcome
+from trtdsl.engine.loading.manifest import read_manifest
 
 pytestmark = pytest.mark.long
 
@@ -122,6 +123,20 @@ def test_what_is_told_to_end_ends_its_processes(tmp_path):
     said = process.communicate()[1]
     assert process.returncode == 130 and time.monotonic() - began < 20  # it would be 60
     assert said.endswith("cancelling…\nerror: cancelled; what was not complete was not written\n")
+
+
+def test_a_process_whose_command_was_killed_says_nothing_and_writes_whole_files(tmp_path):
+    (tmp_path / "waiting.py").write_text(WAITING.replace("60", "6"))
+    (tmp_path / "ended.py").write_text(TEXT.format(name="ended"))
+    command = [sys.executable, "-m", "trtdsl", "build", "waiting.py", "ended.py", "-o", "out/", "-j", "2"]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=os.environ)
+    while not (tmp_path / "began").exists():
+        time.sleep(0.1)
+    process.kill()
+    said = process.communicate()[1]  # ends with the last process that may write there
+    assert "Traceback" not in said, said
+    for manifest in (tmp_path / "out").glob("*.json"):
+        read_manifest(manifest.with_suffix(""))
 
 
 def test_weights_that_no_other_process_can_take(tmp_path):

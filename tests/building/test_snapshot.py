@@ -9,13 +9,16 @@ import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
 import trtdsl as td
+import trtdsl.functional as F
 from trtdsl.core.files import snapshot
 from trtdsl.definition.weights.source import Weights
+from trtdsl.interpreter import feeds
 
 STEPS = [
     "trtdsl.building.build.content_hash",
@@ -327,6 +330,39 @@ def test_weights_that_change_while_something_else_is_made_of_them(small, tmp_pat
     assert not made.exists()
 
 
+@pytest.mark.parametrize("command", ["build", "check"])
+def test_a_sample_that_is_another_meanwhile(small, tmp_path, monkeypatch, command):
+    """The file has its first content again where the command ends: what was compared is not what it holds."""
+    sample, other = tmp_path / "x.npy", tmp_path / "y.npy"
+    np.save(sample, np.ones((2, 4), np.float32))
+    np.save(other, np.zeros((2, 4), np.float32))
+    inputs = {"x": td.Input((2, 4), sample=sample)}
+    spec = td.network(inputs=inputs, reference=torch.nn.Tanh)(lambda x: {"output": F.tanh(x)})
+    assert td.check(spec).passed
+
+    def exchange():
+        for one, two in ((sample, "z"), (other, sample), ("z", other)):
+            os.replace(one if one != "z" else tmp_path / "z", two if two != "z" else tmp_path / "z")
+
+    reads = iter(range(100))
+    read_array = feeds.read_array
+
+    def reading(*given):
+        exchanged = next(reads) == 1
+        if exchanged:
+            exchange()
+        try:
+            return read_array(*given)
+        finally:
+            if exchanged:
+                exchange()
+
+    monkeypatch.setattr(feeds, "read_array", reading)
+    with pytest.raises(td.UsageError, match=r"x\.npy changed while it was in use"):
+        td.check(spec) if command == "check" else td.build(spec, tmp_path / "a.engine")
+    assert not list(tmp_path.glob("*.engine*"))
+
+
 def test_a_checkpoint_that_is_written_to_while_it_is_converted(tmp_path, monkeypatch):
     """As a training job does in place: tensors would be of two states."""
     first, second = ({f"l{i}": torch.full((1000,), float(value)) for i in range(20)} for value in (1, 2))
@@ -339,7 +375,7 @@ def test_a_checkpoint_that_is_written_to_while_it_is_converted(tmp_path, monkeyp
         return load(file, **options)
 
     monkeypatch.setattr(torch, "load", loading)
-    with pytest.raises(td.WeightsError, match="a.pt was written to while it was read: start again when it is whole"):
+    with pytest.raises(td.UsageError, match="a.pt changed while it was in use"):
         td.convert_weights(tmp_path / "a.pt", tmp_path / "a.safetensors")
     assert not (tmp_path / "a.safetensors").exists()
 

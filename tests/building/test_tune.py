@@ -13,6 +13,7 @@ from trtdsl.building import buildable
 from trtdsl.building.tune import tune
 from trtdsl.core.errors import TuningWarning
 from trtdsl.definition.tuning.choices import Choices
+from trtdsl.definition.tuning.file import dump
 from trtdsl.engine.loading.manifest import Refit
 from trtdsl.engine.refit import new_values, recipe, structure, values_hash
 
@@ -279,6 +280,21 @@ def test_a_tuning_that_became_another_meanwhile_is_not_removed(gated, tmp_path):
     with pytest.raises(td.UsageError, match="it has schema 99"):
         tune(gated, seconds=1e-9, progress=lambda *_: file.write_text(text) and None)
     assert file.read_text() == text
+
+
+def test_two_tunings_of_one_file_at_once_keep_both_cases(gated, tmp_path, monkeypatch):
+    """The second one ends while the first one, which has read the file already, is about to write it."""
+    others = [lambda: tune(gated, seconds=120, precision="fp16")]
+
+    def dumped(tuning):
+        if others:
+            others.pop()()
+        return dump(tuning)
+
+    monkeypatch.setattr("trtdsl.building.tune.dump", dumped)
+    tune(gated, seconds=120)
+    assert not others
+    assert ways(gated, precision="fp16") == ["exp"] == ways(gated)
 
 
 def test_a_tuning_of_another_version_is_replaced(gated, tmp_path):

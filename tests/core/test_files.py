@@ -58,7 +58,7 @@ def test_temporary_files_of_a_killed_writer_are_removed_by_the_next(tmp_path, re
     killed_after(renames, tmp_path)
     found = [(tmp_path / name).read_bytes() for name in ("a.engine", "a.engine.json")]
     assert found == [b"new engine" if renames else b"old engine", b"old manifest"]  # the manifest comes last
-    assert len(list(tmp_path.iterdir())) == 4 - renames
+    assert len(list(tmp_path.iterdir())) == 6 - renames  # both have a second name until both are in their places
     write_all_atomically({output(tmp_path / "a.engine"): b"engine", output(tmp_path / "a.engine.json"): b"manifest"})
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
         "a.engine": b"engine",
@@ -298,3 +298,23 @@ def test_a_file_system_that_syncs_no_folders_is_written_to(tmp_path, monkeypatch
     monkeypatch.setattr(os, "fsync", syncing)
     write_atomically(check_writable(tmp_path / "a.npy", ARRAY, ()), b"\x93NUMPY")
     assert (tmp_path / "a.npy").read_bytes() == b"\x93NUMPY"
+
+
+@pytest.mark.parametrize("there", ["both", "second"])
+@pytest.mark.parametrize("removed", [False, True])
+def test_where_one_of_two_files_cannot_take_its_place_both_are_as_they_were(tmp_path, there, removed):
+    """As where the second one is a mount or may not be changed: it becomes a folder after it was judged."""
+    first, second = tmp_path / "net.engine", tmp_path / "net.engine.json"
+    for path, text in ((first, b"ftrt old"), (second, b"{}")):
+        if there == "both" or path is second:
+            path.write_bytes(text)
+    outputs = [check_writable(path, ENGINE, (), force=True) for path in (first, second)]
+
+    def judge():
+        second.unlink()
+        second.mkdir()
+
+    with pytest.raises(td.UsageError, match=r"cannot (write|remove) .*net\.engine\.json.*: Is a directory"):
+        write_all_atomically({outputs[0]: b"ftrt new", outputs[1]: None if removed else b"{}"}, judge)
+    assert first.read_bytes() == b"ftrt old" if there == "both" else not first.exists()
+    assert not list(tmp_path.glob(".trtdsl-*"))

@@ -235,7 +235,7 @@ def _work(end: Any, *given: Any) -> None:
             told_at[0] = time.monotonic()
             raise KeyboardInterrupt
 
-    with suppress(KeyboardInterrupt):
+    with suppress(KeyboardInterrupt, BrokenPipeError):  # nobody is left to be told
         with _held():
             for each in (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])):
                 ENDING.setdefault(each, ENDING[signal.SIGINT])

@@ -16,6 +16,7 @@ from ..checking.report import CheckReport
 from ..core.backend import Backend
 from ..core.cancel import Progress, untold
 from ..core.errors import MismatchError, UsageError, several
+from ..core.files.held import one_state
 from ..core.files.names import file_name
 from ..core.files.writing import Output, check_writable, make_folder, write_all_atomically
 from ..core.html import folded, table
@@ -67,6 +68,7 @@ class Build:
         return folded(repr(self), table(["", "name", "dtype", "shape"], rows))
 
 
+@one_state
 @by_default
 def build(
     source: NetworkLike,

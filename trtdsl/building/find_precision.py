@@ -20,6 +20,7 @@ from ..core.caller import as_number
 from ..core.cancel import cancellable, untold
 from ..core.dtypes import SHORT, dtype_name
 from ..core.errors import FeedError, UsageError, noted
+from ..core.files.held import one_state
 from ..core.files.writing import check_writable, finite, write_atomically
 from ..core.lazy import torch
 from ..core.tensors.watched import by_default
@@ -111,6 +112,7 @@ class PrecisionReport:
         return finite({"schema": 1, "kind": "precision", **facts, **more})
 
 
+@one_state
 @by_default
 def find_precision(
     source: NetworkLike,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,11 @@ from msgspec.structs import replace
 from ..core.backend import Backend, get_backend
 from ..core.cancel import Progress, cancellable, untold
 from ..core.errors import CancelledError, UsageError
-from ..core.files.writing import Output, check_writable, remove, write_atomically
+from ..core.files.held import one_state
+from ..core.files.writing import Output, check_writable, write_all_atomically
 from ..core.version import __version__
 from ..definition.spec.opened import NetworkLike
-from ..definition.tuning.file import Case, Tuned, Tuning, Variant, default_file, dump, file_kind, read_tuning
+from ..definition.tuning.file import Case, Tuned, Tuning, Variant, default_file, dump, file_bytes, file_kind, loads
 from ..definition.weights.source import Source
 from ..engine.compiling.config import BuildConfig
 from ..functional.lowerings import LOWERINGS
@@ -60,6 +62,7 @@ class TuneReport:
         return {"schema": 1, "kind": "tuning", **facts, **figures, "changes": changes, "file": file}
 
 
+@one_state
 def tune(
     source: NetworkLike,
     *,
@@ -114,7 +117,7 @@ def tune(
         find_device(device).name,
         began + seconds,
         progress or untold,
-        _earlier(file, spec.name, backend).variant(case),
+        _earlier(_held_by(file), spec.name, backend).variant(case),
     )
     cancelled = False
     try:
@@ -148,7 +151,7 @@ def _report(search: Search, case: Case, output: Output, seconds: float, cancelle
     backend, name = best.network.backend, search.spec.name
     measured = {"device": search.device, "before": asdict(first), "after": asdict(best.figures)}
     variant = Variant.made(case, map(Tuned.of, best.sites), measured)
-    tuning = _earlier(output.path, name, backend).including(variant)
+    tuning, file = _written(output, variant, name, backend, won=any(site.differs for site in best.sites))
     return TuneReport(
         network=name,
         case=str(case),
@@ -163,7 +166,7 @@ def _report(search: Search, case: Case, output: Output, seconds: float, cancelle
         seconds=seconds,
         cancelled=cancelled,
         tuning=tuning,
-        file=_write(output, tuning, won=any(site.differs for site in best.sites)),
+        file=file,
     )
 
 
@@ -172,11 +175,18 @@ def tune_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name in inspect.signature(tune).parameters}
 
 
-def _earlier(file: Path, network: str, backend: Backend) -> Tuning:
+def _held_by(file: Path) -> bytes | None:
+    try:
+        return file_bytes(file)
+    except ValueError:
+        return None
+
+
+def _earlier(data: bytes | None, network: str, backend: Backend) -> Tuning:
     """The tuning of this network that a file holds already; an empty one where there is none, or of other versions."""
     label = f"{backend.name} {backend.version}"
     try:
-        tuning = read_tuning(file)
+        tuning = None if data is None else loads(data, "tuning")
     except ValueError:
         tuning = None
     if tuning is None or tuning.stale(network, label):
@@ -184,14 +194,25 @@ def _earlier(file: Path, network: str, backend: Backend) -> Tuning:
     return tuning
 
 
-def _write(output: Output, tuning: Tuning, *, won: bool) -> Path | None:
-    """Writes the file; where the defaults are best the case leaves it, and a file of no other case goes away."""
-    if won:
-        write_atomically(output, dump(tuning))
-        return output.path
-    rest = replace(tuning, variants=tuning.variants[:-1])
-    if rest.variants:
-        write_atomically(output, dump(rest))
-    else:
-        remove(output)
-    return None
+class _OvertakenError(Exception):
+    """Another tuning wrote the file meanwhile."""
+
+
+def _written(
+    output: Output, variant: Variant, network: str, backend: Backend, *, won: bool
+) -> tuple[Tuning, Path | None]:
+    """The tuning with a case, and its file; where the defaults are best the case leaves it, and a file of no other case
+    goes away. What another tuning wrote of its cases meanwhile stays.
+    """
+    while True:
+        before = _held_by(output.path)
+
+        def judge(before: bytes | None = before) -> None:
+            if _held_by(output.path) != before:
+                raise _OvertakenError
+
+        tuning = _earlier(before, network, backend).including(variant)
+        kept = tuning if won else replace(tuning, variants=tuning.variants[:-1])
+        with suppress(_OvertakenError):
+            write_all_atomically({output: dump(kept) if kept.variants else None}, judge)
+            return tuning, output.path if won else None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.dtypes import dtype_name
-from ..core.files.reading import sha256_of
+from ..core.files.reading import open_input, sha256_of
 from ..core.files.writing import as_json
 from ..core.lazy import torch
 from ..core.version import __version__
@@ -64,7 +64,7 @@ def content_hash(defined: str, spec: NetworkSpec, network: Network, config: Buil
 
 def is_unchanged(previous: dict[str, Any], content: str, engine: Path) -> bool:
     """Whether the manifest has this key and the file on disk is the one that it was written for."""
-    return previous.get("content_sha256") == content and sha256_of(engine) == previous["engine"]["sha256"]
+    return previous.get("content_sha256") == content and sha256_of(engine, open_input) == previous["engine"]["sha256"]
 
 
 def _hash_of(defined: str, spec: NetworkSpec, network: Network, config: Any, compute_capabilities: list[str]) -> str:

@@ -15,6 +15,7 @@ from ..core.caller import Seed, as_argument
 from ..core.cancel import Progress, untold
 from ..core.dtypes import dtype_name
 from ..core.errors import DefinitionError, TrtdslError, UsageError, nearest
+from ..core.files.held import one_state
 from ..core.files.writing import check_writable
 from ..core.lazy import torch
 from ..core.tensors.watched import by_default
@@ -44,6 +45,7 @@ PHASE = "checking against torch"
 LARGE = 15_000  # elements of the inputs: where they have more, float32 stands for exact values first
 
 
+@one_state
 @by_default
 def check(
     source: NetworkLike,

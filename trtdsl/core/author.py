@@ -17,7 +17,7 @@ from typing import Any
 
 from .diagnosis import misfits
 from .errors import PACKAGE, DefinitionError, Location, TrtdslError, UsageError, shown_file, told
-from .files.reading import read_file
+from .files.reading import read_source
 from .imports import READ, alone, is_library
 from .lazy import not_installed, torch
 from .reads import Reads, asker_of, noted
@@ -149,7 +149,7 @@ class _Source(SourceFileLoader):
         if self.text is not None:
             return self.source_to_code(self.text, path)
         try:
-            data = read_file(path)
+            data = read_source(path)
         except OSError as error:
             raise UsageError(f"{path} cannot be read: {error.strerror}") from None
         self.sha256 = READ[os.path.realpath(path)] = hashlib.sha256(data).hexdigest()

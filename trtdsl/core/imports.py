@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from .errors import PACKAGE
 from .files.names import is_file
-from .files.reading import read_file
+from .files.reading import read_source
 
 
 class Imports(NamedTuple):
@@ -94,7 +94,7 @@ def _source(path: Path) -> bytes:
         return b""
     try:
         archive = file_of(path)
-        return read_file(path) if archive == path else zipimport.zipimporter(str(archive)).get_data(str(path))
+        return read_source(path) if archive == path else zipimport.zipimporter(str(archive)).get_data(str(path))
     except (OSError, ImportError):
         return b""
 

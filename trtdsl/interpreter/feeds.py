@@ -15,7 +15,7 @@ from ..core.author import authors_code
 from ..core.dtypes import as_dtype, dtype_name
 from ..core.errors import FeedError, FeedNameError, InputDamagedError, TrtdslError, UsageError, noted
 from ..core.files.names import is_file, is_folder
-from ..core.files.reading import open_regular
+from ..core.files.reading import open_input
 from ..core.lazy import np, torch
 from ..core.tensors.dense import why_unreadable
 from ..core.tensors.watched import by_default
@@ -351,7 +351,7 @@ def read_array(name: str, path: str | PathLike[str]) -> np.ndarray:
     that is no array.
     """
     try:
-        with open_regular(path) as file:
+        with open_input(path) as file:
             shape, fortran_order, dtype = _header(file)
             array = np.fromfile(file, dtype)
         return array.reshape(shape, order="F" if fortran_order else "C")

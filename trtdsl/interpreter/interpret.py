@@ -251,9 +251,8 @@ class Interpreter:
         }
         check_written(self.network.states if self.network else {}, feeds)
         tensors, env = fit(expected, feeds)
-        for each in self.network.constraints.required if self.network else ():
-            if each.condition.names <= set(env) and not each.condition.holds(env):
-                raise FeedError(each.failure(env, {}).message, location=each.location)
+        if self.network:
+            self.network.constraints.refuse(env)
         return tensors
 
 

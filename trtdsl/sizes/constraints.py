@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..core.errors import Location, ShapeError
+from ..core.errors import FeedError, Location, ShapeError
 from ..core.lazy import np
 from .condition import SIGNS, Condition, verdict
 from .dim import Dim, TensorDim
@@ -90,6 +90,12 @@ class Constraints:
         """What the calls need, in their order."""
         self.required: list[Constraint] = []
         """What the author requires with :func:`trtdsl.require`."""
+
+    def refuse(self, env: Mapping[str, int]) -> None:
+        """FeedError for sizes that the author's requirements exclude."""
+        for each in self.required:
+            if each.condition.names <= set(env) and not each.condition.holds(env):
+                raise FeedError(each.failure(env, {}).message, location=each.location)
 
     def not_negative(self, size: SizeLike, operation: Any) -> None:
         """``operation`` makes a dimension of this size."""

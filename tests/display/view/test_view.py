@@ -168,6 +168,25 @@ def test_the_engine_beside_is_used_where_it_is_of_this_network(small, monkeypatc
     assert "another state" in stale.model["program"]["notes"][-1] and "another state" in stale.note
 
 
+@pytest.mark.parametrize("engine", ["small.engine", None], ids=["given", "beside"])
+def test_an_engine_that_is_exchanged_while_it_is_viewed(small, monkeypatch, engine):
+    """What is shown and what was compared are two engines."""
+    monkeypatch.chdir(small)
+    td.build("small.py", check=False)
+    shutil.copy("small.engine", "other.engine")
+    step = "program_of_engine" if engine is None else "is_up_to_date"
+    module = importlib.import_module("trtdsl.display.view.view")  # whose name in its package is the function's
+    function = getattr(module, step)
+
+    def after_the_exchange(*given):
+        Path("other.engine").replace("small.engine")
+        return function(*given)
+
+    monkeypatch.setattr(module, step, after_the_exchange)
+    with pytest.raises(td.UsageError, match=r"small\.engine changed while it was in use"):
+        td.view("small.py", engine=engine)
+
+
 def test_another_networks_engine_is_refused(small, monkeypatch):
     monkeypatch.chdir(small)
     td.build("small.py", check=False)

@@ -798,6 +798,22 @@ def test_an_engine_that_was_built_here_is_evaluated_from_its_file(tmp_path, monk
         td.evaluate_engine(built.engine, {"x": feed}, trust=True)
 
 
+def test_sizes_that_the_author_excludes_are_refused(tmp_path):
+    """As load_engine and the interpreter do; evaluated, the network and its file alike."""
+
+    @td.network(inputs={"x": td.Input((td.Dim("N", min=1, opt=2, max=4), 3))})
+    def even(x):
+        td.require(x.shape[0] % 2 == 0, "pairs alone")
+        return {"y": F.relu(x)}
+
+    engine = td.build(even, tmp_path / "even.engine", check=False).engine
+    feed = random(2, 3)
+    for each in (even, engine):
+        torch.testing.assert_close(td.evaluate_engine(each, {"x": feed})["y"], feed.relu())
+        with pytest.raises(td.FeedError, match="pairs alone"):
+            td.evaluate_engine(each, {"x": random(3, 3)})
+
+
 def test_a_cache_that_cannot_be_written_says_what_to_set(victim, monkeypatch, tmp_path):
     data, feeds, _ = victim
     (tmp_path / "file").write_text("")

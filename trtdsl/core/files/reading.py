@@ -16,7 +16,8 @@ from typing import Annotated, Any, BinaryIO, TypeVar
 
 import msgspec
 
-from ..errors import UNPRINTED, printed
+from ..errors import UNPRINTED, UsageError, printed
+from .held import hold
 from .names import brief, names_beside, nearest_beside
 
 T = TypeVar("T")
@@ -53,9 +54,28 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     return os.fdopen(descriptor, "rb")
 
 
-def read_file(path: str | os.PathLike[str], largest: int | None = None) -> bytes:
-    """The bytes of a regular file. OSError for any other, and for one of more than ``largest`` bytes or the memory."""
+def open_input(path: str | os.PathLike[str]) -> BinaryIO:
+    """A file that a command reads, as :func:`open_regular`. UsageError where it changed since the command read it."""
+    file = open_regular(path)
+    try:
+        hold(path, os.fstat(file.fileno()))
+    except UsageError:
+        file.close()
+        raise
+    return file
+
+
+def read_source(path: str | os.PathLike[str]) -> bytes:
+    """The author's Python, which he may go on to write while it runs. OSError as :func:`open_regular`."""
     with open_regular(path) as file:
+        return file.read()
+
+
+def read_file(path: str | os.PathLike[str], largest: int | None = None) -> bytes:
+    """The bytes of a regular file. OSError for any other, and for one of more than ``largest`` bytes or the memory;
+    UsageError as :func:`open_input`.
+    """
+    with open_input(path) as file:
         if largest is not None and os.fstat(file.fileno()).st_size > largest:
             raise OSError(0, f"it is larger than the {largest >> 20} MiB that such a file may have")
         try:
@@ -64,11 +84,11 @@ def read_file(path: str | os.PathLike[str], largest: int | None = None) -> bytes
             raise OSError(errno.ENOMEM, "it is larger than the memory") from None
 
 
-def sha256_of(path: str | os.PathLike[str]) -> str | None:
+def sha256_of(path: str | os.PathLike[str], opened: Callable[..., BinaryIO] = open_regular) -> str | None:
     """The hash of a regular file's content; None for what cannot be read."""
     digest = hashlib.sha256()
     try:
-        with open_regular(path) as file:
+        with opened(path) as file:
             while part := file.read(1 << 20):
                 digest.update(part)
     except OSError:

@@ -9,14 +9,15 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..cancel import WRITTEN, noted
 from ..errors import UsageError
+from .held import release
 from .names import check_names_file, is_file
 from .reading import LARGEST, open_regular
 
@@ -121,6 +122,8 @@ def check_writable(
     named = tuple((what, read) for what, read in reads if isinstance(read, (str, os.PathLike)))
     output = Output(Path(path), kind, named, force, folder)
     target = output.judged()
+    for each in (path, target):
+        release(each)
     try:
         os.scandir(target.parent).close()  # it is opened when its entries are put on disk
         with _temporary(target) as (descriptor, name):
@@ -167,19 +170,23 @@ def _same(target: Path, read: str | os.PathLike[str]) -> bool:
     return False
 
 
+def _temporary_name(target: Path, which: str = "") -> Path:
+    short = hashlib.sha256(target.name.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    return target.parent / f".trtdsl-{short}-{which or secrets.token_hex(8)}.tmp"
+
+
 @contextmanager
 def _temporary(target: Path) -> Iterator[tuple[int, Path]]:
     """A new file beside ``target`` for writing, with the mode that it will have; locked while its writer lives.
 
     The C++ library gives the same names and locks (cpp/src/files.cpp).
     """
-    short = hashlib.sha256(target.name.encode("utf-8", "surrogateescape")).hexdigest()[:12]
-    for left in target.parent.glob(f".trtdsl-{short}-*.tmp"):
+    for left in target.parent.glob(_temporary_name(target, "*").name):
         _remove_if_abandoned(left)
     name = None
     try:
         while True:
-            name = target.parent / f".trtdsl-{short}-{secrets.token_hex(8)}.tmp"
+            name = _temporary_name(target)
             descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
             with suppress(OSError):  # there are file systems without locks
                 _lock(descriptor, wait=True)
@@ -271,16 +278,9 @@ def write_atomically(output: Output, data: bytes) -> None:
     write_all_atomically({output: data})
 
 
-def remove(output: Output) -> None:
-    """Removes what is there of an output that has become needless. Raises UsageError as writing it would."""
-    try:
-        output.judged().unlink(missing_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot remove {output.path}: {error.strerror}") from None
-
-
-def write_all_atomically(files: Mapping[Output, bytes], judge: Callable[[], None] = lambda: None) -> None:
-    """Writes several files; none is renamed before all are on disk, and none is left half-written.
+def write_all_atomically(files: Mapping[Output, bytes | None], judge: Callable[[], None] = lambda: None) -> None:
+    """Writes several files, or removes those that get None; none is renamed before all are on disk, and none is left
+    half-written.
 
     They are renamed in their order: a process that is killed meanwhile leaves the last ones as they were. Of processes
     that write the same files, one after the other renames its own, so that what stays is all of one: at its turn each
@@ -294,20 +294,27 @@ def write_all_atomically(files: Mapping[Output, bytes], judge: Callable[[], None
     temporary: list[tuple[Path, Path]] = []
     descriptors: list[int] = []
     try:
+        removed = [path for path, data in zip(targets, files.values(), strict=True) if data is None]
         for path, data in zip(targets, files.values(), strict=True):
+            if data is None:
+                continue
             with _temporary(path) as (descriptor, name):
                 descriptors.append(descriptor)
                 _write(descriptor, data)
             temporary.append((name, path))
-        with noted() as pressed, _synced({path.parent for _, path in temporary}):
+        with noted() as pressed, _synced({path.parent for path in targets}):
             judge()
-            for name, path in temporary:
-                os.replace(name, path)
+            with _put_back(targets) as done:
+                for name, path in temporary:
+                    os.replace(name, path)
+                    done.append(path)
+                for path in removed:
+                    path.unlink(missing_ok=True)
             WRITTEN.extend(str(output.path) for output in files)
         if pressed():  # between two names, some files would be new and some not
             raise KeyboardInterrupt
     except OSError as error:
-        names = ", ".join(str(output.path) for output in files)
+        names = error.filename2 or ", ".join(str(output.path) for output in files)
         raise UsageError(f"cannot write {names}: {error.strerror}") from None
     finally:
         for name, _ in temporary:
@@ -315,6 +322,40 @@ def write_all_atomically(files: Mapping[Output, bytes], judge: Callable[[], None
                 os.unlink(name)
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+@contextmanager
+def _put_back(targets: Sequence[Path]) -> Iterator[list[Path]]:
+    """Where one of several files cannot be put in its place inside, those that were are as they had been before.
+
+    As far as the file system has hard links: what is there keeps a second name until all are in their places.
+    """
+    done: list[Path] = []
+    kept: dict[Path, Path] = {}
+    new = {path for path in targets if not os.path.lexists(path)}
+    with ExitStack() as held:
+        try:
+            for path in targets if len(targets) > 1 else ():
+                with suppress(OSError):
+                    other = _temporary_name(path)
+                    os.link(path, other)
+                    kept[path] = other
+                    descriptor = os.open(other, os.O_RDONLY)
+                    held.callback(os.close, descriptor)
+                    _lock(descriptor, wait=False)  # so that nobody takes it for abandoned
+            yield done
+        except BaseException:
+            for path in done:
+                with suppress(OSError):
+                    if path in kept:
+                        os.replace(kept[path], path)
+                    elif path in new:
+                        os.unlink(path)
+            raise
+        finally:
+            for other in kept.values():
+                with suppress(OSError):
+                    os.unlink(other)
 
 
 def _write(descriptor: int, data: bytes) -> None:

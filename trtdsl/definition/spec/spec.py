@@ -19,7 +19,7 @@ from ...core.caller import to_write
 from ...core.dtypes import SHORT, dtype_name
 from ...core.errors import DefinitionError, Location, UsageError, located, nearest
 from ...core.files.names import check_characters, check_is_file, file_name, is_file
-from ...core.files.reading import read_file
+from ...core.files.reading import read_source
 from ...core.html import folded, table
 from ...core.lazy import network_files, ranges, torch
 from ...core.tensors.exact import Exact
@@ -301,7 +301,7 @@ class NetworkSpec:
             path, attribute = self._reference_file(self.reference), self.reference.rpartition(":")[2]
             with located(self._place if self.file else None):
                 check_is_file(path, f"the reference {self.reference!r} must be FILE.py:CLASS; no file {path}")
-                read = read_file(path)
+                read = read_source(path)
                 module = load_module(path)
                 if not hasattr(module, attribute):
                     near = nearest(attribute, [name for name, value in vars(module).items() if isinstance(value, type)])
@@ -316,13 +316,13 @@ class NetworkSpec:
         if self.file is None:
             return None
         loader = getattr(self.function, "__globals__", {}).get("__loader__")
-        return getattr(loader, "sha256", None) or hashlib.sha256(read_file(self.file)).hexdigest()
+        return getattr(loader, "sha256", None) or hashlib.sha256(read_source(self.file)).hexdigest()
 
     @property
     def reference_is_current(self) -> bool:
         """Whether the file of a reference that was imported already is still the one that was imported."""
         path, read = self._state.get("reference_read", (None, b""))
-        return path is None or (is_file(path) and read_file(path) == read)
+        return path is None or (is_file(path) and read_source(path) == read)
 
     @property
     def reference_folder(self) -> Path | None:

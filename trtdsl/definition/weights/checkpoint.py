@@ -7,13 +7,13 @@ import pickletools
 import re
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import IO, BinaryIO
 
 from ...core.dtypes import dtype_name
 from ...core.errors import UNPRINTED, TrtdslError, UsageError, WeightsDamagedError, WeightsError
-from ...core.files.reading import open_regular
+from ...core.files.held import hold, one_state
+from ...core.files.reading import open_input
 from ...core.files.writing import Kind, check_writable, write_atomically
 from ...core.lazy import torch
 
@@ -27,21 +27,25 @@ PICKLES = 5  # of torch's first format: a mark, its version, the machine's sizes
 WEIGHTS = Kind("a file of weights", r'.{4}\0{4}\s*\{(?!"__metadata__":\{"trtdsl)')
 
 
+@one_state
 def convert_weights(source: str | os.PathLike[str], output: str | os.PathLike[str]) -> list[str]:
     """Writes a torch checkpoint's state_dict as safetensors and gives the names written.
 
     Loads with ``weights_only=True``: a pickle that would run code is refused. A checkpoint that holds the state_dict
     under ``state_dict``, ``model``, ``model_state`` or ``model_state_dict`` is unwrapped; a common ``module.`` prefix
-    is dropped. Raises UsageError when there is no such file or ``output`` cannot be written, CorruptFileError for
-    anything that is not a checkpoint of tensors by name, WeightsError naming those that safetensors does not hold, and
-    for a file that is written to while it is read.
+    is dropped. Raises UsageError when there is no such file, where it is written to while it is read, or ``output``
+    cannot be written, CorruptFileError for anything that is not a checkpoint of tensors by name, WeightsError naming
+    those that safetensors does not hold.
     """
     target = check_writable(output, WEIGHTS, [("checkpoint", source)])
     try:
-        with open_regular(source) as file, _unwritten(file, source), warnings.catch_warnings():
+        with open_input(source) as file, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch's, of what it makes itself
-            limit = _unpacked_limit(file)
-            state = torch.load(file, map_location="cpu", weights_only=True)
+            try:
+                limit = _unpacked_limit(file)
+                state = torch.load(file, map_location="cpu", weights_only=True)
+            finally:
+                hold(source, os.fstat(file.fileno()))  # written to meanwhile, some tensors would be new and some old
     except FileNotFoundError:
         raise UsageError(f"no such file: {source}") from None
     except TrtdslError:
@@ -71,22 +75,6 @@ def convert_weights(source: str | os.PathLike[str], output: str | os.PathLike[st
         raise WeightsDamagedError(f"{source} repeats elements: written out, {TOO_MUCH}")
     write_atomically(target, as_safetensors(state, f"{source} cannot be converted: "))
     return list(state)
-
-
-@contextmanager
-def _unwritten(file: BinaryIO, source: str | os.PathLike[str]) -> Iterator[None]:
-    """WeightsError where the file is written to meanwhile: some tensors would be new and some old."""
-
-    def state() -> tuple[int, int]:
-        found = os.fstat(file.fileno())
-        return found.st_size, found.st_mtime_ns
-
-    before = state()
-    try:
-        yield
-    finally:
-        if state() != before:
-            raise WeightsError(f"{source} was written to while it was read: start again when it is whole")
 
 
 def _unpacked_limit(file: BinaryIO) -> int:

@@ -19,7 +19,8 @@ from ...checking.report import CheckReport
 from ...core.backend import Backend
 from ...core.caller import option, to_write
 from ...core.cancel import Progress, untold
-from ...core.errors import CorruptFileError, EngineError, TrtdslError, UnsupportedError, UsageError, several
+from ...core.errors import CorruptFileError, EngineError, UnsupportedError, UsageError, several
+from ...core.files.held import one_state
 from ...core.files.names import check_is_file, is_file
 from ...core.files.reading import read_json
 from ...core.files.writing import Reads, as_json, write_atomically
@@ -96,6 +97,7 @@ class View:
         return f"View({self.model['name']}: {', '.join(parts)}{f'; {self.note}' * bool(self.note)})"
 
 
+@one_state
 def view(
     source: NetworkLike,
     *,
@@ -208,13 +210,10 @@ def _beside(spec: NetworkSpec, network: Network) -> tuple[Path | None, str]:
     folders = [Path(), *([spec.file.parent] if spec.file is not None else [])]
     for folder in folders:
         engine = folder / f"{spec.name}.engine"
-        try:
-            if not is_file(engine):
-                continue
-            if is_up_to_date(spec, network, engine):
-                return engine, ""
-        except TrtdslError:  # a manifest that is damaged, or of another version
-            pass
+        if not is_file(engine):
+            continue
+        if is_up_to_date(spec, network, engine):
+            return engine, ""
         other = other or (
             f"{engine} is of other sizes or another state of the network, and its program is not shown: "
             f"{option('build')} builds this one, {option('engine', str(engine))} shows that one"
@@ -238,11 +237,8 @@ def _fit(made: Program, spec: NetworkSpec, network: Network, engine: Path, weigh
         )
     if manifest is None:
         return f"there is no manifest beside {engine.name}: whether it is of this state of the network is not known"
-    try:
-        if is_up_to_date(spec, network, engine):
-            return ""
-    except TrtdslError:  # a manifest that is damaged, or of another version
-        pass
+    if is_up_to_date(spec, network, engine):
+        return ""
     found = ", ".join(differences(manifest, spec, network, weights)) or "what it imports or is set to"
     return (
         f"{engine.name} was built from another state of this network, which differs in {found}: the program shown is "

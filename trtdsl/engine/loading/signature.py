@@ -82,7 +82,7 @@ class Signature:
             raise FeedProfileError(f"there is no profile {profile}: the engine has {len(self.profiles)}")
         for index in candidates:
             if not self._outside(index, shapes):
-                self._check_requirements(shapes)
+                self.check_requirements(shapes)
                 return index
         raise FeedProfileError(
             "; ".join(line for index in candidates for line in self._outside(index, shapes))
@@ -98,7 +98,8 @@ class Signature:
                     f"input {name!r} was captured with shape {shapes[name]}, and {given.shape} was fed"
                 )
 
-    def _check_requirements(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    def check_requirements(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """FeedProfileError for sizes that the network's author excludes."""
         for requirement in self.requirements:
             problem = requirement.failure(shapes)
             if problem is not None:

@@ -114,7 +114,11 @@ def _of_plan(
     expected = {name: Operand(tensor.shape, tensor.dtype) for name, tensor in network.inputs.items()}
     served = network.profiles[profile : profile + 1]
     replaced = replaced_inputs(network)
-    return _Rank(data, texts, given, ranks, profile, observe, count, expected, served, replaced)
+
+    def refuse(shapes: Mapping[str, tuple[int, ...]], env: Mapping[str, int]) -> None:
+        network.constraints.refuse(env)
+
+    return _Rank(data, texts, given, ranks, profile, observe, count, expected, served, replaced, refuse)
 
 
 def _of_file(
@@ -131,6 +135,11 @@ def _of_file(
             f"{label} was not built by trtdsl on this machine, and evaluating it compiles and runs the kernels in it: "
             "say trust=True (--trust) if you know who built it"
         )
+
+    def refuse(shapes: Mapping[str, tuple[int, ...]], env: Mapping[str, int]) -> None:
+        if manifest is not None:
+            manifest.signature.check_requirements(shapes)
+
     with noted(ProgramDamagedError, f"in {label}"):
         texts = read_plan(data, header.product, header.version, label)
         given, expected, served, replaced = Given({}), None, [], {}
@@ -144,7 +153,7 @@ def _of_file(
             }
             served = [Profile(**manifest.profiles[profile].dims)]
         ranks = {} if manifest is None else {name: len(tensor.shape) for name, tensor in manifest.outputs.items()}
-        alone = _Rank(data, texts, given, ranks, profile, observe, count, expected, served, replaced)
+        alone = _Rank(data, texts, given, ranks, profile, observe, count, expected, served, replaced, refuse)
 
     def run(feeds: Mapping[str, Any]) -> dict[str, torch.Tensor]:
         check_written({} if manifest is None else manifest.states, by_name(feeds))
@@ -172,7 +181,8 @@ class _Rank:
     """One profile's program, mostly the only rank; ``ranks`` are those of the outputs, as far as they are known.
 
     ``expected`` are the inputs; where nothing says them, they have the program's dtypes. Those that are ``replaced`` by
-    an output are one memory with it, which the program calls by the output's name.
+    an output are one memory with it, which the program calls by the output's name. ``refuse`` raises FeedError for
+    shapes and dimensions' sizes that are not served, though in a profile's ranges.
     """
 
     def __init__(
@@ -187,6 +197,7 @@ class _Rank:
         expected: Mapping[str, Operand] | None,
         served: Sequence[Profile],
         replaced: Mapping[str, str],
+        refuse: Callable[[Mapping[str, tuple[int, ...]], Mapping[str, int]], None],
     ):
         own = texts.of_profile(profile)
         if not own:
@@ -198,12 +209,13 @@ class _Rank:
         self.text, self.contents = next(iter(own)), Contents(data)
         self.constants = self.contents.constants(self.text, texts.programs)
         self.given, self.ranks, self.how = given, ranks, (observe, count)
-        self.expected, self.served, self.replaced = expected, served, replaced
+        self.expected, self.served, self.replaced, self.refuse = expected, served, replaced, refuse
 
     def fed(self, feeds: Mapping[str, Any]) -> tuple[Evaluation, Mapping[str, torch.Tensor]]:
         """A run of the program, and the values of its inputs."""
         expected = _inputs_of(self.text, by_name(feeds)) if self.expected is None else self.expected
-        tensors, _ = fit(expected, feeds, self.served)
+        tensors, env = fit(expected, feeds, self.served)
+        self.refuse({name: tuple(tensor.shape) for name, tensor in tensors.items()}, env)
         tensors |= {output: tensors[name] for name, output in self.replaced.items() if name in tensors}
         at = replace(self.given, shapes={name: tuple(tensor.shape) for name, tensor in tensors.items()}, dims={})
         return Evaluation(self.text, self.contents, self.constants, sizes_at(self.text, at), *self.how), tensors
