@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -137,12 +138,12 @@ def build(
     known = previous.get("check", {}) if judged_alike else {}
     proof = None if network.plugins else before  # a plugin's evaluator may have changed unseen
     judges = check and proof is not None and spec.reference is not None
-    results = reference_results(spec, network, opened) if judges else None
-    known = _known_check(proof, spec, known, check, on, sources, results)
+    given = functools.cache(lambda: reference_results(spec, network, opened) if judges else None)
+    known = _known_check(proof, spec, known, check, on, sources, given)
     early = on == "program" and known is None and not dry_run
     plan = compile_engine(network, config, progress=progress) if early and not unchanged else None
     data = read_engine_file(engine) if early and plan is None else None if plan is None else bytes(plan.data)
-    checked, report = _checked(spec, network, opened, known, proof, sources, on, data, results, tell)
+    checked, report = _checked(spec, network, opened, known, proof, sources, on, data, given, tell)
     if plan is None and not unchanged and not dry_run:
         plan = compile_engine(network, config, progress=progress)
     if unchanged:
@@ -219,7 +220,7 @@ def _known_check(
     run_check: bool,
     on: str,
     sources: Sources,
-    results: Results | None,
+    results: Callable[[], Results | None],
 ) -> dict[str, Any] | None:
     """What the manifest says of the check where none is to be made; ``before``, what it said of the very same engine.
 
@@ -235,8 +236,9 @@ def _known_check(
         return {"done": False, "reason": "--no-check", **({"earlier": earlier} if holds(earlier) else {})}
     if spec.reference is None:
         return {"done": False, "reason": "the network has no reference"}
-    alike = on in ("interpreter", before.get("on")) and agree(before.get("results"), results)
-    return before if alike and holds(before) else None
+    if on not in ("interpreter", before.get("on")) or not holds(before):
+        return None
+    return before if agree(before.get("results"), results()) and holds(before) else None  # it may have read more now
 
 
 def _checked(
@@ -248,7 +250,7 @@ def _checked(
     sources: Sources,
     on: str,
     plan: bytes | None,
-    results: Results | None,
+    results: Callable[[], Results | None],
     tell: Progress,
 ) -> tuple[dict[str, Any], CheckReport | None]:
     """The manifest's entry on the check, and the report of one that was made. CheckFailedError for one that failed."""
@@ -257,9 +259,9 @@ def _checked(
     report = check(spec, on=on, weights=weights, network=network, plan=plan, progress=tell)
     if not report.passed:
         raise CheckFailedError(report)
-    read = sources.read()
+    found, read = results(), sources.read()
     counts = read is not None and sources.import_alike()
-    return check_entry(report, proof if counts else None, read or {}, results), report
+    return check_entry(report, proof if counts else None, read or {}, found), report
 
 
 def engine_file(name: str, output: str | PathLike[str] | None) -> Path:
