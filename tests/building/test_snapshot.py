@@ -304,7 +304,7 @@ def test_a_module_that_was_another_while_it_was_loaded(small, tmp_path, monkeypa
     lazy.write_text(wrong)
     text = reference.read_text().replace("torch.relu(", "relu(")
     reference.write_text(text.replace("(self, x):", "(self, x):\n        from small_relu import relu\n"))
-    at(monkeypatch, "trtdsl.building.build.reference_results", lambda: lazy.write_text(wrong.replace("tanh", "relu")))
+    at(monkeypatch, "trtdsl.building.build.check", lambda: lazy.write_text(wrong.replace("tanh", "relu")))
     at(monkeypatch, "trtdsl.building.build.check_entry", lambda: lazy.write_text(wrong))
     with pytest.raises(td.UsageError, match=r"small_relu.py changed while it was in use"):
         td.build(str(small / "small.py"), tmp_path / "a.engine")
