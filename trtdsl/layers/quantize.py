@@ -176,9 +176,7 @@ def _quantize(node: Node) -> Evaluate:
         if dtype != torch.int8:
             made = narrow(steps.float(), dtype)
         else:
-            whole = (
-                (steps.clone() if meant else steps).round_().clamp_(-128, 127).nan_to_num_(127.0 if is_half(x) else 0.0)
-            )
+            whole = steps.round().clamp_(-128, 127).nan_to_num_(127.0 if is_half(x) else 0.0)
             made = whole.float().to(dtype)  # which torch's CPU does in half the time of a half type's
         return beside(made, lambda exact: exact, steps) if meant else made
 

@@ -126,6 +126,9 @@ def test_decisions_are_those_of_the_exact_values():
         assert x.sort().indices.tolist() == [2, 0, 1]
         assert (x > 1).tolist() == [True, True, False]
         assert (x * 0.999995).floor().tolist() == [1, 1, 0]
+        tie = torch.full((1,), 2.5) + 1e-9  # which float32 rounds to 2
+        rounded = tie.round(), tie.clone().round_()
+    assert [value.tolist() for value in rounded] == [[3], [3]]
 
 
 @pytest.mark.parametrize("alone", [False, True])

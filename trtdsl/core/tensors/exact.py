@@ -293,6 +293,8 @@ class Exact:
         if not self.decide and name in ORDERING and not any(map(self.has, operands)):
             return func(*args, **kwargs)  # of a network's weights, nothing is rounded yet
         wide = self.widened(args), {key: self.widened(value) for key, value in kwargs.items()}
+        # Looked at before what is computed in place: integers that float32 does not have.
+        lost = self.decide and name.removesuffix("_") in STEPS and _lost(args[0], wide[0][0])
         try:
             plain = (converted if name == "_to_copy" else func)(*args, **kwargs)
         except RuntimeError:  # of a half precision, in which torch's CPU lacks some operators
@@ -305,8 +307,9 @@ class Exact:
             exact = self._made_wide(func, name, wide, args, kwargs, plain)
             if plain is None:
                 plain = _narrowed(exact, args)
-            jumps = name.removesuffix("_") in STEPS or (name == "_to_copy" and not _is_floating(plain))
-            if jumps and self.decide and _lost(args[0], wide[0][0]):  # integers that float32 does not have
+            if self.decide and name == "_to_copy" and not _is_floating(plain):
+                lost = _lost(args[0], wide[0][0])
+            if lost:
                 return self._joined(plain, exact, "") if _is_floating(plain) else plain
             return self._joined(plain, exact, name.removesuffix("_"))
 
