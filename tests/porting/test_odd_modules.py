@@ -193,6 +193,16 @@ def test_modules_of_python_are_not_copied_and_what_has_no_copy_is_refused():
     with pytest.raises(td.UsageError, match="Holding cannot be copied, .*lock.*: keep what has no copy outside"):
         td.from_module(Holding(threading.Lock()), ["N,3"])
 
+    class Wrapped:  # a container of bitorch's, which Python's copy asks for what it does not have yet
+        def __init__(self):
+            self.__dict__["inner"] = 1
+
+        def __getattr__(self, name):
+            return getattr(self.__dict__["inner"], name)
+
+    with pytest.raises(td.UsageError, match="Holding cannot be copied, .*KeyError: 'inner'"):
+        td.from_module(Holding(Wrapped()), ["N,3"])
+
 
 def test_keyword_results_and_counted_calls_are_ported():
     def keyword(self, x):

@@ -77,8 +77,8 @@ def with_hooks(module: torch.nn.Module, memo: dict[int, Any] | None = None) -> t
     memo = {id(held): held for held in sys.modules.values()} | (memo or {})
     try:
         made = copy.deepcopy(module, memo)
-    except (TypeError, RuntimeError) as error:
-        text = f"{type(module).__name__} cannot be copied, as is done before it runs: {error}"
+    except Exception as error:  # of the author's own classes any
+        text = f"{type(module).__name__} cannot be copied, as is done before it runs: {type(error).__name__}: {error}"
         raise UsageError(f"{text}: keep what has no copy outside of the module") from error
     parts = {id(part) for part in (*module.modules(), *module.parameters(), *module.buffers())}
 
