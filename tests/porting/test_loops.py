@@ -117,3 +117,19 @@ def test_the_search_for_rounds_reads_each_statement_once_from_each_start(monkeyp
     monkeypatch.setattr(statements, "parts", lambda expression: calls.append(0) or read(expression))
     lines = td.port(Shifted, {"x": "N,16"}).count("\n")
     assert len(calls) < lines**2, (len(calls), lines)
+
+
+class Ranks(torch.nn.Module):
+    """Rounds that give more dimensions each time, or fewer: the sizes of the last one are asked for (kuwahara-torch)."""
+
+    def forward(self, x):
+        for step in (1, 1, 2, 2):
+            x = x.unfold(-2, 3, step)
+        y = x.mean(dim=(-1, -2)).view(*x.size()[:4], -1)
+        for _ in range(3):
+            y = y.mean(-1)
+        return y.reshape(y.shape[0], -1)
+
+
+def test_rounds_of_other_ranks_are_no_loop():
+    assert ported(Ranks(), {"x": "N,2,H,9"}, dims={"N": (1, 2, 3), "H": (8, 9, 11)}, check=True).verdict.passed

@@ -593,3 +593,30 @@ class Loading(nn.Module):
 def test_a_tensor_that_forward_loads_is_a_constant():
     made = ported(Loading, {"x": "N,4"}, dims={"N": (1, 2, 3)}, check=True)
     assert made.verdict.passed and len(made.constants) == 1
+
+
+class CallsItself(nn.Linear):
+    """Calls its hooks itself, as torch did before hooks got names of arguments (continual)."""
+
+    def __call__(self, *args, **kwargs):
+        for hook in self._forward_pre_hooks.values():
+            hook(self, args)
+        returned = self.forward(*args, **kwargs)
+        for hook in self._forward_hooks.values():
+            hook(self, args, returned)
+        return returned
+
+    def forward(self, x, scale=1.0):
+        return super().forward(x) * scale
+
+
+def test_a_module_that_calls_its_hooks_itself_is_ported():
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = CallsItself(4, 4), CallsItself(4, 4)
+
+        def forward(self, x):
+            return self.b(self.a(x), scale=x.exp())
+
+    assert ported(Outer(), {"x": "N,4"}, dims={"N": (1, 2, 3)}, check=True).verdict.passed

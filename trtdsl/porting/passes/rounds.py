@@ -28,6 +28,10 @@ def carrying(body: list[Statement], period: int, places: Places) -> bool:
     return one and any(used(places, value, period, 2 * period) for value in first.results)
 
 
+def _ranks(statement: Statement) -> list[int]:
+    return [len(value.shape) for value in statement.results]
+
+
 class Rounds:
     """The first ``period`` statements beside later rounds of them."""
 
@@ -52,7 +56,7 @@ class Rounds:
         state = self._state()
         place = index * self.period
         for mine, other in zip(self.first, self.body[place : place + self.period]):
-            if mine.note or pattern(mine) != pattern(other) or len(mine.results) != len(other.results):
+            if mine.note or pattern(mine) != pattern(other) or _ranks(mine) != _ranks(other):
                 break
             if not alike(mine.expression, other.expression, lambda a, b: self._leaf(a, b, index, current)):
                 break

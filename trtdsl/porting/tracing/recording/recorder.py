@@ -90,15 +90,15 @@ class Recorder:
     # -- modules -----------------------------------------------------------------------------------------------------
 
     def hooks(self, path: str, part: torch.nn.Module) -> list[Any]:
-        """Hooks that note when the module begins and ends."""
+        """Hooks that note when the module begins and ends; a __call__ of the author's may give them no names."""
 
-        def begin(module: Any, args: Any, kwargs: Any) -> None:
+        def begin(module: Any, args: Any, kwargs: Any = None) -> None:
             self.names()
-            arguments = bound(module.forward, args, kwargs)
+            arguments = bound(module.forward, args, kwargs or {})
             self.bodies.begin(Call(path, module, {name: self.tree(given) for name, given in arguments.items()}))
 
-        def end(module: Any, args: Any, kwargs: Any, returned: Any) -> None:
-            self.bodies.end(self.tree(returned))
+        def end(module: Any, args: Any, *rest: Any) -> None:
+            self.bodies.end(self.tree(rest[-1]))
 
         return [
             part.register_forward_pre_hook(begin, with_kwargs=True),
