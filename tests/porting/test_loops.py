@@ -120,7 +120,7 @@ def test_the_search_for_rounds_reads_each_statement_once_from_each_start(monkeyp
 
 
 class Ranks(torch.nn.Module):
-    """Rounds that give more dimensions each time, or fewer: the sizes of the last one are asked for (kuwahara-torch)."""
+    """Rounds that give more dimensions each time, or fewer, and whose last sizes are asked for (kuwahara-torch)."""
 
     def forward(self, x):
         for step in (1, 1, 2, 2):

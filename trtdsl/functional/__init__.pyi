@@ -121,6 +121,7 @@ from trtdsl.functional.products.linalg import inverse as inverse
 from trtdsl.functional.products.linalg import matrix_norm as matrix_norm
 from trtdsl.functional.products.linalg import slogdet as slogdet
 from trtdsl.functional.products.linalg import solve as solve
+from trtdsl.functional.products.linalg import solve_triangular as solve_triangular
 from trtdsl.functional.products.matmul import grouped_mm as grouped_mm
 from trtdsl.functional.products.matmul import linear as linear
 from trtdsl.functional.products.matmul import matmul as matmul

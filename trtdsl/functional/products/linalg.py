@@ -91,6 +91,31 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 
 
 @operation
+def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
+    """X with ``A X = B``, or ``X A = B``, for triangular A (…, n, n) of up to 16 rows, whose other part is not read.
+
+    Substitution row by row: IMatrixMultiplyLayers and IElementWiseLayers.
+
+    >>> F.solve_triangular(net.input("a", ("N", 3, 3)), net.input("b", ("N", 3, 2)), upper=False).shape
+    (N, 3, 2)
+    """
+    rows = _square(A, "solve_triangular")
+    if not left:
+        found = solve_triangular(A.mT, B.mT, upper=not upper, unitriangular=unitriangular)
+        return found.mT
+    if rows == 0:
+        return B
+    known: list[Tensor] = []  # rows of X, from the first on
+    for k in reversed(range(rows)) if upper else range(rows):
+        row, own = part(B, -2, k, 1), part(A, -2, k, 1)
+        if known:
+            row = row - part(own, -1, k + 1 if upper else 0, len(known)) @ cat(known, -2)
+        row = row if unitriangular else row / part(own, -1, k, 1)
+        known = [row, *known] if upper else [*known, row]
+    return cat(known, -2)
+
+
+@operation
 def det(input: Tensor) -> Tensor:
     """The determinant of square matrices (…, n, n) of up to 16 rows: as :func:`inverse`."""
     rows = _square(input, "det")

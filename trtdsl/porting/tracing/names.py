@@ -37,7 +37,18 @@ ALIASES |= {
     for space, names in {
         "fft": FOURIER,
         "special": ("logit", "erf", "log_softmax", "softmax", "logsumexp", "entr", "ndtr", "xlog1py"),
-        "linalg": ("vector_norm", "multi_dot", "cross", "vecdot", "diagonal", "det", "slogdet", "solve", "matrix_norm"),
+        "linalg": (
+            "vector_norm",
+            "multi_dot",
+            "cross",
+            "vecdot",
+            "diagonal",
+            "det",
+            "slogdet",
+            "solve",
+            "matrix_norm",
+            "solve_triangular",
+        ),
     }.items()
     for name in names
 }
