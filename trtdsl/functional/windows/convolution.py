@@ -34,8 +34,7 @@ def _convolution(
 ) -> Tensor:
     x = input
     require_rank(weight, f"conv{ndim}d takes a weight of {ndim + 2} dimensions", ndim + 2)
-    if not (weight.shape[0] == groups == x.shape[1] and is_static(weight.shape[1:])):
-        _check_static(weight, groups)
+    _check_static(weight, groups)
     steps, gaps = per_axis(stride, ndim, "stride"), per_axis(dilation, ndim, "dilation")
     how = Geometry(steps, *_paddings(padding, ndim, weight.shape[2:], steps, gaps), gaps, groups)
     if not x.dtype.is_floating_point or not is_static((groups, *weight.shape)):
@@ -131,17 +130,17 @@ def _by_taps(x: Tensor, weight: Tensor, bias: Tensor | None, how: Geometry) -> T
 
 
 def _check_static(weight: Tensor, groups: Any) -> None:
-    if not is_static((groups, *weight.shape)):
+    if not is_static((weight.shape[0] // groups, *weight.shape[1:])):
         raise UnsupportedError(
-            f"groups={groups} with a weight of {shape_text(weight.shape)}: both must be static. Where each sample has "
-            "a weight of its own, scale inputs and outputs instead, or F.matmul what F.unfold gives"
+            f"groups={groups} with a weight of {shape_text(weight.shape)}: a group's weight must be static"
         )
 
 
 def _by_products(x: Tensor, weight: Tensor, how: Geometry) -> Tensor:
-    """IConvolutionLayer takes no integers, and no number of channels that is open.
+    """IConvolutionLayer takes no integers, and no number of channels that is open, as where each sample has a group.
 
-    ISliceLayer, IGatherLayers of the windows, IElementWiseLayer PROD, IReduceLayer SUM.
+    ISliceLayer, IGatherLayers of the windows, and IMatrixMultiplyLayer, or where a map has one channel, and of
+    integers, IElementWiseLayer PROD and IReduceLayer SUM.
     """
     size = [int(length) for length in weight.shape[2:]]
     axes, (stride, pre, _, dilation, groups) = range(len(size)), how
@@ -154,13 +153,19 @@ def _by_products(x: Tensor, weight: Tensor, how: Geometry) -> Tensor:
     windows, elements = ([2 + 2 * k + part for k in axes] for part in (0, 1))
     batch, maps = x.shape[0], weight.shape[0]
     taps, places = int(weight.shape[1]) * math.prod(size), product(counts)
+    each = maps // groups
+    if each > 1 and x.dtype.is_floating_point:
+        columns = L.shuffle(x, (0, 1, *elements, *windows), (batch, groups, taps, places))
+        found = L.matrix_multiply(L.shuffle(weight, reshape=(1, groups, each, taps)), columns)
+        return L.shuffle(found, reshape=(batch, maps, *counts))
     columns = L.shuffle(x, (0, 1, *elements, *windows), (batch, groups, 1, taps, places))
-    kernel = L.shuffle(weight, reshape=(1, groups, maps // groups, taps, 1))
+    kernel = L.shuffle(weight, reshape=(1, groups, each, taps, 1))
     return L.shuffle(L.reduce(columns * kernel, "SUM", [3]), reshape=(batch, maps, *counts))
 
 
 def _transposed_by_products(x: Tensor, weight: Tensor, how: Geometry, further: Sequence[int]) -> Tensor:
-    """IDeconvolutionLayer takes no integers: the convolution of the input, with zeros between its elements.
+    """IDeconvolutionLayer takes neither integers nor an open number of channels: a convolution of the input, with zeros
+    between its elements.
 
     ISliceLayers (FILL, and of stride -1 for the kernel) and IShuffleLayers before the layers of an integer convolution.
     """
@@ -170,7 +175,8 @@ def _transposed_by_products(x: Tensor, weight: Tensor, how: Geometry, further: S
             wide = along(L.unsqueeze(x, [axis + 1]), axis + 1, 0, step, mode="FILL")
             flat = L.shuffle(wide, reshape=(*before, length * step, *after))
             x = along(flat, axis, 0, (length - 1) * step + 1)
-    groups, (channels, maps, *size) = how.groups, (int(length) for length in weight.shape)
+    groups, (channels, maps, *sides) = how.groups, weight.shape
+    size = [int(length) for length in sides]
     kernel = flip(weight, tuple(range(2, weight.ndim)))
     kernel = L.shuffle(kernel, reshape=(groups, channels // groups, maps, *size))
     kernel = L.shuffle(kernel, (0, 2, 1, *range(3, kernel.ndim)), (groups * maps, channels // groups, *size))
@@ -223,7 +229,7 @@ def _transposed(
     post = tuple(max(pad - extra, 0) for pad, extra in zip(pads, further, strict=True))
     beyond = tuple(max(extra - pad, 0) for pad, extra in zip(pads, further, strict=True))
     how = Geometry(steps, pads, post, gaps, groups)
-    if not x.dtype.is_floating_point:
+    if not x.dtype.is_floating_point or not is_static((groups, *weight.shape)):
         return _biased(_transposed_by_products(x, weight, how, further), bias)
     if ndim == 1:
         x, weight, how, beyond = L.unsqueeze(x, [2]), L.unsqueeze(weight, [2]), _on_a_row(how), (0, *beyond)
