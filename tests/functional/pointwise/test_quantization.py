@@ -236,16 +236,32 @@ def test_nvfp4_is_built_by_blocks_along_one_dimension():
     assert td.program(net).launch_count <= 2 and not td.obstacles(net)
 
 
-def test_a_weight_by_channel_with_half_scales_is_built():
-    """Builders refuse such scales of the layer as they are."""
-    weight = randn(256, 128)
-    scale = weight.abs().amax(1) / 127
+@pytest.mark.parametrize("operand", [torch.float16, torch.float32])
+@pytest.mark.parametrize("weights", [torch.float16, torch.float32])
+@pytest.mark.parametrize("dtype", ["int8", "float8_e4m3fn"])
+def test_a_product_whose_operands_have_scales_of_any_dtype_is_built(operand, weights, dtype):
+    """docs/traps/builder-scales.md: of float16 the sums are infinite, of two dtypes builders refuse them."""
+    weight, x = randn(256, 128) + 1, randn(64, 128).abs().half()
+    most = 127 if dtype == "int8" else 448
+    step, scale = torch.tensor(2 / most), weight.abs().amax(1) / most
+
+    def narrow(values, scale):
+        whole = values.float() / scale
+        whole = whole.round().clamp(-128, 127) if dtype == "int8" else whole.clamp(-448, 448).to(torch.float8_e4m3fn)
+        return (whole.float() * scale).half().float()
+
     net = td.Network()
-    step = torch.tensor(0.05).half()
-    x = F.dequantize(F.quantize(net.input("x", (64, 128), "float16"), step), step, dtype="float16")
-    codes = F.quantize(net.constant(weight), scale, axis=0)
-    net.output(F.linear(x, F.dequantize(codes, scale.half(), dtype="float16", axis=0)), "y")
-    assert "int8" in {launch.dtype for launch in td.program(net).launches if launch.kind == "product"}
+    rounded = F.quantize(net.input("x", (64, 128), "float16"), step.half(), dtype)
+    codes = F.quantize(net.constant(weight), scale.to(weights).float(), dtype, axis=0)
+    wide = F.dequantize(codes, scale.to(weights), dtype="float16", axis=0)
+    net.output(F.linear(F.dequantize(rounded, step.half().to(operand), dtype="float16"), wide), "y")
+    want = narrow(x, step.half().float()) @ narrow(weight, scale.to(weights).float()[:, None]).mT
+    (got,) = td.interpret(net, {"x": x}).values()
+    assert (got - want).norm() < 1e-2 * want.norm()
+    (program,) = td.evaluate_engine(net, {"x": x}).values()
+    assert (program - want).norm() < 1e-2 * want.norm()
+    if dtype == "int8":
+        assert "int8" in {launch.dtype for launch in td.program(net).launches if launch.kind == "product"}
 
 
 @pytest.mark.parametrize("kind", ["AVERAGE", "MAX"])

@@ -60,6 +60,8 @@ def dequantize(
     if wide not in (torch.float32, torch.float16, torch.bfloat16):
         raise UnsupportedError(f"values are dequantized to float32, float16 or bfloat16, not {dtype}")
     scale = _scale(input, scale, wide)
+    if scale.is_constant and scale.dtype == wide:  # the same numbers: docs/traps/builder-scales.md
+        scale = L.cast(scale, "float32")
     blocks = _blocks(input, scale, axis)
     if dtype_name(input.dtype) == "int4":
         blocks = None  # TensorRT-RTX takes blocks of int4 by the scale's shape alone
