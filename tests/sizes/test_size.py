@@ -342,6 +342,7 @@ def test_an_open_comparison_is_refused():
     ("arguments", "message"),
     [
         ({"name": "2x"}, "must be an identifier"),
+        ({"name": "2*T"}, "not '2\\*T': sizes are computed of dimensions, as td"),
         ({"name": "T", "min": 3}, "give min and max together"),
         ({"name": "T", "min": 3, "max": 2}, "needs 0 <= min <= opt <= max"),
         ({"name": "T", "min": 1, "opt": 9, "max": 4}, "needs 0 <= min <= opt <= max"),

@@ -30,7 +30,9 @@ class Dim(Size, Atom):
 
     def __init__(self, name: str, *sizes: int, min: int | None = None, opt: int | None = None, max: int | None = None):
         if not isinstance(name, str) or not name.isidentifier():
-            raise UsageError(f"a dimension's name must be an identifier, such as 'N', not {name!r}")
+            computed = ": sizes are computed of dimensions, as td.Dim('N') * 2 + 1"
+            more = computed if isinstance(name, str) and not {*"+-*/"}.isdisjoint(name) else ""
+            raise UsageError(f"a dimension's name must be an identifier, such as 'N', not {name!r}{more}")
         if sizes:
             parts = zip(("min", "max") if len(sizes) == 2 else ("min", "opt", "max"), sizes, strict=False)
             written = ", ".join(f"{part}={size}" for part, size in parts)
