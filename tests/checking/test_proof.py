@@ -385,6 +385,18 @@ def test_a_verdict_holds_while_all_that_was_read_is_as_it_was(project, what, in_
         build(project)
 
 
+def test_a_file_that_is_read_by_a_name_of_its_own_proves_nothing(project):
+    """Giving it one changes the file, so that whether it is as it was cannot be told."""
+    (project / "two.txt").write_text("2")
+    reading = (
+        "import os\ndef scale():\n    if not os.path.exists('FOLDER/own.txt'):\n"
+        "        os.link('FOLDER/two.txt', 'FOLDER/own.txt')\n    with open('FOLDER/own.txt') as file:\n"
+        "        os.remove('FOLDER/own.txt')\n        return int(file.read())\n"
+    )
+    (project / "parts/scale.py").write_text(reading.replace("FOLDER", str(project)))
+    assert build(project).manifest["check"]["proof_sha256"] is None
+
+
 UNREPEATABLE = {
     "an attribute": "import os\ntry:\n    os.getxattr(__file__, 'user.k')\nexcept OSError:\n    pass\n"
     "def scale():\n    return 2\n",

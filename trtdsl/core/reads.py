@@ -203,6 +203,7 @@ _EVENTS: dict[str, Any] = {
     "open": lambda given: given[0],
     "import": lambda given: given[1],  # a compiled module's file
     "ctypes.dlopen": lambda given: given[0],
+    "os.link": lambda given: given[0],
     "os.listdir": lambda given: given[0] or ".",
     "os.scandir": lambda given: given[0] or ".",
     **dict.fromkeys(

@@ -190,3 +190,10 @@ def test_names_in_a_folder_write_no_line_of_their_own(tmp_path):
         Weights(tmp_path)
     with pytest.raises(td.WeightsError, match=r"nearest: a\?b.safetensors"):
         Weights(tmp_path / "a_b.safetensors")
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.int16, torch.bool])
+def test_integers_of_all_kinds_are_read_as_they_were_saved(tmp_path, dtype):
+    save_file({"w": torch.tensor([[0, 1], [1, 0]]).to(dtype)}, tmp_path / "w.safetensors")
+    w = Weights(tmp_path / "w.safetensors").get("w")
+    assert w.dtype == dtype and w.tolist() == [[0, 1], [1, 0]]
