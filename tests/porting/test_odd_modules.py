@@ -620,3 +620,26 @@ def test_a_module_that_calls_its_hooks_itself_is_ported():
             return self.b(self.a(x), scale=x.exp())
 
     assert ported(Outer(), {"x": "N,4"}, dims={"N": (1, 2, 3)}, check=True).verdict.passed
+
+
+class StandsIn:
+    """What stands in for a module, which it passes everything on to (a layer's container of bitorch)."""
+
+    def __init__(self, module):
+        self.__dict__["inner"] = module
+
+    def __getattr__(self, name):
+        return getattr(self.__dict__["inner"], name)
+
+    def __call__(self, *args):
+        return self.inner(*args)
+
+    @property
+    def __class__(self):
+        return type(self.inner)
+
+
+def test_what_stands_in_for_a_module_is_copied_with_it():
+    module = nn.Sequential(nn.Linear(4, 4))
+    module.add_module("1", StandsIn(nn.Linear(4, 3)))
+    assert ported(module, {"input": "N,4"}, dims={"N": (1, 2, 3)}, check=True).verdict.passed

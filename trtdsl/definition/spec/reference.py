@@ -75,7 +75,12 @@ def with_hooks(module: torch.nn.Module, memo: dict[int, Any] | None = None) -> t
     no copy, such as a lock.
     """
     memo = {id(held): held for held in sys.modules.values()} | (memo or {})
+    children = [child for part in module.modules() for child in part.children()]
+    around = [child for child in children if not issubclass(type(child), torch.nn.Module)]  # stands in for a module
+    memo |= {id(child): object.__new__(type(child)) for child in around}  # Python's copy asks one that has nothing yet
     try:
+        for child in around:
+            vars(memo[id(child)]).update(copy.deepcopy(vars(child), memo))
         made = copy.deepcopy(module, memo)
     except Exception as error:  # of the author's own classes any
         text = f"{type(module).__name__} cannot be copied, as is done before it runs: {type(error).__name__}: {error}"
