@@ -92,8 +92,13 @@ def _attempted(module: torch.nn.Module, given: Given, scans: Scans, tell: Progre
         if isinstance(refusal.__cause__, NoLoop):
             raise
         scans.again = True
-        with suppress(UnsupportedError):
+        try:
             return attempt(points)
+        except UnsupportedError as error:
+            if not isinstance(refusal.__cause__, ElsewhereAt) and isinstance(error.__cause__, ElsewhereAt):
+                refusal = error  # what it does there may be a branch
+        except TrtdslError:
+            pass
     cause = refusal.__cause__
     if isinstance(cause, ElsewhereAt):  # what it does there may do nothing at other sizes, as a pad to a multiple
         both = {**points[0], **{name: cause.env[name] for name in cause.names}}

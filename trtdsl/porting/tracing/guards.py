@@ -41,7 +41,7 @@ class Scans:
     unlike: dict[Location | None, str] = field(default_factory=dict)
     """Why loops are no scans, by their lines."""
     again: bool = False
-    """Whether the first traces did not agree: what masks choose is at other places at other sizes, maybe."""
+    """Whether the first traces did not agree: what is computed of sizes may have other numbers at other sizes."""
 
 
 @dataclass
@@ -66,6 +66,12 @@ class Record:
 
 GUARDS: ContextVar[Record | None] = ContextVar("trtdsl_guards", default=None)
 SCANS: ContextVar[Scans | None] = ContextVar("trtdsl_scans", default=None)
+
+
+def again() -> bool:
+    """Whether the module is traced once more, since what was computed of sizes did not agree."""
+    scans = SCANS.get()
+    return scans is not None and scans.again
 
 
 def note(

@@ -19,10 +19,11 @@ from typing import Any
 
 from ...core.lazy import np, torch
 from ...sizes.operators import FRACTIONS, MATH
-from ..calls import SizeOp, leaves
+from ..calls import SizeOp, leaves, rebuilt
 from ..translating.named_axes import operations_of
+from ..translating.spellings import held_by
 from .frames import asking, is_inside
-from .guards import GUARDS, note
+from .guards import GUARDS, again, note
 from .scans.marks import backwards, counted
 from .traced_sizes import (
     TracedFloat,
@@ -37,16 +38,19 @@ from .traced_sizes import (
 )
 
 
-class _NumberType(type):
-    """The type of what stands in for ``int`` or ``float``, its ``plain``: it is that type to whoever asks."""
+class _StandInType(type):
+    """The type of what stands in for a type, its ``plain``: it is that type to whoever asks."""
 
-    plain: type
+    plain: Any
+
+    def __getattr__(cls, name: str) -> Any:
+        return getattr(cls.plain, name)
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, cls.plain)
 
     def __subclasscheck__(cls, subclass: type) -> bool:
-        return issubclass(subclass, cls.plain)
+        return issubclass(getattr(subclass, "plain", subclass), cls.plain)
 
     def __eq__(cls, other: object) -> bool:
         return other is cls.plain or other is cls
@@ -55,12 +59,13 @@ class _NumberType(type):
         return hash(cls.plain)
 
 
-class _Int(int, metaclass=_NumberType):
+class _Int(int, metaclass=_StandInType):
     """``int``, which keeps the expression of a traced number."""
 
     plain = int
 
     def __new__(cls, *given: Any, **options: Any) -> Any:
+        given = tuple(map(held_by, given))
         if len(given) == 1 and isinstance(given[0], TracedInt):
             return given[0]
         if len(given) == 1 and isinstance(given[0], TracedFloat):
@@ -71,12 +76,13 @@ class _Int(int, metaclass=_NumberType):
         return int(*given, **options)
 
 
-class _Float(float, metaclass=_NumberType):
+class _Float(float, metaclass=_StandInType):
     """``float``, which keeps the expression of a traced number."""
 
     plain = float
 
     def __new__(cls, *given: Any) -> Any:
+        given = tuple(map(held_by, given))
         if len(given) == 1 and isinstance(given[0], torch.Tensor):
             number = given[0].item()
             return number if isinstance(number, torch.Tensor) else cls(number)
@@ -89,8 +95,8 @@ class _TypeType(type):
         if len(given) != 1:
             return type(*given, **options)
         kind = type(given[0])
-        if kind.__name__ == "FakeTensor":
-            return torch.Tensor
+        if kind is torch.Tensor or kind.__name__ == "FakeTensor":
+            return _constructors()[torch.Tensor] if again() else torch.Tensor
         return _Int if kind in (int, TracedInt) else _Float if kind in (float, TracedFloat) else kind
 
     def __instancecheck__(cls, instance: Any) -> bool:
@@ -161,6 +167,7 @@ def _one_value(name: str) -> Callable[..., Any]:
 
 
 def _len(given: Any) -> int:
+    given = held_by(given)
     return given.shape[0] if isinstance(given, torch.Tensor) and given.dim() else len(given)
 
 
@@ -216,22 +223,98 @@ def _numpys() -> dict[str, Callable[..., Any]]:
         return function
 
     names = {"array": True, "asarray": True, "prod": False, "sum": False, "cumprod": False, "cumsum": False}
-    return {name: of_sizes(getattr(np, name), makes) for name, makes in names.items()}
+    known = {name: of_sizes(getattr(np, name), makes) for name, makes in names.items()}
+    return {**known, **_of_torchs_arrays(known)} if again() else known
+
+
+def _of_torchs_arrays(known: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
+    """Functions of numpy that give torch's arrays of its tensors, which a trace follows, of these and of sizes.
+
+    ``known`` are functions that serve for sizes alone.
+    """
+    import torch._numpy as arrays
+    from torch._numpy._ndarray import ndarray
+
+    def followed(plain: Callable[..., Any], torchs: Callable[..., Any]) -> Callable[..., Any]:
+        def function(*args: Any, **options: Any) -> Any:
+            given = list(leaves((args, options)))
+            of_arrays = any(isinstance(each, ndarray) for each in given)
+            if of_arrays or (plain not in of_sizes and any(map(is_traced, given))):
+                args, options = rebuilt((args, options), _named_dtype)
+                return torchs(*args, **options)
+            return plain(*args, **options)
+
+        return function
+
+    plains = {name: known.get(name, held) for name, held in vars(sys.modules["numpy"]).items()}
+    of_sizes = {*known.values(), *(held for held in plains.values() if isinstance(held, np.ufunc))}
+    pairs = {name: (plains.get(name), held) for name, held in vars(arrays).items()}
+    return {
+        name: followed(plain, held)
+        for name, (plain, held) in pairs.items()
+        if callable(plain) and callable(held) and not isinstance(plain, type)
+    }
+
+
+def _as_numpys() -> list[tuple[Any, str, Any]]:
+    """What torch's arrays do besides while they stand in for numpy's: they take its dtypes, and meet its arrays."""
+    from torch._numpy import _dtypes_impl
+    from torch._numpy._ndarray import ndarray
+
+    astype, dtype_of = ndarray.astype, _dtypes_impl._dtype_for_scalar
+    plain = {TracedInt: int, TracedFloat: float}
+    return [
+        (vars(_dtypes_impl), "_dtype_for_scalar", lambda kind: dtype_of(plain.get(kind, kind))),
+        (ndarray, "astype", lambda self, dtype, *args, **options: astype(self, _named_dtype(dtype))),
+        (ndarray, "__array__", lambda self, *args, **options: np.asarray(self.tensor.numpy(), *args)),
+        (ndarray, "__array_ufunc__", None),
+    ]
+
+
+def _named_dtype(leaf: Any) -> Any:
+    """The name of a dtype of numpy's; anything else as it is."""
+    return (
+        np.dtype(leaf).name
+        if isinstance(leaf, np.dtype) or (isinstance(leaf, type) and issubclass(leaf, np.generic))
+        else leaf
+    )
+
+
+@functools.cache
+def _constructors() -> dict[Any, Any]:
+    """What stands in for torch's classes of tensors, by these: of sizes, they make tensors that a trace follows."""
+
+    def made(cls: Any, *given: Any, **options: Any) -> Any:
+        plain, first = cls.plain, given[0] if given else None
+        array = held_by(first)
+        if options or (array is first and not any(map(is_traced, leaves(given)))):
+            return plain(*given, **options)
+        dtype = torch.get_default_dtype() if plain is torch.Tensor else plain.dtype
+        if array is not first:
+            return array.to(dtype)
+        of_sizes = len(given) > 1 or isinstance(first, (int, torch.Size))
+        return torch.empty(*given, dtype=dtype) if of_sizes else torch.tensor(first, dtype=dtype)
+
+    kinds = [
+        torch.Tensor,
+        *(held for held in list(vars(sys.modules["torch"]).values()) if isinstance(held, type(torch.FloatTensor))),
+    ]
+    return {kind: _StandInType(kind.__name__, (), {"plain": kind, "__new__": made}) for kind in kinds}
 
 
 def named_for_a_type(error: BaseException | None) -> bool:
     """Whether torch was given what stands in for ``int`` or ``float``, and takes the types themselves alone."""
-    return isinstance(error, TypeError) and _NumberType.__name__ in str(error)
+    return isinstance(error, TypeError) and _StandInType.__name__ in str(error)
 
 
 class _StandIn:
     """A module of Python's with functions that support traced numbers."""
 
     def __init__(self, module: Any, names: Mapping[str, Any]):
-        self.__dict__.update({**vars(module), **names})
+        self.__dict__.update(names)
         self._module = module
 
-    def __getattr__(self, name: str) -> Any:  # what the module loads when it is asked for it
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._module, name)
 
 
@@ -288,6 +371,8 @@ def pythons_functions(packages: Collection[str], types_in: Collection[str] = ())
     """
     known = {**STAND_INS, sys.modules["numpy"]: _numpys()}
     known |= {module: operations_of(module) for name, module in sys.modules.items() if name == "einx"}
+    if again():
+        known[sys.modules["torch"]] = {kind.__name__: new for kind, new in _constructors().items()}
     functions = {id(getattr(module, name)): new for module, names in known.items() for name, new in names.items()}
     functions |= {id(module): _StandIn(module, names) for module, names in known.items()}
     changed: list[tuple[Any, str, Any]] = []
@@ -315,7 +400,13 @@ def pythons_functions(packages: Collection[str], types_in: Collection[str] = ())
     tops = vars(sys.modules["torch"])
     changed += [(tops, f"sym_{name}", NAMESAKES[name]) for name in ("max", "min", "int")]
     plain = tops["from_numpy"]
-    changed.append((tops, "from_numpy", lambda given: (torch.as_tensor if given.dtype == object else plain)(given)))
+
+    def from_numpy(given: Any) -> torch.Tensor:
+        tensor = held_by(given)
+        return (torch.as_tensor if given.dtype == object else plain)(given) if tensor is given else tensor
+
+    changed.append((tops, "from_numpy", from_numpy))
+    changed += _as_numpys() if again() else []
     with _ONE_AT_A_TIME:
         before = [(space, key, _get(space, key)) for space, key, _ in changed]
         for space, key, new in changed:
@@ -328,12 +419,12 @@ def pythons_functions(packages: Collection[str], types_in: Collection[str] = ())
 
 
 def _get(space: Any, key: str) -> Any:
-    return vars(space)[key] if isinstance(space, type) else space.get(key, _ONE_AT_A_TIME)
+    return (vars(space) if isinstance(space, type) else space).get(key, _ONE_AT_A_TIME)
 
 
 def _set(space: Any, key: str, held: Any) -> None:
     if isinstance(space, type):
-        setattr(space, key, held)
+        delattr(space, key) if held is _ONE_AT_A_TIME else setattr(space, key, held)
     elif held is _ONE_AT_A_TIME:
         space.pop(key, None)
     else:

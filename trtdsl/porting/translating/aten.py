@@ -70,11 +70,12 @@ def _own_code(name: str) -> Callable[..., Any] | None:
 def written_out(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
     """A call by what it is made of; None of others.
 
-    It is a distance that torch calls a loss, since ``functional`` has no losses, or a choice by a mask in uint8, which
-    torch takes with values alone.
+    It is a distance that torch calls a loss, since ``functional`` has no losses, a choice by a mask in uint8, which
+    torch takes with values alone, or a tensor of an old constructor.
     """
-    if function is torch.Tensor.new and len(args) == 1 and not kwargs:
-        return lambda: args[0].new_empty(0)
+    if function is torch.Tensor.new and not kwargs:
+        of_sizes = len(args) != 2 or isinstance(args[1], (int, torch.Size))
+        return lambda: (args[0].new_empty if of_sizes else args[0].new_tensor)(*(args[1:] or (0,)))
     if function is torch.where and args and getattr(args[0], "dtype", None) == torch.uint8 and len(args) > 1:
         return lambda: torch.where(args[0].bool(), *args[1:], **kwargs)
     name, given = getattr(function, "__name__", ""), {key: item for key, item in kwargs.items() if item is not None}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...core.lazy import torch
+from ...core.lazy import np, torch
 from ..calls import SizeOp, Value
 
 ARGUMENTS = {"axis": "dim", "keepdims": "keepdim", "axis0": "dim0", "axis1": "dim1"}  # which torch takes for numpy's
@@ -70,6 +70,19 @@ def joined_to_zeros(
     if len(sizes) != x.dim() or not isinstance(sizes[dim], SizeOp):
         return None
     return x, [0] * (2 * (x.dim() - 1 - dim % x.dim())) + ([0, sizes[dim]] if at else [sizes[dim], 0])
+
+
+def held_by(given: Any) -> Any:
+    """The tensor of an array that torch computes in numpy's place; anything else as it is."""
+    return given.tensor if type(given).__module__.startswith("torch._numpy") else given
+
+
+def of_an_array(given: Any, options: Mapping[str, Any]) -> Callable[[], torch.Tensor] | None:
+    """``torch.tensor`` of an array of sizes, or of one that torch computes in numpy's place; None of anything else."""
+    if isinstance(given, np.ndarray) and given.dtype == object:
+        return lambda: torch.tensor(given.tolist(), **options)
+    made = held_by(given)
+    return None if made is given else lambda: made.to(options.get("dtype") or made.dtype)
 
 
 def python_type(given: type) -> Any:

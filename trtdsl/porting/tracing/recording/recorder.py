@@ -18,15 +18,16 @@ from ...calls import Call, Op, SizeOf, Value, Weight, leaves, made_by, rebuilt, 
 from ...translating.aten import is_overload, public_call, written_out
 from ...translating.counterpart import counterpart
 from ...translating.lowering import COMPLEX_ZEROS
-from ...translating.spellings import joined_to_zeros, python_type, respelled
+from ...translating.spellings import held_by, joined_to_zeros, of_an_array, python_type, respelled
 from ...translating.unknown import is_mask, sized, unlike_itself
+from ...translating.windows import WINDOWS
 from ..frames import authors_frame, bound, here, place_of, unless_it_raises
-from ..guards import GUARDS, MOST, SCANS, Shortcut, asked_of
+from ..guards import GUARDS, MOST, Shortcut, again, asked_of, note
 from ..modes import storage_of, tensors_of
 from ..names import CONVERSIONS, FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value
 from ..scalars import READ, Compared, SizesBehind, SizesHeld, measured
 from ..scans.marks import count_parts, in_steps, parted, scanning, sliced
-from ..traced_sizes import TracedFloat, TracedInt, expression_of, traced
+from ..traced_sizes import TracedFloat, TracedInt, expression_of, is_traced, traced
 from .bodies import Bodies
 from .constants import MOST_NUMBERS, Constants
 from .failures import failed, needs_values
@@ -197,8 +198,10 @@ class Recorder:
         if name in ("numel", "nelement"):
             return self._numel(args[0])
         if name in ("getitem", "setitem"):
-            index = rebuilt(args[1], lambda x: torch.from_numpy(x) if isinstance(x, np.ndarray) else x)
+            index = rebuilt(args[1], lambda x: torch.from_numpy(x) if isinstance(x, np.ndarray) else held_by(x))
             args = (args[0], index, *args[2:])
+        if name == "type":  # with what stands in for a class of torch's
+            args = tuple(getattr(each, "plain", each) for each in args)
         if name in ARRANGING:
             args = args[:1] + self._whole(args[1:])
         if name in MAKING:
@@ -227,8 +230,11 @@ class Recorder:
             return self._chosen(name, *args, **kwargs)
         if name == "item" and self._stays(args[0]):
             return lambda: args[0].reshape(()) if args[0].dim() else args[0]
-        if name in ("tensor", "as_tensor") and isinstance(args[0], np.ndarray) and args[0].dtype == object:
-            return lambda: torch.tensor(args[0].tolist(), **kwargs)  # an array of sizes
+        if name in WINDOWS and args and is_traced(args[0]) and again():
+            note("==", expression_of(args[0]), 1, bool(args[0] == 1), here())
+            return lambda: WINDOWS[name](*args, **kwargs)
+        if name in ("tensor", "as_tensor") and args and (made := of_an_array(args[0], kwargs)) is not None:
+            return made
         return None
 
     def recorded(
@@ -302,10 +308,10 @@ class Recorder:
 
     def _chosen(self, name: str, input: Any, index: Any = None, **named: Any) -> Callable[[], Any] | None:
         """What masks choose that no input has a part in: by constant places, at first; None for other masks."""
-        index, scans = named.get("mask", index), SCANS.get()
+        index = named.get("mask", index)
         parts: tuple[Any, ...] = index if isinstance(index, tuple) else (index,)
         masks = [part for part in parts if is_mask(part)]
-        if not masks or named.get("out") is not None or (scans is not None and scans.again):
+        if not masks or named.get("out") is not None or again():
             return None
         if not isinstance(input, torch.Tensor) or self._is_constant(input):
             return None
@@ -435,10 +441,13 @@ class Recorder:
         operands = [*given, *tensors]
         sized = any(True for _ in sizes_of((op.args, op.kwargs))) or self.sizes.behind(given)
         zeros = op.name in COMPLEX_ZEROS and not given and sized
-        pairs = {torch.complex64} if sized else set()  # a pair of Tensors, where its numbers differ by the size
-        double = not zeros and any(dtype_name(each.dtype) in FOLDED and each.dtype not in pairs for each in operands)
+        varies = sized and again()
+        written = {"complex64", "float64"} if varies else {"complex64"} if sized else set()
+        double = not zeros and any(
+            (name := dtype_name(each.dtype)) in FOLDED and name not in written for each in operands
+        )
         arrays = any(type(leaf).__module__ == "numpy" for leaf in leaves((args, kwargs)))
-        folded = double or arrays or any(id(tensor) in self.folded for tensor in operands)
+        folded = double or arrays or (not varies and any(id(tensor) in self.folded for tensor in operands))
         kept = op.form == "setitem" or bool(given and keeps_value(op, given[0], result))
         if zeros or (not folded and (kept or counterpart(op) is not None)):
             return False
