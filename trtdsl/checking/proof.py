@@ -122,16 +122,13 @@ def proof_of(spec: NetworkSpec, weights: Source | None, sources: Sources | None 
     return _sha256(as_json(facts, sort_keys=True).encode())
 
 
-CHANGED = "a state of its files that is there no more"
-
-
 def subject_of(spec: NetworkSpec, network: Network, weights: Source | None) -> tuple[str, str]:
     """What a check is of, as :attr:`CheckReport.of` has it."""
     file = getattr(network.asked, "sha256", "")  # of a precision, which has the budget
     prints = [fingerprint(rank.definition, rank.backend) for rank in (network, *network.others())]
     defined = f"{' '.join(prints)} {network.precision} {file} {network.profiles}"
     sources = Sources(spec)
-    known = str(reference_facts(spec)) if sources.are_loaded() else CHANGED
+    known = str(reference_facts(spec)) if sources.are_loaded() else "a state of its files that is there no more"
     return _sha256(defined.encode()), proof_of(spec, weights, sources) or known
 
 
