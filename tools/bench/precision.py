@@ -17,6 +17,7 @@ import os
 import platform
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import torch
@@ -65,25 +66,41 @@ def narrowed(spec, weights):
 def bounds(spec, weights):
     """The rows of what int8 could win at the most: parts of fp16's floor and bytes that are left.
 
-    A launch takes the least time of a launch whatever its dtype, and no dtype makes launches fewer. A product reads
-    int8 and writes float16, a linear one perhaps int8. Its operand is rounded once for all that take it: for nothing
-    where no product and no attention writes it, or else by a launch that reads float16. The better of autocast's
-    choices and every call in float16.
+    A launch takes the least time of a launch whatever its dtype. Those that float32's program does not have, such as
+    casts, are left out, the greatest of their kind. A product reads int8 and writes float16, a linear one perhaps int8.
+    Its operand is rounded once for all that take it: for nothing where no product and no attention writes it, or else
+    by a launch that reads float16. The better of autocast's choices and every call in float16.
     """
     sites = spec.define(precision=Precisions({}), weights=weights).policy.calls.sites
     whole = Precisions({site.key: "float16" for site in sites if "float16" in site.ways})
-    programs = [td.program(spec.define(precision=each, weights=weights)) for each in ("fp16", whole)]
+    *programs, plain = (td.program(spec.define(precision=each, weights=weights)) for each in ("fp16", whole, None))
     for name in DEVICES:
         device, fp16 = find_device(name), floor_of(programs[0], name).seconds
-        least = min(program.launch_count for program in programs) * device.overhead
-        left = [_left(program, device) for program in programs]
+        least = min(program.launch_count for program in (*programs, plain)) * device.overhead
+        left = [_left(program, plain, device) for program in programs]
         parts = [least / fp16, *(min(each[i] for each in left) / fp16 for i in range(2))]
         parts.append(min(each[2] for each in left) / programs[0].bytes)
         cells = (spec.name, name, f"{fp16 * 1e3:.3f}", *(f"{part:.2f}" for part in parts))
         print("| " + " | ".join(cells) + f" | {min(each[2] for each in left):,.0f} |", flush=True)
 
 
-def _left(program, device):
+def _besides(program, plain, device):
+    """The seconds of launches that float32's program has fewer of, less those of which it has more."""
+    seconds = 0.0
+    each, fewer = (Counter() for _ in range(2))
+    for launch, now in zip(program.launches, floor_of(program, device).launches, strict=True):
+        each[launch.kind, now / launch.times] += launch.times
+        fewer[launch.kind] += launch.times
+    for launch in plain.launches:
+        fewer[launch.kind] -= launch.times
+    for (kind, now), times in sorted(each.items(), key=lambda item: -item[0][1]):
+        left_out = min(times, max(fewer[kind], 0))
+        seconds += left_out * now
+        fewer[kind] -= left_out
+    return max(seconds + sum(fewer.values()) * device.overhead, 0.0)
+
+
+def _left(program, plain, device):
     """Of a program in float16: the least seconds with rounding for nothing, and where it pays; the least bytes."""
     floor, graph = floor_of(program, device), program.graph
     wins = {}
@@ -110,7 +127,8 @@ def _left(program, device):
     free = sum(sum(each[2]) for each in wins.values())
     pays = sum(max(sum(each[2]) - each[0], 0.0) for each in wins.values())
     fewer = sum(max(sum(each[3]) - each[1], 0) for each in wins.values())
-    return floor.seconds - free, floor.seconds - pays, program.bytes - fewer
+    besides = _besides(program, plain, device)
+    return floor.seconds - besides - free, floor.seconds - besides - pays, program.bytes - fewer
 
 
 def found(spec, weights, options, folder):
