@@ -321,6 +321,14 @@ def test_given_values_that_leave_the_ranges_of_the_data_fail_the_budget_where_au
     assert not td.check(doubly, precision=path, feeds={"x": 5 * x}).passed
 
 
+def test_a_check_that_misses_the_budget_says_so_in_decibels(tmp_path):
+    x, path = torch.randn(16, 64, generator=torch.Generator().manual_seed(0)), tmp_path / "soft.precision.json"
+    found = td.find_precision(soft, data=[x], allow="fp16", budget=30, output=path).decibels["found"]["y"]
+    path.write_text(path.read_text().replace('"y": 30.0', f'"y": {found + 2}'))
+    (problem,) = td.check(soft, precision=path, feeds={"x": x}).problems()
+    assert f"its SQNR is {found:.1f} dB, 2 below its precision's budget" in problem
+
+
 MASK = torch.zeros(32, 32).masked_fill(torch.ones(32, 32).triu(1).bool(), -torch.inf)
 
 

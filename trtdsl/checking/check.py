@@ -388,7 +388,7 @@ class Run:
             self.exact.alone = False
         outputs = evidence.compare(got, meaning=self.on != "engine")
         if not planned.quality:  # values leave the ranges that narrow dtypes were calibrated for, or those of a half
-            outputs = [replace(each, passed=each.passed or each.truth == "quality") for each in outputs]
+            outputs = [replace(each, passed=each.passed or each.truth in ("quality", "budget")) for each in outputs]
         case = Case(planned.dims, outputs, planned.draw)
         if by != "both" and not case.passed:
             return None

@@ -179,8 +179,7 @@ def _version(package: str) -> str:
     folders = [entry for entry in sys.path if isinstance(entry, str)]  # Python's own search fails at others
     for found in importlib.metadata.distributions(name=package, path=folders):
         return found.version
-    names: Mapping[str, list[str]] = importlib.metadata.packages_distributions()
-    return ", ".join(_version(name) for name in sorted(set(names.get(package, []))))
+    return ", ".join(map(_version, sorted(set(importlib.metadata.packages_distributions().get(package, [])))))
 
 
 def _sha256(data: bytes) -> str:

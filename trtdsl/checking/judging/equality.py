@@ -65,8 +65,8 @@ class OutputComparison:
     own_abs: float = 0.0
     """The worst error of torch's own result."""
     truth: str = "torch"
-    """What was compared: ``meaning`` (both sides in exact arithmetic) and quality, ``meaning alone``, ``quality``
-    alone, against the exact result, or ``torch``, where that is not known.
+    """What was compared: ``meaning`` (both sides in exact arithmetic) and quality, ``meaning alone``, ``quality`` or a
+    precision's ``budget`` alone, against the exact result, or ``torch``, where that is not known.
     """
     meaning: float | None = None
     """The greatest difference of an element in exact arithmetic, as a part of it and of the typical one."""
@@ -76,6 +76,8 @@ def describe(output: OutputComparison) -> str:
     """An output's failure in one line."""
     if output.problem:
         return output.problem
+    if output.truth == "budget" and output.snr_db is not None:
+        return f"its SQNR is {output.snr_db:.1f} dB, {20 * math.log10(output.ratio):.2g} below its precision's budget"
     what = "in exact arithmetic, " if output.truth.startswith("meaning") else ""
     at = f"the worst at {output.worst_index}: " if output.worst_index is not None else ""
     return (

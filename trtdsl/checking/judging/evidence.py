@@ -133,7 +133,7 @@ class Evidence:
         if not result.passed and name not in self.rules.decibels and self.moved is not None and got.is_floating_point():
             own = self._as_sensitive(name, own, truth, tolerance)
             result = self._quality(name, moved, own, truth)
-        return replace(result, truth="meaning" if result.passed else "quality", meaning=_greatest(mine, truth))
+        return replace(result, truth="meaning" if result.passed else result.truth, meaning=_greatest(mine, truth))
 
     def _quality(self, name: str, got: torch.Tensor, own: torch.Tensor, truth: torch.Tensor | None) -> OutputComparison:
         """How well an output is computed."""
@@ -144,7 +144,7 @@ class Evidence:
             most = torch.finfo(torch.float16).max
             got, truth = (each.double().nan_to_num(torch.nan, most, -most) for each in (got, own))
         over = 10 ** ((least - sqnr(got, truth)) / 20)
-        return described(name, got, own, truth, torch.full_like(truth, over), "quality")
+        return described(name, got, own, truth, torch.full_like(truth, over), "budget")
 
     def _as_sensitive(self, name: str, own: torch.Tensor, truth: torch.Tensor, tolerance: Tolerance) -> torch.Tensor:
         """torch's result, as far off as noise of the network's precision in each operation makes the exact one.
