@@ -123,7 +123,7 @@ class Op:
 
 @dataclass(eq=False)
 class Branch(Op):
-    """One of two ways, by a comparison of sizes: ``args`` has what it compares, and what each side gives."""
+    """One of two ways, by a comparison of sizes: ``args`` are what it compares, and what each side gives."""
 
     guard: Any = None
     sides: tuple[Call, Call] = ()  # pyright: ignore
@@ -132,8 +132,18 @@ class Branch(Op):
     @staticmethod
     def on(guard: Any, sides: tuple[Call, Call], path: str) -> Branch:
         """A branch that gives nothing yet: ``results`` and those of both sides are filled together."""
-        args = (guard.left, guard.right, *(side.results for side in sides))
-        return Branch("cond", "td.cond", "branch", args, {}, [], guard.location, path, guard, sides)
+        return Branch("cond", "td.cond", "branch", (), {}, [], guard.location, path, guard, sides)
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        return (self.guard.left, self.guard.right, *(side.results for side in self.sides))
+
+    @args.setter
+    def args(self, args: tuple[Any, ...]) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        if args:  # those of a branch that is made are its guard's and its sides'
+            self.guard = replace(self.guard, left=args[0], right=args[1])
+            for side, results in zip(self.sides, args[2:], strict=True):
+                side.results = results
 
     @property
     def inner(self) -> tuple[Call, ...]:

@@ -89,8 +89,6 @@ def snapshot(ways: Sequence[Way]) -> Callable[[], None]:
     def undo() -> None:
         for each, name, held in before:
             setattr(each, name, _own(held))
-        for branch in (op for op in ops if isinstance(op, Branch)):
-            branch.args = (*branch.args[:2], *(side.results for side in branch.sides))
 
     return undo
 
@@ -106,8 +104,9 @@ class _Program:
     def __init__(self, first: Way, whole: bool):
         self.trace, self.first, self.whole = first.trace, first, whole
         self.guards: dict[Way, list[Guard]] = {}
-        self.made_for: dict[Call, Way] = {}
-        """The trace that a side of a branch was first written for."""
+        self.through: dict[Call, list[Way]] = {}
+        """The ways through a side of a branch."""
+        self.joined = [first]
         self.given: dict[Value, list[Value]] = {}
         """What branches give, by what their sides give."""
         self.home: dict[Value, tuple[Call, ...]] = {}
@@ -125,6 +124,7 @@ class _Program:
         _drop(way.trace.root, live_operations(way.trace))
         joining = _Joining(self, way, order)
         joining.all()
+        self.joined.append(way)
         self._keep(way, lambda value: joining.images.get(value, value))
         self.home = _homes(self.trace.root)
 
@@ -145,7 +145,7 @@ class _Joining:
         """The sides of branches that are looked at."""
         self.around: dict[Branch, list[Call]] = {}
         """Those that were open, by the new branches."""
-        self.call, self.beside, self.before = self.mine.root, program.first, 0
+        self.call, self.beside, self.before = self.mine.root, program.joined, 0
         self.uses = Counter(value for op in operations(self.mine.root) for value in _operands(op))
         self.uses.update(values_in(self.mine.results))
 
@@ -177,8 +177,8 @@ class _Joining:
             self.out, self.call = out, call
             self.before = self._before(its, j)
             item = mine[i] if i < len(mine) else None
-            if isinstance(item, Branch):
-                a, b = 1, self._passed(item, mine[i + 1 :], its[j:])
+            if isinstance(item, Branch) and (outcome := self._outcome(item)) is not None:
+                a, b = 1, self._passed(item, outcome, mine[i + 1 :], its[j:])
             elif item is not None and j < len(its) and _fits(item, its[j]):
                 a = b = 1
                 self._same(item, its[j])
@@ -206,20 +206,23 @@ class _Joining:
         pairs = zip(leaves(item.results), leaves(other.results))
         self.images.update((its, own) for own, its in pairs if isinstance(own, Value))
 
-    def _passed(self, branch: Branch, after: list[Any], its: list[Any]) -> int:
+    def _outcome(self, branch: Branch) -> bool | None:
+        """Which side of a branch the trace takes; None where it does not ask."""
+        asked = (guard for guard in reversed(list(self.way.asked)) if self._alike(branch.guard, guard))
+        return next((guard.outcome for guard in asked), None)
+
+    def _passed(self, branch: Branch, outcome: bool, after: list[Any], its: list[Any]) -> int:
         """Lays the side of a branch that the trace takes beside its calls; gives how many these are."""
-        asked = next((guard for guard in reversed(list(self.way.asked)) if self._alike(branch.guard, guard)), None)
-        if asked is None:
-            raise Apart
-        self.taken[branch] = asked.outcome
-        side, beside = branch.sides[not asked.outcome], self.beside
+        self.taken[branch] = outcome
+        side, beside = branch.sides[not outcome], self.beside
         self.open.append(side)
         counts, usual = range(len(its) + 1), len(side.body)
         rests = {count: _run(after, its[count:]) for count in counts}
         count = max(counts, key=lambda n: (rests[n], rests[n] == len(after) == len(its) - n, -abs(n - usual)))
-        self.beside = self.program.made_for[side]
+        self.beside = self.program.through[side]
         side.body = self._walk(side, side.body, its[:count])
         self.beside = beside
+        self.program.through[side].append(self.way)
         self.open.pop()
         return count
 
@@ -262,19 +265,18 @@ class _Joining:
     # -- branches ------------------------------------------------------------------------------------------------------
 
     def _branch(self, mine: list[Any], its: list[Any]) -> Branch:
-        """A branch between the two, on the last comparison that tells them apart."""
-        own = None
+        """A branch between the two, on the last comparison that tells the trace from every way that comes here."""
         for guard in reversed(list(self.way.asked)):
             if guard.at <= self.before and getattr(guard.left, "symbol", "") != TRUTH:
-                each = (each for each in self.program.guards[self.beside] if self._alike(each, guard))
-                own = next((each for each in each if each.outcome != guard.outcome), None)
-            if own is not None:
-                break
-        if own is None:
+                others = [self._asked(way, guard) for way in self.beside]
+                if all(each is not None and each.outcome != guard.outcome for each in others):
+                    own = others[0]
+                    break
+        else:
             raise Apart
+        assert own is not None
         own = _guard_of(own, self._visible)
-        for op in _operations([*mine, *its]):
-            _change(op, lambda value: self._visible(self.images.get(value, value)))
+        self._show([*mine, *its])
         bodies = (mine, its) if own.outcome else (its, mine)
         sides = [
             Call(self.call.path, Part((own.location, outcome), f"{self.call.title}_{name}"), {}, body, [])
@@ -283,11 +285,30 @@ class _Joining:
         branch = Branch.on(own, (sides[0], sides[1]), self.call.path)
         self.taken[branch] = not own.outcome
         self.around[branch] = list(self.open)
-        self.program.made_for[branch.sides[own.outcome]] = self.way
-        self.program.made_for[branch.sides[not own.outcome]] = self.beside
+        self.program.through[branch.sides[own.outcome]] = [self.way]
+        self.program.through[branch.sides[not own.outcome]] = [*self.beside]
         for op in _operations([*mine, *its]):
             self.inside.update((value, branch) for value in leaves(op.results) if isinstance(value, Value))
         return branch
+
+    def _show(self, items: Iterable[Any]) -> None:
+        """Has calls that go into a side of a branch, and those in the branches among them, use the program's values."""
+
+        def shown(tree: Any) -> Any:
+            return _imaged(tree, lambda value: self._visible(self.images.get(value, value)))
+
+        for item in items:
+            if isinstance(item, Call):
+                self._show(item.body)
+            elif isinstance(item, Branch):
+                item.guard = _guard_of(item.guard, lambda value: self._visible(self.images.get(value, value)))
+                for side in item.sides:
+                    self.open.append(side)
+                    self._show(side.body)
+                    side.results = shown(side.results)
+                    self.open.pop()
+            else:
+                item.args, item.kwargs = shown((item.args, item.kwargs))
 
     def _unified(self, own: Any, other: Any) -> Any:
         """The program's argument, in which what a branch gives stands where the trace has another value."""
@@ -364,6 +385,10 @@ class _Joining:
     def _closed(self, value: Value) -> bool:
         """Whether the value is in the side of a branch that is not looked at."""
         return value in self.inside or any(side not in self.open for side in self.program.home.get(value, ()))
+
+    def _asked(self, way: Way, guard: Guard) -> Guard | None:
+        """The last comparison of a way of the program's that is the trace's."""
+        return next((each for each in reversed(self.program.guards[way]) if self._alike(each, guard)), None)
 
     def _alike(self, own: Guard, other: Guard) -> bool:
         return _alike(own, other, self._is)
@@ -448,9 +473,6 @@ def _part(item: Any) -> Any:
 
 def _change(op: Op, image: Callable[[Value], Value]) -> None:
     op.args, op.kwargs = _imaged((op.args, op.kwargs), image)
-    if isinstance(op, Branch):  # its sides give what its arguments say, also where that is changed later
-        for side, results in zip(op.sides, op.args[2:], strict=True):
-            side.results = results
 
 
 def _imaged(tree: Any, image: Callable[[Value], Value]) -> Any:
