@@ -91,6 +91,21 @@ def test_no_check_is_printed_and_recorded(trtdsl, small):
     assert json.loads((small / "small.engine.json").read_text())["check"] == {"done": False, "reason": "--no-check"}
 
 
+def test_a_check_that_was_put_into_a_manifest_by_hand_proves_nothing(trtdsl, small):
+    trtdsl("build", "small.py", "-o", "checked.engine")
+    trtdsl("build", "small.py", "--no-check")
+    file = small / "small.engine.json"
+    check = json.loads((small / "checked.engine.json").read_text())["check"]
+    file.write_text(json.dumps({**json.loads(file.read_text()), "check": check, "edited": False}))
+    said = trtdsl("inspect", "small.engine").stdout
+    assert "its manifest was changed after a build wrote it" in said and "checked against torch" not in said
+    assert json.loads(trtdsl("inspect", "small.engine", "--json").stdout)["edited"] is True
+    assert json.loads(trtdsl("inspect", "checked.engine", "--json").stdout)["edited"] is False
+    for name, shown in (("small", ""), ("checked", check["statement"])):
+        page = td.view(small / f"{name}.engine").model["engine"]
+        assert page["check"] == shown
+
+
 def test_dry_run(trtdsl, small):
     assert "nothing was written" in trtdsl("build", "small.py", "--dry-run").stdout
     assert not list(small.glob("*.engine*"))

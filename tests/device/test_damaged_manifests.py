@@ -16,9 +16,9 @@ from support import damage
 from typer.testing import CliRunner
 
 import trtdsl as td
-from trtdsl.building.manifest import read_earlier_manifest, sealed
+from trtdsl.building.manifest import read_earlier_manifest
 from trtdsl.cli.app import app
-from trtdsl.engine.loading.manifest import Manifest, manifest_path
+from trtdsl.engine.loading.manifest import Manifest, manifest_path, sealed
 
 USUAL, ALL, PART = 120, 10_000, 1_000
 

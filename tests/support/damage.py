@@ -253,7 +253,7 @@ def readers(folder: Path) -> list[Reader]:
     import trtdsl as td
     import trtdsl.functional as F
     from support.kinds import KINDS
-    from trtdsl.building.manifest import read_earlier_manifest, sealed
+    from trtdsl.building.manifest import read_earlier_manifest
     from trtdsl.checking import saved
     from trtdsl.cli import options
     from trtdsl.core.backend import get_backend
@@ -265,7 +265,7 @@ def readers(folder: Path) -> list[Reader]:
     from trtdsl.definition.weights.source import Weights
     from trtdsl.engine.inspector import program_of_report
     from trtdsl.engine.loading.loader import open_engine
-    from trtdsl.engine.loading.manifest import parse_manifest
+    from trtdsl.engine.loading.manifest import parse_manifest, sealed
     from trtdsl.engine.loading.runtime_cache import read_runtime_cache, write_runtime_cache
     from trtdsl.engine.refit import derive_weights, new_values, recipe
     from trtdsl.engine.running.tokenizer import open_tokenizer

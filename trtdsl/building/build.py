@@ -29,13 +29,14 @@ from ..definition.weights.source import Source, Weights
 from ..engine.compiling.compiler import compile_engine
 from ..engine.compiling.config import TIMING_CACHE, BuildConfig
 from ..engine.loading.loader import ENGINE, read_engine_file
+from ..engine.loading.manifest import sealed
 from ..engine.refit import recipe
 from ..interpreter.fingerprint import fingerprint
 from ..programs.devices import DEFAULT, find_device
 from ..programs.evaluation.built_here import remember
 from ..sizes.profile import Profile, Range
 from .buildable import refuse_obstacles
-from .manifest import MANIFEST, check_entry, dump, make_manifest, precision_entry, read_earlier_manifest, sealed
+from .manifest import MANIFEST, check_entry, dump, make_manifest, precision_entry, read_earlier_manifest
 from .reference_results import Results, agree, reference_results
 from .up_to_date import content_hash, is_unchanged
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -25,7 +24,7 @@ from ..definition.tensor import Tensor
 from ..definition.weights.source import Source
 from ..engine.compiling.compiler import Plan, input_shapes
 from ..engine.compiling.config import BuildConfig
-from ..engine.loading.manifest import MANIFEST_SCHEMA, manifest_of
+from ..engine.loading.manifest import DIGEST, MANIFEST_SCHEMA, manifest_of
 from ..engine.program import program_of_plan, refuse_uncomputed, replaced_inputs, texts_of_plan
 from ..programs.devices import floor_of
 from ..programs.handed import handed_sizes
@@ -181,14 +180,6 @@ def _program(plan: Plan, network: Network, device: str) -> dict[str, Any]:
 
 
 MANIFEST = Kind("a manifest", rf'\s*\{{\s*"schema":\s*\d+,\s*"network":\s*{JSON_TEXT},\s*"(settings|source|trtdsl)":')
-DIGEST = "manifest_sha256"
-
-
-def sealed(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """The manifest with the hash of all its other entries, by which a later build knows that nobody changed it."""
-    facts = {key: value for key, value in manifest.items() if key != DIGEST}
-    text = as_json(json.loads(as_json(facts)), sort_keys=True)  # as it is when it is read again
-    return {**facts, DIGEST: hashlib.sha256(text.encode()).hexdigest()}
 
 
 def dump(manifest: dict[str, Any]) -> bytes:
@@ -200,8 +191,8 @@ def read_earlier_manifest(path: Path) -> dict[str, Any]:
     """The manifest of an earlier build; empty when there is none, or none as this trtdsl wrote it."""
     try:
         manifest = parse_json(read_file(path, LARGEST), str(path), "manifest", ManifestDamagedError)
-        manifest_of(manifest)
+        found = manifest_of(manifest)
     except (OSError, ManifestDamagedError):
         return {}
-    whole = manifest["schema"] == MANIFEST_SCHEMA and manifest.get(DIGEST) == sealed(manifest)[DIGEST]
+    whole = manifest["schema"] == MANIFEST_SCHEMA and DIGEST in manifest and not found.edited
     return manifest if whole and {"content_sha256", "check"} <= manifest.keys() else {}

@@ -16,7 +16,7 @@ from ..sizes.profile import Profile
 def engine_facts(manifest: Manifest) -> dict[str, Any]:
     """The entries of a manifest that a reader asks for, as one JSON object."""
     names = ("network", "trtdsl", "precision", "precisions", "backend", "compute_capabilities", "source", "weights")
-    more = ("engine", "inputs", "outputs", "profiles", "check")
+    more = ("engine", "inputs", "outputs", "profiles", "check", "edited")
     return {name: to_builtins(getattr(manifest, name)) for name in (*names, *more)}
 
 
@@ -37,7 +37,9 @@ def engine_lines(engine: Path, manifest: Manifest) -> list[str]:
         *interface_lines(facts),
         *(f"  requires {each.condition}" for each in manifest.requirements),
     ]
-    if check.passed:
+    if manifest.edited:
+        lines.append("its manifest was changed after a build wrote it: what it says of a check proves nothing")
+    elif check.passed:
         lines += [checked_line(facts["check"]), f"  {check.statement}"]
     else:
         lines.append(f"not checked against torch: {check.reason or 'the manifest does not say why'}")

@@ -107,6 +107,17 @@ def test_an_index_that_does_not_fit_its_files(weight_map, files, message, tmp_pa
         Weights(tmp_path)
 
 
+def test_an_index_that_repeats_a_name_is_refused(tmp_path):
+    """As a header is: a reader of JSON keeps the last one."""
+    for number in (1, 2):
+        save_file({"a": torch.full((1,), float(number))}, tmp_path / f"{number}.safetensors")
+    (tmp_path / "model.safetensors.index.json").write_text(
+        '{"weight_map": {"a": "1.safetensors", "a": "2.safetensors"}}'
+    )
+    with pytest.raises(td.CorruptFileError, match="'a' repeats"):
+        Weights(tmp_path)
+
+
 def test_a_folder_without_weights_says_what_to_do(tmp_path):
     with pytest.raises(td.WeightsError, match=r"has no weights: no model.safetensors and no model.*json$"):
         Weights(tmp_path)

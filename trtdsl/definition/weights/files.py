@@ -143,7 +143,7 @@ def _in_folder(folder: Path) -> Path:
 def _by_file(path: Path) -> dict[str, list[str]]:
     """The tensors of each file, by an index."""
     try:
-        facts = parse_json(read_file(path, LARGEST), str(path), "weights index", WeightsDamagedError)
+        facts = parse_json(read_file(path, LARGEST), str(path), "weights index", WeightsDamagedError, strict=True)
         there = {os.path.normcase(name) for name in os.listdir(path.parent)}
     except FileNotFoundError:
         raise NoWeightsError(f"no weights file {path}{nearest_beside(path, '.json')}") from None

@@ -198,7 +198,7 @@ def _engine_view(
         known = read_manifest(path)
         facts |= {"inputs": to_builtins(known.inputs), "outputs": to_builtins(known.outputs)}
         facts |= {"capabilities": list(known.compute_capabilities), "precision": known.precision}
-        facts["check"] = known.check.statement if known.check.passed else ""
+        facts["check"] = known.check.statement if known.check.passed and not known.edited else ""
     return View(_model(made.network, program=program_model(made, device), engine=facts), reads=reads_of(path))
 
 

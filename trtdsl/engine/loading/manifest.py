@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
@@ -15,7 +18,7 @@ from ...core.caller import to_write
 from ...core.errors import ManifestDamagedError, ManifestMissingError
 from ...core.files.names import is_file
 from ...core.files.reading import LARGEST, Count, Int, Text, as_struct, check_schema, parse_json, read_file, written
-from ...core.files.writing import json_kind
+from ...core.files.writing import as_json, json_kind
 from .requirements import Requirement, checked_expression
 from .signature import Shapes, Signature, TensorInfo
 
@@ -225,6 +228,8 @@ class Manifest(Struct, frozen=True, kw_only=True, dict=True):
     precisions: Precisions | None = None
     source: SourceFile | None = None
     weights: SourceFile | None = None
+    edited: ClassVar[bool] = False
+    """Whether entries were changed since a build wrote them: no entry itself."""
 
     def __post_init__(self) -> None:
         for index, profile in enumerate(self.profiles):
@@ -331,4 +336,16 @@ def parse_manifest(data: bytes, label: str = "the manifest") -> Manifest:
 def manifest_of(facts: dict[str, Any], label: str = "the manifest") -> Manifest:
     """A manifest from the values of its JSON; ManifestDamagedError."""
     check_schema(facts, READ_SCHEMAS, label, ManifestDamagedError)
-    return as_struct(facts, Manifest, label, ManifestDamagedError)
+    found = as_struct(facts, Manifest, label, ManifestDamagedError)
+    vars(found)["edited"] = DIGEST in facts and facts[DIGEST] != sealed(facts)[DIGEST]
+    return found
+
+
+DIGEST = "manifest_sha256"
+
+
+def sealed(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """The manifest with the hash of all its other entries, by which a reader knows that nobody changed it."""
+    facts = {key: value for key, value in manifest.items() if key != DIGEST}
+    text = as_json(json.loads(as_json(facts)), sort_keys=True)  # as it is when it is read again
+    return {**facts, DIGEST: hashlib.sha256(text.encode()).hexdigest()}
