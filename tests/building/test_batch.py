@@ -111,13 +111,19 @@ def waiting(x):
 """
 
 
-def test_what_is_told_to_end_ends_its_processes(tmp_path):
-    (tmp_path / "waiting.py").write_text(WAITING)
-    (tmp_path / "living.py").write_text(TEXT.format(name="living"))
+def begun(folder, waiting):
+    """A command that builds two networks, of which one is waiting."""
+    (folder / "waiting.py").write_text(waiting)
+    (folder / "living.py").write_text(TEXT.format(name="living"))
     command = [sys.executable, "-m", "trtdsl", "build", "waiting.py", "living.py", "-o", "out/", "-j", "2"]
-    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=os.environ)
-    while not (tmp_path / "began").exists():
+    process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True, env=os.environ)
+    while not (folder / "began").exists():
         time.sleep(0.1)
+    return process
+
+
+def test_what_is_told_to_end_ends_its_processes(tmp_path):
+    process = begun(tmp_path, WAITING)
     process.terminate()
     began = time.monotonic()
     said = process.communicate()[1]
@@ -126,12 +132,7 @@ def test_what_is_told_to_end_ends_its_processes(tmp_path):
 
 
 def test_a_process_whose_command_was_killed_says_nothing_and_writes_whole_files(tmp_path):
-    (tmp_path / "waiting.py").write_text(WAITING.replace("60", "6"))
-    (tmp_path / "ended.py").write_text(TEXT.format(name="ended"))
-    command = [sys.executable, "-m", "trtdsl", "build", "waiting.py", "ended.py", "-o", "out/", "-j", "2"]
-    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=os.environ)
-    while not (tmp_path / "began").exists():
-        time.sleep(0.1)
+    process = begun(tmp_path, WAITING.replace("60", "6"))
     process.kill()
     said = process.communicate()[1]  # ends with the last process that may write there
     assert "Traceback" not in said, said

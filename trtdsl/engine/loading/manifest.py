@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -228,8 +228,6 @@ class Manifest(Struct, frozen=True, kw_only=True, dict=True):
     precisions: Precisions | None = None
     source: SourceFile | None = None
     weights: SourceFile | None = None
-    edited: ClassVar[bool] = False
-    """Whether entries were changed since a build wrote them: no entry itself."""
 
     def __post_init__(self) -> None:
         for index, profile in enumerate(self.profiles):
@@ -248,6 +246,12 @@ class Manifest(Struct, frozen=True, kw_only=True, dict=True):
             for name, place in each.dims.items():
                 if place.input not in self.inputs or place.axis >= len(self.inputs[place.input].shape):
                     raise ValueError(f"requirements[{index}].dims: {name!r} must be a dimension of an input")
+
+    @cached_property
+    def edited(self) -> bool:
+        """Whether entries were changed since a build wrote them."""
+        facts = vars(self)["facts"]
+        return DIGEST in facts and facts[DIGEST] != sealed(facts)[DIGEST]
 
     @cached_property
     def signature(self) -> Signature:
@@ -337,7 +341,7 @@ def manifest_of(facts: dict[str, Any], label: str = "the manifest") -> Manifest:
     """A manifest from the values of its JSON; ManifestDamagedError."""
     check_schema(facts, READ_SCHEMAS, label, ManifestDamagedError)
     found = as_struct(facts, Manifest, label, ManifestDamagedError)
-    vars(found)["edited"] = DIGEST in facts and facts[DIGEST] != sealed(facts)[DIGEST]
+    vars(found)["facts"] = facts
     return found
 
 

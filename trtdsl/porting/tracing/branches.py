@@ -471,10 +471,6 @@ def _part(item: Any) -> Any:
     return None
 
 
-def _change(op: Op, image: Callable[[Value], Value]) -> None:
-    op.args, op.kwargs = _imaged((op.args, op.kwargs), image)
-
-
 def _imaged(tree: Any, image: Callable[[Value], Value]) -> Any:
     return with_values(tree, lambda leaf: image(leaf) if isinstance(leaf, Value) else leaf)
 
@@ -497,8 +493,8 @@ def _one_way(trace: Trace, guards: Sequence[Guard]) -> Trace:
                 taken[item] = asked.outcome
                 enter(item.sides[not asked.outcome])
             elif isinstance(item, Op):
-                body.append(dataclasses.replace(item))
-                _change(body[-1], image)
+                args, kwargs = _imaged((item.args, item.kwargs), image)
+                body.append(dataclasses.replace(item, args=args, kwargs=kwargs))
             else:
                 enter(item)
 
