@@ -91,6 +91,18 @@ def test_parts_of_another_number_are_another_network(module):
         ported(module("Blocks"), {"x": "N,T,3"}, dims={"N": (1, 2, 3), "T": (2, 3, 30)})
 
 
+def test_a_squeeze_of_a_size_that_may_be_one_gives_another_rank_there(module):
+    class Squeezed(nn.Module):
+        def forward(self, x):
+            return x.squeeze().cumsum(-1)
+
+    result = ported(Squeezed(), {"x": "N,3,T"}, dims={"N": (1, 2, 3), "T": (2, 4, 6)}, check=True)
+    assert result.verdict is not None and result.verdict.passed
+    assert "def squeezed_n1(" in result.text and "def squeezed_n2_3(" in result.text
+    result = ported(Squeezed(), {"x": "N,3,T"}, dims={"N": (2, 2, 3), "T": (2, 4, 6)})
+    assert any("N != 1" in each for each in result.requirements)
+
+
 def test_more_than_four_paths_are_refused_with_a_range(module):
     with pytest.raises(td.UnsupportedError, match=r"modules_of_parts.py:38: the module takes another path where T = 4"):
         ported(module("Many"), {"x": "N,T"}, dims={"T": (4, 10, 30)})

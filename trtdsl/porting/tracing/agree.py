@@ -235,6 +235,8 @@ class _Traces:
     def usual(self, refusal: UnsupportedError) -> Trace:
         """The trace of the way that most sizes go, where it is to serve in the place of the others."""
         main = max(self.ways, key=lambda way: way.where.sum())
+        if len({self.lines[way.trace][0].ranks for way in self.ways}) > 1:
+            raise refusal  # as where a squeeze leaves out a size that may be 1
         chosen = self.proven(main)
         chosen.elsewhere = self._some_of([way for way in self.ways if way is not main])
         sizes = "; ".join(map(sizes_text, chosen.elsewhere))

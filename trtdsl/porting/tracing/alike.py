@@ -40,6 +40,7 @@ class Lines:
         self.ops = list(live_operations(found, self.operands))
         self.lines = [self._line(op) for op in self.ops]
         self.results = self._tree(found.results)
+        self.ranks = tuple(len(leaf.shape) for leaf in leaves(found.results) if isinstance(leaf, Value))
 
     def compare(self, other: Lines, here: str, there: str) -> None:
         """Raises UnsupportedError with the first line that differs."""
@@ -69,7 +70,7 @@ class Lines:
                 location=op.location,
             )
         else:
-            if len(self.lines) == len(other.lines) and self.results == other.results:
+            if len(self.lines) == len(other.lines) and (self.results, self.ranks) == (other.results, other.ranks):
                 for op, its_op in zip(self.ops, other.ops):
                     _mark(op, its_op)
                 return

@@ -278,7 +278,16 @@ class Recorder:
             return parted(result, op, here())
         if name in ("split", "chunk") and not self._is_constant(args[0]):
             count_parts(name, self._sizes, result, *args, **kwargs)
+        if name == "squeeze" and not self._is_constant(args[0]):
+            self._squeezed(*args, **kwargs)
         return result
+
+    def _squeezed(self, input: torch.Tensor, dim: Any = None) -> None:
+        """Notes which of the sizes are 1, since the rank of what a squeeze gives depends on it."""
+        axes = range(input.dim()) if dim is None else [dim] if isinstance(dim, int) else dim
+        for axis in axes if input.dim() else ():
+            size = self._sizes(input.shape[axis], input, axis)
+            note("==", expression_of(size), 1, bool(input.shape[axis] == 1), here())
 
     def _noted(self, op: Op, operands: list[torch.Tensor], args: tuple[Any, ...], result: Any) -> None:
         """Writes down a call that gives tensors, unless its result is its operand's value."""
