@@ -25,7 +25,7 @@ from ..definition.tensor import LayerFacts, Tensor, weight_names_of
 from ..sizes.dim import tensor_dim
 from ..sizes.shape import Shape
 from ..sizes.size import SizeLike
-from .evaluation import Evaluate, Node, count, kind
+from .evaluation import Node, count, kind
 from .lifting import image_shape, lifted
 
 # -- adding ------------------------------------------------------------------------------------------------------------
@@ -38,7 +38,6 @@ def add_layer(
     shape: Sequence[Any] | None = None,
     network: Network | None = None,
     fold: bool = True,
-    evaluate: Evaluate | None = None,
     order: tuple[int, ...] | Callable[[], tuple[int, ...]] | Literal["kept"] | None = None,
     dtype: torch.dtype | list[torch.dtype] | None = None,
     partial: bool | None = None,
@@ -54,9 +53,9 @@ def add_layer(
     only TensorRT knows, and ``dtype`` its dtype, by default the first operand's; TensorRT's own inference must agree
     with both. Where no shape is given, the network is emitted up to here, and TensorRT says it. ``facts`` are those of
     :class:`~trtdsl.definition.graph.Layer`.
-    A layer on constants alone is evaluated instead, unless its result is much larger than they are; where TensorRT
-    would surely take it, by ``evaluate`` at once. ``order`` is the result's :attr:`Tensor.order`: "kept" is that of the
-    first operand of its shape, for a layer that does the same to all elements whatever the rank; None row-major.
+    A layer on constants alone is evaluated instead, unless its result is much larger than they are. ``order`` is the
+    result's :attr:`Tensor.order`: "kept" is that of the first operand of its shape, for a layer that does the same to
+    all elements whatever the rank; None row-major.
     ``partial`` is the result's :attr:`Tensor.partial`, by default that of the operands of such a layer. ``numbers`` and
     ``plugin`` are what is known of it (:class:`~trtdsl.definition.tensor.LayerFacts`).
 
@@ -77,7 +76,7 @@ def add_layer(
             fold = False
     assert network is not None
     if fold:
-        folded = _fold(network, add, operands, used) if evaluate is None else _evaluated(network, evaluate, used, shape)
+        folded = _fold(network, add, operands, used)
         if folded is not None:
             return folded
     operation = network.current_operation
@@ -225,7 +224,7 @@ def _fold(network: Network, add: Callable[..., Any], operands: Sequence[Tensor |
     layer, outputs = add_to(target, add, handles)
     sizes = [size for _, dims, _ in outputs for size in dims]
     elements = sum(count(dims) for _, dims, _ in outputs)
-    if min(sizes, default=0) < 0 or elements > _most_elements(network, used):
+    if min(sizes, default=0) < 0 or elements > max(network.fold_limit, sum(tensor.data.numel() for tensor in used)):
         return None
     node = Node(backend, layer)
     node.numbers = target.numbers
@@ -237,18 +236,6 @@ def _fold(network: Network, add: Callable[..., Any], operands: Sequence[Tensor |
         for value, (_, dims, dtype) in zip(values, outputs, strict=True)
     )
     return results[0] if len(results) == 1 else results
-
-
-def _evaluated(network: Network, evaluate: Evaluate, used: Sequence[Tensor], shape: Any) -> Tensor | None:
-    """As :func:`_fold`, of a layer that TensorRT need not judge."""
-    if count(shape) > _most_elements(network, used):
-        return None
-    value = evaluate(*(tensor.data for tensor in used))
-    return Tensor(network, tuple(value.shape), value.dtype, data=value, weight_names=weight_names_of(used))
-
-
-def _most_elements(network: Network, used: Sequence[Tensor]) -> int:
-    return max(network.fold_limit, sum(tensor.data.numel() for tensor in used))
 
 
 # -- small helpers of the families -------------------------------------------------------------------------------------

@@ -25,12 +25,9 @@ def elementwise(a: Tensor, b: Tensor, op: str) -> Tensor:
     require_match(a.network, shape, a.shape, b.shape)
     a, b = repeated(a, shape), repeated(b, shape)
     kind = member(a.network.trt.ElementWiseOperation, op, "elementwise operation")
-    plain = a.dtype == b.dtype and a.dtype in (torch.float32, torch.float16, torch.bfloat16)
     dtype = torch.bool if op.upper() in ("EQUAL", "GREATER", "LESS") else a.dtype
-    evaluate = _OF_NUMBERS.get(op) if plain else None
     what = "elementwise", op.upper()
-    add = adds("add_elementwise", kind)
-    return add_layer(add, a, b, shape=shape, dtype=dtype, evaluate=evaluate, order="kept", what=what)
+    return add_layer(adds("add_elementwise", kind), a, b, shape=shape, dtype=dtype, order="kept", what=what)
 
 
 def _divided(a: torch.Tensor, b: torch.Tensor, rounding: str) -> torch.Tensor:
@@ -87,9 +84,6 @@ _EVALUATE = {
     "GREATER": lambda a, b: torch.gt(a, b),
     "LESS": lambda a, b: torch.lt(a, b),
 }
-
-
-_OF_NUMBERS = {op: evaluate for op, evaluate in _EVALUATE.items() if op not in ("AND", "OR", "XOR")}
 
 
 _MISTAKEN = {

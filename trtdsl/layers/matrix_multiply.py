@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 
-from ..core.tensors.exact import beside
 from .base import add_layer, broadcast, folding, member, require_match
-from .common import Shape, ShapeError, SizeLike, Tensor, np, operation, shape_text, torch
+from .common import Shape, ShapeError, SizeLike, Tensor, operation, shape_text, torch
 from .evaluation import Evaluate, Mistakes, Node, evaluates
 
 
@@ -43,23 +42,8 @@ def matrix_multiply(a: Tensor, b: Tensor, op_a: str = "NONE", op_b: str = "NONE"
     def add(target, a, b):
         return target.definition.add_matrix_multiply(a, operations[0], b, operations[1])
 
-    ops = op_a.upper(), op_b.upper()
-    plain = a.dtype == b.dtype == torch.float32 and set(ops) <= {"NONE", "TRANSPOSE"}
-    evaluate = (lambda a, b: _of_constants(a, b, *ops)) if plain else None
     with nullcontext() if inner_a == 1 else folding(a.network):
-        return add_layer(add, a, b, shape=shape, evaluate=evaluate)
-
-
-def _of_constants(a: torch.Tensor, b: torch.Tensor, op_a: str, op_b: str) -> torch.Tensor:
-    """A product of constants, by numpy: the first one takes torch longer than the rest of a small network."""
-    left, right = (each.mT.numpy() if op == "TRANSPOSE" else each.numpy() for each, op in ((a, op_a), (b, op_b)))
-    with np.errstate(all="ignore"):
-        made = torch.from_numpy(np.matmul(left, right))
-
-    def of_exact(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        return (a.mT if op_a == "TRANSPOSE" else a) @ (b.mT if op_b == "TRANSPOSE" else b)
-
-    return beside(made, of_exact, a, b)
+        return add_layer(add, a, b, shape=shape)
 
 
 def _split(shape: Shape, op: str, *, left: bool) -> tuple[Shape, Shape, SizeLike]:
