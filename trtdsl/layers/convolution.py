@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..sizes.shape import channels_last
 from .base import PADDING_MODES, add_layer, adds
-from .common import Network, Shape, ShapeError, SizeLike, Tensor, is_static, operation, shape_text, torch
+from .common import Network, Shape, ShapeError, SizeLike, Tensor, operation, shape_text, torch
 from .constant import read_weights
 from .evaluation import Evaluate, Given, Mistakes, Node, Shapes, count, evaluates, widened
 from .windows import check_positive, count_windows, paddings
@@ -66,19 +65,10 @@ def convolution_of_shape(shape: Shape, x: Tensor, kernel: Tensor, bias: Tensor |
 
 def convolution_shape(x: Tensor, kernel: Tensor, how: Geometry) -> Shape:
     """The shape of :func:`convolution`'s result; ShapeError where there is none."""
-    if is_static(x.shape) and is_static(kernel.shape):
-        return _static_shape(x.shape, kernel.shape, how)
-    return _convolution_shape(x.network, x.shape, kernel.shape, how)
-
-
-def _convolution_shape(network: Network | None, x: Shape, kernel: Shape, how: Geometry) -> Shape:
-    size = _kernel_size(x, kernel)
-    check_channels(network, x[1], kernel[1], how.groups, kernel)
-    sides = zip(x[2:], how.extents(size), how.stride, how.padding, strict=True)
-    return (x[0], int(kernel[0]), *(count_windows(network, *side) for side in sides))
-
-
-_static_shape = functools.lru_cache(maxsize=1024)(functools.partial(_convolution_shape, None))
+    size = _kernel_size(x.shape, kernel.shape)
+    check_channels(x.network, x.shape[1], kernel.shape[1], how.groups, kernel.shape)
+    sides = zip(x.shape[2:], how.extents(size), how.stride, how.padding, strict=True)
+    return (x.shape[0], int(kernel.shape[0]), *(count_windows(x.network, *side) for side in sides))
 
 
 @operation
@@ -147,15 +137,9 @@ def _kernel_size(x: Shape, kernel: Shape) -> tuple[int, ...]:
     return tuple(map(int, kernel[2:]))
 
 
-def check_channels(
-    network: Network | None, channels: SizeLike, per_group: SizeLike, groups: int, kernel: Shape
-) -> None:
-    """Raises ShapeError where a kernel is for another number of channels.
-
-    A constraint of the ``network`` where that is dynamic; it can be None where all sizes are numbers.
-    """
+def check_channels(network: Network, channels: SizeLike, per_group: SizeLike, groups: int, kernel: Shape) -> None:
+    """Raises ShapeError where a kernel is for another number of channels: a constraint where that is dynamic."""
     if not isinstance(channels, int):
-        assert network is not None
         what = f"the channels of the input and of the kernel {shape_text(kernel)}"
         network.constraints.equal(channels, per_group * groups, what, network.current_operation)
     if isinstance(channels, int) and isinstance(per_group, int) and channels != per_group * groups:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import operator
 from collections.abc import Sequence
@@ -43,9 +42,6 @@ class ShuffleSteps(NamedTuple):
             return self
         return ShuffleSteps(permuted(self.first, self.second), None, tuple(range(len(self.second))))
 
-    def _is_static(self, shape: Shape) -> bool:
-        return is_static(shape) and (self.reshape is None or is_static(self.reshape))
-
     def result(self, shape: Shape) -> Shape:
         """The shape that comes out of a tensor of that shape."""
         return permuted(shape, self.first) if self.reshape is None else permuted(self.reshape, self.second)
@@ -80,7 +76,16 @@ class ShuffleSteps(NamedTuple):
         >>> ShuffleSteps((0, 1, 2, 3), (2, 64, 48), (0, 2, 1)).along((2, 64, 6, 8), (0, 2, 3, 1))  # channels last
         ShuffleSteps(first=(0, 2, 3, 1), reshape=(2, 48, 64), second=(0, 1, 2))
         """
-        return (_along if self._is_static(shape) else _along.__wrapped__)(self, shape, order)
+        if self.reshape is None:
+            return self
+        lying = _as_they_lie(permuted(shape, self.first), self.reshape, tuple(map(self.first.index, order)))
+        if lying is None:
+            return self
+        first = tuple(self.first[axis] for sources, _ in lying for axis in sources)
+        if [axis for axis in first if shape[axis] != 1] == [axis for axis in self.first if shape[axis] != 1]:
+            return self
+        axes = [axis for _, results in lying for axis in results]
+        return ShuffleSteps(first, permuted(self.reshape, axes), tuple(axes.index(axis) for axis in self.second))
 
     def merged_along(self, shape: Shape, order: tuple[int, ...]) -> tuple[ShuffleSteps, Shape, tuple[int, ...]] | None:
         """The same, but that the last dimension merges others in the order in which they lie in memory.
@@ -116,7 +121,12 @@ class ShuffleSteps(NamedTuple):
 
         A reshape of dimensions that do not lie together copies: the result is row-major then.
         """
-        return (_order if self._is_static(shape) else _order.__wrapped__)(self, shape, order)
+        lies = tuple(self.first.index(axis) for axis in order)
+        if self.reshape is not None:
+            lying = _as_they_lie(permuted(shape, self.first), self.reshape, lies)
+            rows = range(len(self.reshape))  # dimensions are merged that do not lie together
+            lies = tuple(rows if lying is None else (axis for _, results in lying for axis in results))
+        return tuple(self.second.index(axis) for axis in lies)
 
 
 Groups = list[tuple[tuple[int, ...], tuple[int, ...]]]
@@ -170,35 +180,6 @@ def _as_they_lie(before: Shape, after: Shape, lies: tuple[int, ...]) -> Groups |
             return None
         places.append((start, number))
     return [groups[number] for _, number in sorted(places)]
-
-
-@functools.lru_cache(maxsize=1024)  # of numbers: dynamic sizes belong to a network, and must not outlive it
-def _along(steps: ShuffleSteps, shape: Shape, order: tuple[int, ...]) -> ShuffleSteps:
-    if steps.reshape is None:
-        return steps
-    before = permuted(shape, steps.first)
-    lying = _as_they_lie(before, steps.reshape, tuple(map(steps.first.index, order)))
-    if lying is None:
-        return steps
-    first = tuple(steps.first[axis] for sources, _ in lying for axis in sources)
-    if [axis for axis in first if shape[axis] != 1] == [axis for axis in steps.first if shape[axis] != 1]:
-        return steps
-    axes = [axis for _, results in lying for axis in results]
-    return ShuffleSteps(
-        first,
-        permuted(steps.reshape, axes),
-        tuple(axes.index(axis) for axis in steps.second),
-    )
-
-
-@functools.lru_cache(maxsize=1024)  # of numbers: dynamic sizes belong to a network, and must not outlive it
-def _order(steps: ShuffleSteps, shape: Shape, order: tuple[int, ...]) -> tuple[int, ...]:
-    lies = tuple(steps.first.index(axis) for axis in order)
-    if steps.reshape is not None:
-        lying = _as_they_lie(permuted(shape, steps.first), steps.reshape, lies)
-        rows = range(len(steps.reshape))  # dimensions are merged that do not lie together
-        lies = tuple(rows if lying is None else (axis for _, results in lying for axis in results))
-    return tuple(steps.second.index(axis) for axis in lies)
 
 
 def permuted(values: Sequence[T], permutation: Sequence[int]) -> tuple[T, ...]:

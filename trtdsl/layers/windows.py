@@ -10,9 +10,7 @@ from ..definition.tensor import Draft as Network
 from ..sizes.size import SizeLike
 
 
-def count_windows(
-    network: Network | None, length: SizeLike, extent: SizeLike, stride: SizeLike, padding: int = 0
-) -> SizeLike:
+def count_windows(network: Network, length: SizeLike, extent: SizeLike, stride: SizeLike, padding: int = 0) -> SizeLike:
     """How many windows of ``extent`` elements there are, one every ``stride``, in ``length`` with ``padding`` in all.
 
     Raises ShapeError for a stride or a window below 1, and where no window fits: a constraint of the ``network`` for
@@ -32,12 +30,9 @@ def check_positive(value: SizeLike, name: str) -> None:
         raise ShapeError(f"{name} must be at least 1, not {value}")
 
 
-def require_windows(
-    network: Network | None, number: SizeLike, length: SizeLike, extent: SizeLike, padding: int
-) -> None:
+def require_windows(network: Network, number: SizeLike, length: SizeLike, extent: SizeLike, padding: int) -> None:
     """Raises ShapeError unless there is a window; a constraint where the ``number`` of them is dynamic."""
     if not isinstance(number, int):
-        assert network is not None
         network.constraints.positive(number, network.current_operation)
     elif number < 1:
         around = f" and {padding} of padding" * bool(padding)
