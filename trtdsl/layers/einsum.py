@@ -90,63 +90,21 @@ def _flops(node: Node, shapes: Shapes) -> int:
     return math.prod(sizes.values()) * max(2 * (len(present) - 1), 1)
 
 
-def _bare(x: torch.Tensor, labels: Labels) -> tuple[torch.Tensor, Labels]:
-    """Dimensions of size 1 left out, since a product broadcasts them, and diagonals taken."""
-    keep = [axis for axis, size in enumerate(x.shape) if size != 1]
-    x, labels = x.reshape([x.shape[axis] for axis in keep]), [labels[axis] for axis in keep]
-    for label in dict.fromkeys(labels):
-        while labels.count(label) > 1:
-            first = labels.index(label)
-            second = labels.index(label, first + 1)
-            x = x.diagonal(dim1=first, dim2=second)
-            labels = [other for place, other in enumerate(labels) if place not in (first, second)] + [label]
-    return x, labels
-
-
-def _contract(
-    a: torch.Tensor, a_labels: Labels, b: torch.Tensor, b_labels: Labels, needed: set[str]
-) -> tuple[torch.Tensor, Labels]:
-    """The product of two operands, summed over the labels that nothing else needs: one batched matrix product."""
-    a, a_labels = _sum_out(a, a_labels, needed | set(b_labels))
-    b, b_labels = _sum_out(b, b_labels, needed | set(a_labels))
-    batch = [label for label in a_labels if label in b_labels and label in needed]
-    inner = [label for label in a_labels if label in b_labels and label not in needed]
-    rows = [label for label in a_labels if label not in b_labels]
-    columns = [label for label in b_labels if label not in a_labels]
-    sizes = dict(zip(a_labels, a.shape, strict=True)) | dict(zip(b_labels, b.shape, strict=True))
-
-    n, r, k, c = (math.prod(sizes[label] for label in labels) for labels in (batch, rows, inner, columns))
-    left = a.permute([a_labels.index(label) for label in (*batch, *rows, *inner)])
-    right = b.permute([b_labels.index(label) for label in (*batch, *inner, *columns)])
-    product = torch.matmul(left.reshape(n, r, k), right.reshape(n, k, c))
-    labels = [*batch, *rows, *columns]
-    return product.reshape([sizes[label] for label in labels]), labels
-
-
-def _sum_out(x: torch.Tensor, labels: Labels, needed: set[str]) -> tuple[torch.Tensor, Labels]:
-    axes = [axis for axis, label in enumerate(labels) if label not in needed]
-    return (x.sum(axes), [label for label in labels if label in needed]) if axes else (x, labels)
-
-
 @evaluates("EINSUM", category="product", wide=True, flops=_flops, mistakes=Mistakes(instead=REVERSED))
 def _einsum(node: Node) -> Evaluate:
-    """Operands from left to right, in float32 for the half types, rounded once."""
+    """torch's kernel for a pair at a time, from left to right, in float32 for the half types, rounded once."""
     equation = node.layer.equation
     if _are_apart(*parse(equation, [len(operand.shape) for operand in node.inputs if operand is not None])):
         raise UnsupportedError(f"layer {node.name!r} ({node.type}): {equation!r}: {APART}")
 
-    def evaluate(*operands: torch.Tensor) -> torch.Tensor:
-        inputs, output = parse(equation, [x.ndim for x in operands])
-        terms = [_bare(x, labels) for x, labels in zip(operands, inputs, strict=True)]
-        result, labels = terms[0]
-        for index in range(1, len(terms)):
-            later = {label for _, others in terms[index + 1 :] for label in others}
-            result, labels = _contract(result, labels, *terms[index], later | set(output))
-        result, labels = _sum_out(result, labels, set(output))
-        result = result.permute([labels.index(label) for label in output if label in labels])
-        for axis, label in enumerate(output):
-            if label not in labels:
-                result = result.unsqueeze(axis)
-        return result
+    def evaluate(result: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+        terms, output = parse(equation, [x.ndim for x in (result, *others)])
+        numbers = {label: number for number, label in enumerate({label: None for term in terms for label in term})}
+        given, *following, wanted = ([numbers[label] for label in labels] for labels in (*terms, output))
+        for place, (x, own) in enumerate(zip(others, following, strict=True), 1):
+            needed = {label for labels in (*following[place:], wanted) for label in labels}
+            kept = [label for label in dict.fromkeys((*given, *own)) if label in needed]
+            result, given = torch.einsum(result, given, x, own, kept), kept
+        return torch.einsum(result, given, wanted)
 
     return evaluate

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from ..sizes.shape import channels_last
 from .base import PADDING_MODES, add_layer, adds, member
@@ -55,58 +55,44 @@ def pooling(
     return add_layer(add, x, shape=shape, order=channels_last(x.ndim))
 
 
-@dataclass(frozen=True)
-class Windows:
-    """The windows along one dimension of ``length`` elements."""
+class Windows(NamedTuple):
+    """The windows along one dimension."""
 
-    length: int
-    window: int
+    size: int
     stride: int
     before: int
     after: int
-    extra: int
+    extra: int = 0
     """What rounding the size up adds after the padding."""
 
-    @property
-    def number(self) -> int:
-        """How many there are."""
-        return (self.length + self.before + self.after + self.extra - self.window) // self.stride + 1
+    def over(self, x: torch.Tensor, axis: int, padding: float) -> torch.Tensor:
+        """The elements of each along ``axis``, as a new last dimension."""
+        sides = [0, 0] * (x.ndim - 1 - axis) + [self.before, self.after + self.extra]
+        wide = torch.nn.functional.pad(x, sides, value=padding)
+        if wide.shape[axis] < self.size:
+            return x.new_zeros((*x.shape[:axis], 0, *x.shape[axis + 1 :], self.size))
+        return wide.unfold(axis, self.size, self.stride)
 
-    def combined(self, x: torch.Tensor, axis: int, combine: Callable[..., torch.Tensor], start: float) -> torch.Tensor:
-        """What ``combine`` makes of ``start`` and each window's elements along ``axis``."""
-        total = x.new_full((*x.shape[:axis], self.number, *x.shape[axis + 1 :]), start)
-        for offset in range(self.window):
-            # Window i has its element `offset` at i * stride + offset - before, which must lie inside.
-            shift, step = offset - self.before, self.stride
-            first = max(-(shift // step), 0)
-            last = min((self.length - 1 - shift) // step, self.number - 1)
-            if first <= last:
-                part = total.narrow(axis, first, last - first + 1)
-                begin = first * step + shift
-                places = slice(begin, begin + (last - first) * step + 1, step)
-                combine(part, x[(slice(None),) * axis + (places,)], out=part)
-        return total
-
-    def counts(self, *, exclusive: bool) -> torch.Tensor:
-        """How many elements of each window count, those of the padding only where it is not excluded."""
-        begin = torch.arange(self.number) * self.stride - self.before
-        low, high = (0, self.length) if exclusive else (-self.before, self.length + self.after)
-        return (begin + self.window).clamp(max=high) - begin.clamp(min=low)
+    def counts(self, length: int, *, exclusive: bool) -> torch.Tensor:
+        """How many elements of each count, those of the padding only where it is not excluded."""
+        counted = torch.nn.functional.pad(torch.ones(length), (self.before, self.after), value=float(not exclusive))
+        return self._replace(before=0, after=0).over(counted, 0, 0.0).sum(-1)
 
 
 def _maximum(x: torch.Tensor, windows: Sequence[Windows]) -> torch.Tensor:
     low = float("-inf") if x.dtype.is_floating_point else torch.iinfo(x.dtype).min
     for axis, along in enumerate(windows, x.ndim - len(windows)):
-        x = along.combined(x, axis, torch.maximum, low)
+        x = along.over(x, axis, low).amax(-1)
     return x
 
 
 def _average(x: torch.Tensor, windows: Sequence[Windows], *, exclusive: bool) -> torch.Tensor:
+    lengths = x.shape[-len(windows) :]
     for axis, along in enumerate(windows, x.ndim - len(windows)):
-        x = along.combined(x, axis, torch.add, 0.0)
-    for place, along in enumerate(windows):
-        counts = along.counts(exclusive=exclusive).clamp(min=0 if exclusive else 1)
-        x.div_(counts.reshape((-1,) + (1,) * (len(windows) - place - 1)))
+        x = along.over(x, axis, 0.0).sum(-1)
+    for place, (along, length) in enumerate(zip(windows, lengths, strict=True)):
+        counts = along.counts(length, exclusive=exclusive).clamp(min=0 if exclusive else 1)
+        x = x / counts.reshape((-1,) + (1,) * (len(windows) - place - 1))
     return x
 
 
@@ -138,8 +124,8 @@ def _pooling(node: Node) -> Evaluate:
 
     def evaluate(x: torch.Tensor) -> torch.Tensor:
         lengths = x.shape[-len(sizes) :]
-        sides = zip(lengths, sizes, layer.stride_nd, paddings(layer, lengths, sizes), strict=True)
-        windows = [Windows(length, size, step, *padding) for length, size, step, padding in sides]
+        sides = zip(sizes, layer.stride_nd, paddings(layer, lengths, sizes), strict=True)
+        windows = [Windows(size, step, *padding) for size, step, padding in sides]
         if kind == "MAX":
             return _maximum(x, windows)
         wide = x.float()
