@@ -10,7 +10,7 @@ from ..core.errors import DefinitionError, ShapeError, UnsupportedError
 from ..layers.base import normalize_axis as normalize_axis
 from ..layers.shape import size_tensor
 from ..sizes.size import INFINITY
-from .common import MAX_DIMS, L, Network, Size, SizeLike, Tensor, bounds, np, product, require_network, torch
+from .common import L, Network, Size, SizeLike, Tensor, bounds, np, product, require_network, torch
 
 T = TypeVar("T")
 
@@ -134,16 +134,7 @@ def align(tensors: Sequence[Tensor]) -> list[Tensor]:
     rank = max(ranks)
     if min(ranks) == rank:
         return list(tensors)
-    return [_of_rank(tensor, rank) if own < rank else tensor for tensor, own in zip(tensors, ranks, strict=True)]
-
-
-def _of_rank(tensor: Tensor, rank: int) -> Tensor:
-    ones = rank - tensor.ndim
-    if tensor.data is None or rank > MAX_DIMS:
-        return L.unsqueeze(tensor, range(ones))
-    shape = (1,) * ones + tensor.shape
-    data = tensor.data.reshape(shape)
-    return Tensor(tensor.network, shape, tensor.dtype, data=data, weight_names=tensor.weight_names)
+    return [L.unsqueeze(tensor, range(rank - own)) for tensor, own in zip(tensors, ranks, strict=True)]
 
 
 def stretch(x: Tensor, shape: Sequence[SizeLike]) -> Tensor:
