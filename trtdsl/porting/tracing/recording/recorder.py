@@ -215,6 +215,8 @@ class Recorder:
                 return found
         if name == "set" and self._given_data(function, *args):
             return None
+        if name == "squeeze" and not self._is_constant(args[0]):
+            self._squeezed(*args, **kwargs)
         return self.recorded(function, name, qualified, form, args, kwargs)
 
     def _by_others(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
@@ -278,8 +280,6 @@ class Recorder:
             return parted(result, op, here())
         if name in ("split", "chunk") and not self._is_constant(args[0]):
             count_parts(name, self._sizes, result, *args, **kwargs)
-        if name == "squeeze" and not self._is_constant(args[0]):
-            self._squeezed(*args, **kwargs)
         return result
 
     def _squeezed(self, input: torch.Tensor, dim: Any = None) -> None:
