@@ -337,6 +337,24 @@ def test_a_port_reports_the_verdict_of_its_check(monkeypatch, old, new, code, te
     assert (verdict.exit_code, verdict.passed) == (code, code == 0) and verdict.text.startswith(text)
 
 
+class Floor(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(8, 1)
+
+    def forward(self, x):
+        return self.fc(x).sigmoid().clamp(min=1e-5)
+
+
+def test_the_verdict_of_a_port_is_that_of_check():
+    """Both know a network's constants before they were rounded: here, where its outputs are constants."""
+    from trtdsl.porting import ported
+
+    torch.manual_seed(0)
+    verdict = ported(Floor(), {"x": "N,8"}, dims={"N": (1, 2, 4)}, check=True).verdict
+    assert verdict.passed, verdict.text
+
+
 def test_a_function_draws_the_values_of_an_input():
     def drawn(shape, generator):
         return torch.rand(shape, generator=generator) + 5

@@ -66,7 +66,7 @@ def defined(spec: NetworkSpec, trace: Trace) -> Network:
     Raises TrtdslError where it is one of several ways that forward goes and does not give what the others do, or where
     TensorRT builds no engine of its branches.
     """
-    network = spec.define()
+    network = spec.define(exact=True)
     if trace.elsewhere:
         from ..checking.check import check
 
@@ -75,7 +75,7 @@ def defined(spec: NetworkSpec, trace: Trace) -> Network:
         from ..engine.compiling.compiler import compile_engine
 
         compile_engine(network)
-        return spec.define()
+        return spec.define(exact=True)
     return network
 
 
