@@ -1,4 +1,4 @@
-"""An einsum from its equation and operands: promoted, planned once for equal shapes, and emitted."""
+"""An einsum from its equation and operands: promoted, planned and emitted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..products.places import followers
 from .dense import Dense, dense_of
 from .emit import emit
 from .equation import Equation, expand, label_sizes, parse, sublists
-from .factors import merge_of, once
+from .factors import merge_of
 from .search import Problem
 
 
@@ -100,7 +100,7 @@ class Contraction(Call):
 
 def as_they_lie(equation: Equation, tensors: Sequence[Tensor]) -> Tensor:
     """The layers of the plan for operands as they are."""
-    return emit(once(tensors[0].network, _problem(equation, tensors), Problem.plan), tensors)
+    return emit(_problem(equation, tensors).plan(), tensors)
 
 
 def _problem(equation: Equation, tensors: Sequence[Tensor]) -> Problem:

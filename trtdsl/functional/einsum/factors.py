@@ -6,23 +6,19 @@ Where the adjacency first and the weights then cost no more than the convolution
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from ...core.tensors.exact import beside
 from ...definition.tensor import Tensor, weight_names_of
 from ...layers.shuffle import Shuffle
 from ...layers.shuffle_steps import ShuffleSteps, regrouped
-from ..common import L, Network, SizeLike, is_static, np, product, torch
+from ..common import L, SizeLike, is_static, product, torch
 from ..products.folding import Found, deferred, free_product_of
 from .emit import emit
 from .equation import Equation, Labels, label_sizes
 from .paths import Path
 from .plan import EinsumPlan
 from .search import Order, Problem
-
-T = TypeVar("T")
 
 
 class Operand(NamedTuple):
@@ -36,21 +32,6 @@ class Operand(NamedTuple):
     """The size of that dimension of its input."""
     order: Order
     """The order in which its input's dimensions lie in memory."""
-
-
-@functools.lru_cache(maxsize=512)
-def _of_numbers(function: Callable[..., T], *given: Any) -> T:
-    return function(*given)
-
-
-def once(network: Network, problem: Problem, function: Callable[..., T], *further: Any) -> T:
-    """What a function gives of a problem, made once: dynamic sizes belong to a network, and must not outlive it."""
-    if problem.is_static:
-        return _of_numbers(function, problem, *further)
-    made, key = network.cache.setdefault("einsum", {}), (function, problem, *further)
-    if key not in made:
-        made[key] = function(problem, *further)
-    return made[key]
 
 
 class Merge(NamedTuple):
@@ -115,7 +96,7 @@ def merge_of(given: Problem, tensors: Sequence[Tensor]) -> Merge | None:
         if labels is None or not isinstance(inputs, int):
             continue
         operand = Operand(index, labels, source.channel, inputs, source.input.order)
-        whole, plan, apart = once(tensor.network, given, _chosen, operand, tensor.network.fold_limit)
+        whole, plan, apart = _chosen(given, operand, tensor.network.fold_limit)
         weights = _weights(given, operand, whole, tensors, found)
         if weights is not None:
             operands = list(tensors)
@@ -249,15 +230,8 @@ def _added(
     if not is_static((repeats, *shape)) or int(product(shape)) > most:
         return None
     numbers = {label: k for k, label in enumerate(dict.fromkeys([*mine, *sorted(elsewhere)]))}
-
-    def summed(bias: torch.Tensor, *values: torch.Tensor) -> torch.Tensor:
-        # By numpy: the first matrix product of a process costs torch more than all of this.
-        arguments: list[Any] = [bias.numpy().reshape([int(sizes.get(label, 1)) for label in mine])]
-        arguments.append([numbers[label] for label in mine])
-        for labels, value in zip(terms.values(), values, strict=True):
-            arguments += [value.double().numpy(), [numbers[label] for label in labels]]
-        kept = [numbers[label] for label in output if label in numbers]
-        return torch.from_numpy((np.einsum(*arguments, kept, optimize=True) * repeats).reshape(shape))
-
-    operands = bias, *(tensors[k].data for k in terms)
-    return beside(summed(*operands), summed, *operands)
+    arguments: list[Any] = [bias.reshape([int(sizes.get(label, 1)) for label in mine]), [*map(numbers.get, mine)]]
+    for k, labels in terms.items():
+        arguments += [tensors[k].data.double(), [*map(numbers.get, labels)]]
+    kept = [numbers[label] for label in output if label in numbers]
+    return (torch.einsum(*arguments, kept) * int(repeats)).reshape([int(size) for size in shape])

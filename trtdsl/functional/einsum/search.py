@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ...core.errors import UnsupportedError
 from ...sizes.shape import Shape, hint
-from ...sizes.size import Size, is_static
+from ...sizes.size import Size
 from .costs import Costs
 from .draft import Draft, Value
 from .equation import Equation, Labels, label_sizes
@@ -43,11 +43,6 @@ class Problem(NamedTuple):
     """
     integers: bool = False
     """Whether there is no matrix product."""
-
-    @property
-    def is_static(self) -> bool:
-        """Whether its sizes are numbers, and belong to no network."""
-        return all(map(is_static, self.shapes))
 
     def plan(self, paths: tuple[Path, ...] | None = None) -> EinsumPlan:
         """The plan that costs least. ``paths`` are the orders of pairs to choose from; None leaves them to opt_einsum.

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...core.tensors.exact import beside
 from ...definition.tensor import Tensor, weight_names_of
-from ..common import UnsupportedError, np, operation, torch
+from ..common import UnsupportedError, operation, torch
 
 
 @operation
@@ -41,27 +40,8 @@ def fuse_conv_bn_weights(
 
 
 def scaled_weight(weight: torch.Tensor, scale: torch.Tensor, axis: int) -> torch.Tensor:
-    """``weight`` times a scale for each index of dimension ``axis``, in float32.
-
-    By numpy, on one thread: torch's threads take longer wherever one waits for a busy core.
-    """
-    channels = [1] * weight.ndim
-    channels[axis] = -1
-    weight = weight.float()
-
-    def of_exact(weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-        return weight * scale.reshape(channels)
-
-    if weight.numel() <= 1 << 12:
-        result = torch.from_numpy(weight.numpy() * scale.numpy().reshape(channels))
-        return beside(result, of_exact, weight, scale)
-    result = torch.empty_like(weight)
-    before = np.setbufsize(64)  # with a larger buffer numpy would copy each scale as often as it is used
-    try:
-        np.multiply(weight.numpy(), scale.numpy().reshape(channels), out=result.numpy())
-    finally:
-        np.setbufsize(before)
-    return beside(result, of_exact, weight, scale)
+    """``weight`` times a scale for each index of dimension ``axis``, in float32."""
+    return weight.float() * scale.reshape([-1 if dim == axis else 1 for dim in range(weight.ndim)])
 
 
 def affine(
