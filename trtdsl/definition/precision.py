@@ -109,25 +109,6 @@ def precision(precision: str) -> Iterator[None]:
         network.policy = before
 
 
-class Cast(Site):
-    """A call that computes in floating point: its ways are dtypes."""
-
-    @property
-    def operands(self) -> tuple[str, ...]:
-        """How many dimensions each operand has, and what it is of; sizes and dtypes do not name a call."""
-        return self.described
-
-    @property
-    def said(self) -> str:
-        """What a file calls its way."""
-        return "dtype"
-
-    @property
-    def wins(self) -> bool:
-        """Whether what the author says goes before what a file does: a block may be added at any time."""
-        return True
-
-
 class Policy:
     """What says in which dtype a call computes: a block of :func:`precision`, else ``calls``, else autocast's lists.
 
@@ -209,9 +190,9 @@ class Policy:
             asked, scales = "float32", ()  # which the file does not say: another network's
         shapes = tuple((x.shape, x.dtype) for x in tensors)
         place = calls.claim()
-        described = tuple(map(_described, tensors))
-        values = f"{_hash((args, kwargs)):08x}"
-        calls.take(place, Cast(key, location, shapes, tuple(ways), asked, given is not None, scales, described, values))
+        described = tuple(map(_described, tensors))  # sizes and dtypes do not name a call
+        how = tuple(ways), asked, given is not None, scales, described, f"{_hash((args, kwargs)):08x}"
+        calls.take(place, Site(key, location, shapes, *how, "dtype"))
         call.site, self.sources[key] = key, _sources(args, kwargs)
         if asked not in NARROW:
             return _dtypes()[asked], (), ""

@@ -43,20 +43,12 @@ class Site(NamedTuple):
     """Whether the author named the way."""
     scales: tuple[float, ...] = ()
     """With which its operands are quantized, one for each that is not constant; 0 for one that is not."""
-    described: tuple[str, ...] = ()
+    described: tuple[str, ...] | None = None
     """What a file says of its operands, where that is not their shapes."""
     values: str = ""
     """A hash of its numbers and of constants that no weights file has, by which calls that are alike are told apart."""
-
-    @property
-    def said(self) -> str:
-        """What a file calls its way."""
-        return "lowering"
-
-    @property
-    def wins(self) -> bool:
-        """Whether what the author says goes before what a file does."""
-        return False
+    said: str = "lowering"
+    """What a file calls its way; "dtype" of a call that computes in floating point, whose ways are dtypes."""
 
     @property
     def open(self) -> bool:
@@ -70,7 +62,9 @@ class Site(NamedTuple):
 
     @property
     def operands(self) -> tuple[str, ...]:
-        """The operands' shapes and dtypes as texts."""
+        """What a file says of the operands: their shapes and dtypes, unless they are described otherwise."""
+        if self.described is not None:
+            return self.described
         return tuple(f"{shape_text(shape)} {dtype_name(dtype)}" for shape, dtype in self.shapes)
 
 

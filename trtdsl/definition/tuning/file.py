@@ -170,7 +170,7 @@ class Variant(Case, frozen=True, forbid_unknown_fields=True):
             moved = alike.get((call.key._replace(ordinal=0), call.operands, now.values))
             if call.values not in ("", now.values) and moved is not None and moved.way != call.way:
                 return f"{site.location}: {_words(now)} has the numbers that the {before} had in {_words(moved)}"
-            if now.way != call.way and not (site.given and site.wins):
+            if now.way != call.way and not (site.given and now.dtype):  # a block of precisions may be added at any time
                 has = f"the author says {now.way!r}" if site.given else f"it can have {', '.join(site.ways)}"
                 return f"{site.location}: {_words(now)} has the lowering {brief(call.way)!r} there, and {has}"
         if len(sites) != len(self.calls):
