@@ -1,4 +1,4 @@
-"""Modules that leave out what would do nothing, by a mask's values."""
+"""Modules that go several ways by values: they leave out what would do nothing, or compute something else."""
 
 import itertools
 from pathlib import Path
@@ -9,6 +9,7 @@ from torch import nn
 
 import trtdsl as td
 from trtdsl.interpreter.interpret import Interpreter
+from trtdsl.porting import ported
 
 DIMS = {"N": (1, 2, 3), "T": (2, 4, 6)}
 
@@ -123,9 +124,87 @@ class ByLength(Padded):
 
 
 @pytest.mark.parametrize("kind", [Moved, OtherMask, Everywhere])
-def test_what_does_something_else_is_refused(kind):
-    with pytest.raises(td.UnsupportedError, match=r"shortcuts.py:\d+: what runs here depends on a tensor's values"):
-        td.from_module(kind(), {"tokens": "N,T:int64:0:7"}, dims=DIMS).define()
+def test_what_does_something_else_is_a_branch(kind):
+    module = kind().eval()
+    network = td.from_module(module, {"tokens": "N,T:int64:0:7"}, dims=DIMS).define()
+    assert any(layer.call.name == "cond" for layer in network.layers.values() if layer.call)
+    run = Interpreter(network)
+    for tokens in (torch.zeros(2, 3, dtype=torch.int64), torch.tensor([[1, 2, 0], [2, 2, 3]])):
+        with torch.no_grad():
+            torch.testing.assert_close(*run({"tokens": tokens}).values(), module(tokens))
+
+
+class Scaled(nn.Module):
+    """Pixels of either range, moved and scaled; and a head of its own for dark ones."""
+
+    def __init__(self):
+        super().__init__()
+        self.dark, self.light = nn.Linear(4, 2), nn.Linear(4, 2)
+
+    def forward(self, x):
+        if x.min() < 0:
+            x = x - x.min()
+        scale = 255.0 if x.max().item() > 1 else 1.0
+        x = x / scale
+        return self.dark(x) if not x.mean() > 0.3 else torch.relu(self.light(x))
+
+
+def test_branches_on_values_follow_one_another():
+    torch.manual_seed(0)
+    module = Scaled().eval()
+    run = Interpreter(td.from_module(module, {"x": "N,4"}, dims={"N": (1, 2, 4)}).define())
+    for low, high in itertools.product((-300.0, -0.5, 0.0), (0.1, 0.9, 200.0)):
+        x = low + (high - low) * torch.rand(4, 4)
+        with torch.no_grad():
+            torch.testing.assert_close(*run({"x": x}).values(), module(x))
+
+
+class Asserting(nn.Module):
+    def forward(self, x):
+        if (x > 5).any():
+            self.refuse()
+        x = x * 2 if x.max() > 0 else self.refuse()
+        return x + 1
+
+    def refuse(self):
+        raise ValueError("out of range")
+
+
+def test_a_way_that_raises_is_taken_for_granted_not_to_be_gone():
+    result = ported(Asserting(), {"x": "N,3"}, dims={"N": (1, 2, 3)})
+    assert "cond" not in result.text and "x * 2" in result.text
+    remarks = [note for note in result.notes if "taken for granted" in note]
+    assert len(remarks) == 1, result.notes  # both raise at one line
+
+
+class OtherSizes(nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:
+            x = x[:, :2]
+        return x
+
+
+class OtherRanks(nn.Module):
+    def forward(self, x):
+        return x.flatten() if x.sum() > 0 else x
+
+
+@pytest.mark.parametrize(("kind", "why"), [(OtherSizes, "other sizes"), (OtherRanks, "other ranks")])
+def test_sides_that_give_other_shapes_are_refused_with_the_reason(kind, why):
+    match = rf"shortcuts.py:\d+: what runs here depends on .*\n  no td.cond is written: its sides give .*{why}"
+    with pytest.raises(td.UnsupportedError, match=match):
+        td.from_module(kind(), {"x": "N,4"}, dims={"N": (1, 2, 3)})
+
+
+class Alike(nn.Module):
+    def forward(self, x):
+        return x * 2 if (x == x[:1]).all() else x.cumsum(0)
+
+
+def test_a_side_that_no_sample_takes_is_said():
+    report = td.check(td.from_module(Alike(), {"x": "3,4"}))
+    assert report.passed
+    assert any("all: true never occurred" in each for each in report.unproven), report.unproven
 
 
 def test_sizes_that_only_the_shortcut_asks_for_are_guarded():

@@ -189,7 +189,7 @@ _ATEN: dict[str, Callable[..., Sides]] = {
     "masked_fill": lambda out, x, mask, *rest: _of_condition(mask),
     "maximum": lambda out, a, b: _of_order(a, b),
     "minimum": lambda out, a, b: _of_order(a, b),
-    **{name: lambda out, a, b: _of_condition(out) for name in ("gt", "lt", "ge", "le", "eq", "ne")},
+    **{name: lambda out, *given: _of_condition(out) for name in ("gt", "lt", "ge", "le", "eq", "ne", "any", "all")},
 }
 
 

@@ -76,7 +76,7 @@ class Renderer:
         compared, *sides, operands = (argument.tree for argument in expression.arguments)
         names = ", ".join(map(self.value, operands))
         functions = [f"lambda {names}: {self.tree(side)}" for side in sides]
-        return [self.expression(compared)[0], *functions, self.tree(operands)]
+        return [self.tree(compared), *functions, self.tree(operands)]
 
     def _scanned(self, expression: Expression) -> list[str]:
         step, carried, along = (argument.tree for argument in expression.arguments[:3])

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...core.lazy import torch
 from ...definition.spec.reference import state_of
 from ..calls import (
     Branch,
@@ -105,7 +106,9 @@ class Builder:
     def _branch(self, instance: Instance, branch: Branch, above: list[Instance]) -> None:
         """``td.cond``: each side a function of the file, or one call, or the values that it gives."""
         left, right, *_ = branch.args
-        compared = Expression("operator", branch.guard.symbol, [Argument(None, left), Argument(None, right)])
+        compared: Any = Expression("operator", branch.guard.symbol, [Argument(None, left), Argument(None, right)])
+        if isinstance(left, Value) and left.dtype == torch.bool:  # its truth is itself
+            compared = left
         sides: list[Any] = []
         operands: dict[Value, None] = {}
         deep = Counter(values_in(branch.args))

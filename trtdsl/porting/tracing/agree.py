@@ -13,8 +13,8 @@ from ...sizes.profile import sizes_text
 from ...sizes.proof import Env
 from ..calls import Op
 from ..given import Given
-from .alike import Lines, trace
-from .branches import Apart, Way, snapshot, united
+from .alike import Lines, trace, unite
+from .branches import Apart, Way, snapshot
 from .guards import SCANS, Scans
 from .prove_guards import Asked, Asking, ElsewhereAt, LoopOver, clamped, kept, proven, refused, repeats, requirements_of
 from .trace import Trace, sample_of
@@ -248,22 +248,12 @@ class _Traces:
 
     def united(self) -> Trace:
         """The first trace, made the program of all ways; raises UnsupportedError where there is none."""
-        paths = [*self.ways, *(other for way in self.ways for other in way.others)]
-        first, undo = self.ways[0], snapshot(paths)
-        for whole in (False, True):
-            try:
-                for program, way in united(paths, whole=whole):
-                    Lines(program).compare(self.lines[way.trace][0], "one size", "another")
-                break
-            except (Apart, UnsupportedError):
-                undo()
-        else:
-            broken = [each for each in first.asked.values() if not each.everywhere]
-            raise refused([broken], first.where, self.columns, self.given)
-        first.trace.branches = True
-        for way in self.ways[1:]:
-            first.trace.remarks += [each for each in way.trace.remarks if each not in first.trace.remarks]
-        return self.proven()
+        paths, first = [*self.ways, *(other for way in self.ways for other in way.others)], self.ways[0]
+        with suppress(Apart):
+            unite(paths, {way: self.lines[way.trace][0] for way in paths})
+            return self.proven()
+        broken = [each for each in first.asked.values() if not each.everywhere]
+        raise refused([broken], first.where, self.columns, self.given)
 
     def _some_of(self, ways: list[Way]) -> list[Env]:
         """The first, the middle and the last sizes at which the module goes each way."""

@@ -1,8 +1,9 @@
-"""Whether two traces are one program: the same calls, or the same but for shortcuts by values.
+"""Whether traces are one program: the same calls, the same but for shortcuts by values, or with branches on values.
 
 A shortcut, such as ``if mask.any(): x = x.masked_fill(mask, 0)``, leaves out what would do nothing. A module is traced
 on the way that has none, and on all others. What the other way knows of the mask, that it has no element or every one,
-makes calls of the first give their operand as it is: without these, both are one program.
+makes calls of the first give their operand as it is: without these, both are one program. Where that is not so, the
+program has a branch on the value, as it has on a size (branches.py).
 """
 
 from __future__ import annotations
@@ -10,20 +11,22 @@ from __future__ import annotations
 import hashlib
 import math
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ...core.errors import TrtdslError, UnsupportedError
+from ...core.errors import DefinitionError, TrtdslError, UnsupportedError
 from ...core.lazy import torch
 from ...sizes.operators import COMPARISONS, SYMBOLS
 from ..calls import Op, SizeOf, SizeOp, Value, Weight, apart, leaves, operations
-from .guards import MOST
+from .branches import Apart, Way, snapshot, united
+from .frames import is_raised
+from .guards import MOST, Choice, Choices
 from .names import CONVERSIONS, NEUTRAL, UNCHANGED
 from .scalars import COMPUTED
-from .trace import Inputs, Trace, live_operations
+from .trace import Inputs, Trace, live_operations, refuse_random, taken_for_granted
 from .trace import trace as trace_of
 
 
@@ -158,32 +161,73 @@ def trace(module: torch.nn.Module, inputs: Inputs, count: int = 3) -> Trace:
             raise
         run = partial(trace_of, module, inputs, count)
         try:
-            found = run(())
+            return _of_all_ways(run)
+        except Apart as apart:
+            error.context += [f"no td.cond is written: {apart}"] if str(apart) else []
         except UnsupportedError as further:
             if further.location != error.location:
-                further.context.append(
-                    f"{error.location} asks for values, too: the way that leaves out nothing is followed"
-                )
-                raise  # this stays refused without the shortcut
-        except TrtdslError:
-            raise error from error.__cause__
-        else:
-            with suppress(TrtdslError):
-                return _without_shortcuts(found, run)
+                further.context.append(f"{error.location} asks for values, too: both ways are followed")
+                raise  # this stays refused on its way
+        except TrtdslError as failure:
+            error.context.append(f"on one of its ways: {failure}")
         raise
 
 
-def _without_shortcuts(found: Trace, run: Callable[[Sequence[bool]], Trace]) -> Trace:
-    """``found`` takes no shortcuts; ``run`` gives the trace that takes these, by number, and no others."""
-    ways = list(_further(found, 0))
-    for way in ways:
-        other = run(way)
-        _check_same(found, other)
-        found.besides.append(other)
-        ways += _further(other, len(way))
-        if len(ways) >= MOST:
-            raise UnsupportedError(f"values choose between more than {MOST} ways")
+def _of_all_ways(run: Callable[[Choices], Trace]) -> Trace:
+    """The program of the ways that forward goes by values, but for those on which it raises an error.
+
+    Raises Apart where there is none.
+    """
+    ways: list[Trace] = []
+    raised: list[DefinitionError] = []
+    waiting: list[Sequence[bool]] = [()]
+    while waiting:
+        choices = Choices(waiting.pop(0))
+        try:
+            ways.append(run(choices))
+        except DefinitionError as error:
+            if not is_raised(error.__cause__) or not choices.made:
+                raise
+            raised.append(error)
+        waiting += choices.further()
+        if len(ways) + len(waiting) > MOST:
+            raise Apart(f"values choose between more than {MOST} ways")
+    if not ways:
+        raise raised[0]
+    found, *others = ways
+    try:
+        for other in others:
+            _check_same(found, other)
+        found.besides = others
+    except UnsupportedError:
+        paths = [Way(each, dict.fromkeys((*each.guards, *(choice.guard for choice in each.choices)))) for each in ways]
+        unite(paths, {way: Lines(way.trace) for way in paths})
+        chosen = {choice.guard for each in ways for choice in each.choices}
+        found.guards = [
+            guard for way in paths for asked, guard in zip(way.asked, way.guards, strict=True) if asked not in chosen
+        ]
+        refuse_random(found)
+    found.remarks += [taken_for_granted(place) for place in dict.fromkeys(error.location for error in raised)]
     return found
+
+
+def unite(paths: Sequence[Way], lines: Mapping[Way, Lines]) -> None:
+    """Makes the first trace the program of all, whose calls are these ``lines``. Raises Apart where there is none."""
+    undo, why = snapshot(paths), ""
+    for whole in (False, True):
+        try:
+            for program, way in united(paths, whole=whole):
+                Lines(program).compare(lines[way], "one way", "another")
+            break
+        except (Apart, UnsupportedError) as error:
+            why = str(error) if isinstance(error, Apart) else why
+            undo()
+    else:
+        raise Apart(why)
+    first = paths[0].trace
+    first.branches = True
+    for way in paths[1:]:
+        first.remarks += [each for each in way.trace.remarks if each not in first.remarks]
 
 
 def _check_same(found: Trace, other: Trace) -> None:
@@ -191,9 +235,9 @@ def _check_same(found: Trace, other: Trace) -> None:
 
     The masks that it knows of must be the same, too.
     """
-    pairs = [(a, b) for a, b in zip(found.shortcuts, other.shortcuts) if b.taken and a.place == b.place]
-    mine = {own.mask: its.number for own, its in pairs}
-    known = {its.mask: its.number for _, its in pairs}
+    masks = [(a.mask, b.mask, b.number) for a, b in zip(found.choices, other.choices) if b.taken and _asks_same(a, b)]
+    mine = {own: number for own, _, number in masks if own is not None}
+    known = {its: number for _, its, number in masks if its is not None}
     own, others = (
         Lines(replace(each, results=[each.results, *numbers]), idle(each, numbers))
         for each, numbers in ((found, mine), (other, known))
@@ -201,10 +245,8 @@ def _check_same(found: Trace, other: Trace) -> None:
     own.compare(others, "some values", "others")
 
 
-def _further(found: Trace, known: int) -> Iterator[Sequence[bool]]:
-    """The ways that differ from the trace's in one shortcut that was not yet decided."""
-    taken = [each.taken for each in found.shortcuts]
-    return ((*taken[:place], True) for place in range(known, len(taken)))
+def _asks_same(own: Choice, other: Choice) -> bool:
+    return own.guard.location == other.guard.location
 
 
 VIEWS = {"view", "reshape", "flatten", "unflatten"}

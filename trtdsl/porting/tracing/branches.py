@@ -1,4 +1,4 @@
-"""One program of several traces, which go different ways where a comparison of sizes has another result.
+"""One program of several traces, which go different ways where a comparison of sizes or a truth is another.
 
 The traces are laid beside each other, call by call. Where they differ, the program gets a :class:`Branch` on the last
 comparison that both made with different results; what follows is common again, with the values of the side that runs.
@@ -41,7 +41,7 @@ NEAR = 8  # calls that one way makes besides
 
 
 class Apart(Exception):
-    """The traces are no program with branches."""
+    """The traces are no program with branches; the text may say why."""
 
 
 @dataclass(eq=False)
@@ -49,10 +49,12 @@ class Way:
     """One way that a module goes."""
 
     trace: Trace
-    asked: dict[Guard, Any]
-    """What it asks of sizes, as conditions of the inputs' dimensions."""
-    where: Any
+    asked: Mapping[Guard, Any]
+    """What it asks of sizes, as conditions of the inputs' dimensions; None for what it asks of values."""
+    where: Any = True
     """At which sizes the module goes this way."""
+    guards: list[Guard] = field(default_factory=list)
+    """What it asks and a file can write, of the program's values."""
     others: list[Way] = field(default_factory=list)
     """Paths to the same calls, on which the module asks something else."""
 
@@ -62,15 +64,15 @@ def united(ways: Sequence[Way], *, whole: bool = False) -> Iterator[tuple[Trace,
 
     ``whole`` makes one branch of all in a part of the module that differs. Raises Apart where there is no such program.
     """
-    if any(isinstance(op, Scan) for way in ways for op in operations(way.trace.root)):
-        raise Apart  # a branch around a loop, or the other way round
+    if any(isinstance(op, (Branch, Scan)) for way in ways for op in operations(way.trace.root)):
+        raise Apart("a branch by values or a loop stands in it")
     program = _Program(ways[0], whole)
     for way in ways[1:]:
         program.join(way)
     trace = ways[0].trace
     _check_scopes(trace.root, set(trace.inputs.values()), trace.results)
     for way in ways:
-        yield _one_way(trace, program.guards[way]), way
+        yield _one_way(trace, way.guards), way
 
 
 def snapshot(ways: Sequence[Way]) -> Callable[[], None]:
@@ -103,7 +105,6 @@ class _Program:
 
     def __init__(self, first: Way, whole: bool):
         self.trace, self.first, self.whole = first.trace, first, whole
-        self.guards: dict[Way, list[Guard]] = {}
         self.through: dict[Call, list[Way]] = {}
         """The ways through a side of a branch."""
         self.joined = [first]
@@ -112,16 +113,16 @@ class _Program:
         self.home: dict[Value, tuple[Call, ...]] = {}
         """The sides of branches that a value is in."""
         self._keep(first, lambda leaf: leaf)
-        _drop(first.trace.root, live_operations(first.trace))
+        _drop(first)
 
     def _keep(self, way: Way, image: Callable[[Value], Value]) -> None:
         """The way's comparisons, of the program's values."""
-        asked = (guard for guard, asked in way.asked.items() if asked.condition is not None)
-        self.guards[way] = [_guard_of(guard, image) for guard in asked]
+        asked = (guard for guard, asked in way.asked.items() if asked is None or asked.condition is not None)
+        way.guards = [_guard_of(guard, image) for guard in asked]
 
     def join(self, way: Way) -> None:
         order = {op: place for place, op in enumerate(operations(way.trace.root))}
-        _drop(way.trace.root, live_operations(way.trace))
+        _drop(way)
         joining = _Joining(self, way, order)
         joining.all()
         self.joined.append(way)
@@ -252,12 +253,11 @@ class _Joining:
         given: set[Any] = set()
         images: dict[Value, Value] = {}
         region, counted = list(_operations(mine[: a - common])), Counter[Value]()
-        for own, other in zip(mine[a - common : a], its[b - common : b]):
-            if isinstance(own, Op) and isinstance(other, Op):
-                pairs = list(zip(_operands(own), _operands(other)))
-                given |= {(x, y) for x, y in pairs if images.get(y) is not x and not self._is(x, y)}
-                counted.update(x for x, _ in pairs)
-                images.update(zip(filter(_is_value, leaves(other.results)), filter(_is_value, leaves(own.results))))
+        for own, other in zip(_operations(mine[a - common : a]), _operations(its[b - common : b])):
+            pairs = list(zip(_operands(own), _operands(other)))
+            given |= {(x, y) for x, y in pairs if images.get(y) is not x and not self._is(x, y)}
+            counted.update(x for x, _ in pairs)
+            images.update(zip(filter(_is_value, leaves(other.results)), filter(_is_value, leaves(own.results))))
         counted.update(value for op in region for value in _operands(op))
         made = [value for op in region for value in leaves(op.results) if isinstance(value, Value)]
         return len(given) + sum(self.uses[value] > counted[value] for value in made)
@@ -342,11 +342,15 @@ class _Joining:
 
     def _joint(self, own: Value, other: Value) -> Value:
         """What a branch gives that is one value of the program's and another of the trace's."""
-        its = self.images.get(other, other)
+        its = self._visible(self.images.get(other, other))
         branches = {self.inside[value] for value in (own, its) if value in self.inside}
-        if own.dtype != its.dtype or len(own.shape) != len(its.shape) or len(branches) > 1:
+        if own.dtype != its.dtype or len(own.shape) != len(its.shape):
+            raise Apart("its sides give tensors of other ranks or dtypes")
+        if len(branches) > 1:
             raise Apart
         branch = branches.pop() if branches else self._here()
+        if isinstance(branch.guard.left, Value) and own.shape != its.shape:
+            raise Apart("its sides give tensors of other sizes")
         mine, theirs = (
             branch.sides[not outcome].results for outcome in (branch.guard.outcome, not branch.guard.outcome)
         )
@@ -388,7 +392,7 @@ class _Joining:
 
     def _asked(self, way: Way, guard: Guard) -> Guard | None:
         """The last comparison of a way of the program's that is the trace's."""
-        return next((each for each in reversed(self.program.guards[way]) if self._alike(each, guard)), None)
+        return next((each for each in reversed(way.guards) if self._alike(each, guard)), None)
 
     def _alike(self, own: Guard, other: Guard) -> bool:
         return _alike(own, other, self._is)
@@ -424,10 +428,16 @@ def _is_value(leaf: Any) -> bool:
     return isinstance(leaf, Value)
 
 
-def _drop(call: Call, live: Mapping[Op, Any]) -> bool:
-    """Leaves out what nothing depends on; whether anything is left."""
-    call.body = [item for item in call.body if (item in live if isinstance(item, Op) else _drop(item, live))]
-    return bool(call.body)
+def _drop(way: Way) -> None:
+    """Leaves out of the trace what neither its results nor the truths that it asks for depend on."""
+    truths = [guard.left for guard in way.asked if isinstance(guard.left, Value)]
+    live = live_operations(dataclasses.replace(way.trace, results=[way.trace.results, truths]))
+
+    def kept(call: Call) -> bool:
+        call.body = [item for item in call.body if (item in live if isinstance(item, Op) else kept(item))]
+        return bool(call.body)
+
+    kept(way.trace.root)
 
 
 def _run(a: Iterable[Any], b: Iterable[Any]) -> int:

@@ -60,13 +60,23 @@ def asking() -> Location | None:
 LOGGED = {"print", "warn", "warning", "warning_once", "info", "info_once", "debug", "error", "log", "write"}
 
 
-def _statement(frame: FrameType) -> ast.stmt | None:
-    """The innermost statement that the frame runs."""
+def _statement(frame: FrameType, line: int | None = None) -> ast.stmt | None:
+    """The innermost statement that the frame runs, or that it has at a line."""
     found: ast.stmt | None = None
     for node in _statements(frame.f_code.co_filename):
-        if node.lineno <= frame.f_lineno <= (node.end_lineno or node.lineno):
+        if node.lineno <= (line or frame.f_lineno) <= (node.end_lineno or node.lineno):
             found = node
     return found
+
+
+def is_raised(error: BaseException | None) -> bool:
+    """Whether a statement of the author's raises the error, and no call that it makes."""
+    traceback = error.__traceback__ if error is not None else None
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    if traceback is None or is_inside(traceback.tb_frame.f_code.co_filename):
+        return False
+    return isinstance(_statement(traceback.tb_frame, traceback.tb_lineno), (ast.Raise, ast.Assert))
 
 
 def unless_it_raises() -> bool | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -89,27 +89,42 @@ MOST = 16  # ways that are traced, where values choose
 
 
 @dataclass(frozen=True)
-class Shortcut:
-    """What forward asked of a mask at a place, and the outcome that it was given."""
+class Choice:
+    """What forward asked of a value, and the outcome that it was given."""
 
-    mask: Value
+    guard: Guard
+    mask: Value | None
+    """That of ``mask.any()`` and ``mask.all()``; None for another question."""
     taken: bool
-    """Whether the outcome is the one that says something of every element of the mask."""
-    outcome: bool
-    place: Location | None
+    """Whether the outcome is the second one: of a mask, that which says something of every element."""
 
     @property
     def number(self) -> int:
-        """What every element of the mask is, where the shortcut is taken."""
-        return int(self.outcome)
+        """What every element of the mask is, where the outcome is the second one."""
+        return int(self.guard.outcome)
 
 
-def asked_of(value: Value | None, taken: bool, place: Location | None) -> Shortcut | None:
-    """The shortcut where forward asks for the truth of a value; None for another question than ``mask.any()``."""
-    op = None if value is None else value.producer
-    if op is None or op.name not in ("any", "all") or len(op.args) != 1 or op.kwargs:
-        return None
-    mask, every = op.args[0], op.name == "all"
-    if not isinstance(mask, Value) or (every and mask.dtype != torch.bool):
-        return None
-    return Shortcut(mask, taken, taken == every, place)
+@dataclass
+class Choices:
+    """What forward asks of values in a run. ``taken`` says which have the second outcome, by their number."""
+
+    taken: Sequence[bool]
+    made: list[Choice] = field(default_factory=list)
+
+    def choose(self, value: Value | None, place: Location | None) -> Choice | None:
+        """The outcome of a truth that forward asks for; None after the most."""
+        record, number = GUARDS.get(), len(self.made)
+        if number >= MOST or value is None or place is None or record is None:
+            return None  # a loop that runs until the values say so asks again and again
+        op, taken = value.producer, number < len(self.taken) and self.taken[number]
+        every, mask = op is not None and op.name == "all", None
+        if op is not None and op.name in ("any", "all") and len(op.args) == 1 and not op.kwargs:
+            mask = op.args[0] if isinstance(op.args[0], Value) else None
+            mask = None if mask is not None and every and mask.dtype != torch.bool else mask
+        self.made.append(Choice(Guard("!=", value, 0, taken == every, place, at=record.calls), mask, taken))
+        return self.made[-1]
+
+    def further(self) -> Iterator[Sequence[bool]]:
+        """The ways that differ from the run's in one choice that was not yet decided."""
+        taken = [each.taken for each in self.made]
+        return ((*taken[:place], True) for place in range(len(self.taken), len(taken)))

@@ -29,6 +29,7 @@ from ...sizes.shape import substitute
 from ...sizes.size import Size, SizeLike, size_max, size_min
 from ..calls import (
     TRUTH,
+    Branch,
     Op,
     SizeOf,
     SizeOp,
@@ -519,6 +520,10 @@ class Symbols:
                 self.space[self._name(trace.inputs[name])] = self.network.add_input(name, spec)
             wanted = {value for guard in guards for value in values_in((guard.left, guard.right))}
             for op in _made_of(trace, wanted):
+                if isinstance(op, Branch):  # whose sides give tensors of one shape, unless a size chooses
+                    inside = (self.space.get(self._name(value)) for value in op.sides[0].results)
+                    self.space.update(zip(map(self._name, op.results), inside))
+                    continue
                 self._mark((op.args, op.kwargs))
                 for statement in statements(op):
                     self._run(statement, self.space)

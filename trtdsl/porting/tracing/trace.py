@@ -18,7 +18,7 @@ from unittest import mock
 
 from ...core.caller import to_write
 from ...core.dtypes import as_dtype, dtype_name, narrowed
-from ...core.errors import DefinitionError, TrtdslError, UnsupportedError, UsageError
+from ...core.errors import DefinitionError, Location, TrtdslError, UnsupportedError, UsageError
 from ...core.lazy import torch
 from ...core.tensors.watched import each_call, unlogged
 from ...definition.input import Input
@@ -26,7 +26,7 @@ from ...definition.spec.outputs import walk
 from ...definition.spec.reference import with_hooks
 from ..calls import Call, Op, Value, Weight, leaves, operations, values_in
 from .frames import returned_names
-from .guards import GUARDS, SCANS, Guard, Record, Shortcut
+from .guards import GUARDS, SCANS, Choice, Choices, Guard, Record
 from .modes import modes_below, numbers_of, tensors_of
 from .names import RANDOM, drawn
 from .recording.recorder import Recorder
@@ -75,10 +75,10 @@ class Trace:
     """Sizes at which forward takes another path, which must be shown to give the same."""
     left_out: list[str] = field(default_factory=list)
     """What forward gives that is no output, by the paths under which a check knows it."""
-    shortcuts: list[Shortcut] = field(default_factory=list)
-    """What it asked of masks' values."""
+    choices: list[Choice] = field(default_factory=list)
+    """What it asked of values."""
     besides: list[Trace] = field(default_factory=list)
-    """The traces that take shortcuts by values, which are the same program."""
+    """The traces with other outcomes of that, which are the same program."""
     held: Mapping[str, torch.Tensor] = field(default_factory=dict)
     """The tensors that the module had before, by path: forward may keep others in their places."""
 
@@ -99,13 +99,13 @@ class Trace:
 Inputs = Mapping[str, tuple[tuple[int, ...], torch.dtype]]
 
 
-def trace(module: torch.nn.Module, inputs: Inputs, count: int = 3, taken: Sequence[bool] | None = None) -> Trace:
+def trace(module: torch.nn.Module, inputs: Inputs, count: int = 3, choices: Choices | None = None) -> Trace:
     """Runs ``module.forward`` on inputs of these names, shapes and dtypes; ``count`` are chosen where values choose.
 
     Where a value would decide what runs, forward is run as torch.compile runs it: libraries leave out what they do for
-    values alone. ``taken`` says instead which shortcuts by values it takes, by their number, and no others. A file that
-    gives torch a type of Python (``dtype=int``) keeps Python's own. Raises UnsupportedError with the author's line
-    where a value decides then too, DefinitionError with it for anything that forward raises.
+    values alone. ``choices`` say instead how it goes on. A file that gives torch a type of Python (``dtype=int``) keeps
+    Python's own. Raises UnsupportedError with the author's line where a value decides then too, DefinitionError with it
+    for anything that forward raises.
     """
     from torch._subclasses.fake_tensor import DataDependentOutputException
 
@@ -115,13 +115,13 @@ def trace(module: torch.nn.Module, inputs: Inputs, count: int = 3, taken: Sequen
         record = Record(scans=SCANS.get())
         token = GUARDS.set(record)
         try:
-            found = _trace(module, inputs, count, packages, types_in, taken)
+            found = _trace(module, inputs, count, packages, types_in, choices)
             if not _more(packages, record):
                 return found
         except UnsupportedError as error:
             if _more(packages, record):
                 continue
-            if taken is not None or not isinstance(error.__cause__, DataDependentOutputException):
+            if choices is not None or not isinstance(error.__cause__, DataDependentOutputException):
                 raise
             with mock.patch.object(torch.compiler, "_is_compiling_flag", True), suppress(TrtdslError):
                 return _trace(module, inputs, count, packages, types_in)
@@ -149,11 +149,11 @@ def _trace(
     count: int,
     packages: Collection[str],
     types_in: Collection[str],
-    taken: Sequence[bool] | None = None,
+    choices: Choices | None = None,
 ) -> Trace:
     module = copied(module, parameters=False)
     tensors = without_values(inputs)
-    recorder, before = Recorder(module, count, taken), numbers_of(module)
+    recorder, before = Recorder(module, count, choices), numbers_of(module)
     values = {name: recorder.take(tensor, name) for name, tensor in tensors.items()}
     with ExitStack() as stack:
         stack.enter_context(torch.no_grad())
@@ -203,11 +203,16 @@ def _trace(
     )
     made.guards = list(record.guards)
     made.left_out = list(left_out)
-    made.shortcuts, made.held = recorder.shortcuts, recorder.held
-    for op in live_operations(made):
+    made.choices, made.held = choices.made if choices is not None else [], recorder.held
+    refuse_random(made)
+    return made
+
+
+def refuse_random(found: Trace) -> None:
+    """Raises UnsupportedError where the results depend on random numbers."""
+    for op in live_operations(found):
         if op.name in RANDOM:
             raise drawn(op)
-    return made
 
 
 def without_values(inputs: Inputs) -> dict[str, torch.Tensor]:
@@ -244,13 +249,17 @@ def _updates(recorder: Recorder, module: torch.nn.Module, changed: list[str]) ->
 
 def _differences(recorder: Recorder) -> Iterator[str]:
     """A remark for each way in which the network computes otherwise than forward does, or does only for its weights."""
-    for place in recorder.assumed:
-        yield f"what forward asserts of values at {place} is taken for granted: the network does not look"
+    yield from map(taken_for_granted, recorder.assumed)
     for dtype, place in recorder.widened.items():
         name, instead = dtype_name(dtype), dtype_name(narrowed(dtype))
         yield f"forward computes in {name} at {place}: the network computes in {instead}"
     for place, name in recorder.asked.items():
         yield f"{name} at {place} asks for values of the module's own tensors: the network is for weights that agree"
+
+
+def taken_for_granted(place: Location | None) -> str:
+    """The remark on an error that forward raises by values, at a line."""
+    return f"what forward asserts of values at {place} is taken for granted: the network does not look"
 
 
 def _at(path: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ....core.dtypes import dtype_name, narrowed
@@ -22,7 +22,7 @@ from ...translating.spellings import held_by, joined_to_zeros, of_an_array, pyth
 from ...translating.unknown import is_mask, sized, unlike_itself
 from ...translating.windows import WINDOWS
 from ..frames import authors_frame, bound, here, place_of, unless_it_raises
-from ..guards import GUARDS, MOST, Shortcut, again, asked_of, note
+from ..guards import GUARDS, Choices, again, note
 from ..modes import storage_of, tensors_of
 from ..names import CONVERSIONS, FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value
 from ..scalars import READ, Compared, SizesBehind, SizesHeld, measured
@@ -38,10 +38,11 @@ from .packed import PackedSequences
 class Recorder:
     """The state while the module runs: which value each tensor is now, and which module is running."""
 
-    def __init__(self, module: torch.nn.Module, count: int = 3, taken: Sequence[bool] | None = None):
+    def __init__(self, module: torch.nn.Module, count: int = 3, choices: Choices | None = None):
         self.module = module
-        self.taken = taken  # shortcuts by values, by their number; None where none is known of
-        self.shortcuts: list[Shortcut] = []
+        self.choices = choices  # None where no value chooses
+        if choices is not None:
+            choices.made.clear()
         self.count = count  # the size that is tried where one depends on values
         self.tried = False
         self.weights: dict[str, Weight] = {}
@@ -390,22 +391,14 @@ class Recorder:
             if outcome is not None:
                 self.assumed[here()] = None
                 return outcome
-            if name in ("bool", "is_nonzero") and (found := self._shortcut(args[0])) is not None:
-                return found.outcome
+            if name in ("bool", "is_nonzero") and self.choices is not None and args[0].numel() == 1:
+                chosen = self.choices.choose(self.values.get(id(args[0])), here())
+                if chosen is not None:
+                    return chosen.guard.outcome
             self.failure, self.place, self.needed = error, here(), name
             raise
         finally:
             self.inside = False
-
-    def _shortcut(self, truth: torch.Tensor) -> Shortcut | None:
-        """The shortcut that forward takes or not by this truth; None where it is none."""
-        number = len(self.shortcuts)
-        if self.taken is None or number >= MOST:  # a loop that runs until the values say so takes one after the other
-            return None
-        taken = number < len(self.taken) and self.taken[number]
-        found = asked_of(self.values.get(id(truth)), taken, here())
-        self.shortcuts += [found] if found is not None else []
-        return found
 
     def _new(self, tensor: torch.Tensor, op: Op, known: bool) -> Value:
         value = self.take(tensor, known=known)
@@ -511,7 +504,8 @@ class Recorder:
             self.sizes.end(name, tensors[0])
             shape = () if self._is_constant(tensors[0]) else self._sizes(tensors[0].shape, tensors[0])
             return measured(name, tensors[0], args, result, shape)
-        if name in PEEKS and here() not in {*self.assumed, *(each.place for each in self.shortcuts)}:
+        chosen = self.choices.made if self.choices is not None else ()
+        if name in PEEKS and here() not in {*self.assumed, *(each.guard.location for each in chosen)}:
             for tensor in tensors:
                 value = self.values.get(id(tensor))
                 if value is not None and name in ("bool", "is_nonzero") and self.sizes.ask(tensor, value, result):
