@@ -207,7 +207,7 @@ class Fft(nn.Module):
 class Branch(nn.Module):
     def forward(self, x):
         if x.sum() > 0:
-            return x * 2
+            return x[:, :2]
         return x
 
 
