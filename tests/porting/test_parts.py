@@ -16,6 +16,7 @@ pytestmark = pytest.mark.long
 
 FILE = "modules_of_parts.py"
 TEXT = """
+import math
 import torch
 from torch import nn
 
@@ -48,6 +49,27 @@ class Short(nn.Module):
 class Blocks(nn.Module):
     def forward(self, x):
         return torch.cat([part.softmax(1) for part in x.split(4, dim=1)], 1)
+
+
+class Memory(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+
+    def forward(self, x):
+        rows = x.unbind(1)
+        memory = rows[0][:, None]
+        for row in rows[1:]:
+            query = self.fc(row)[:, None]
+            memory = torch.cat((memory, (query @ memory.transpose(1, 2)).softmax(-1) @ memory + query), 1)
+        return memory
+
+
+class Doubled(nn.Module):
+    def forward(self, x):
+        for k in range(int(math.log2(x.shape[1]))):
+            x = x + torch.roll(x, 2**k, 1)
+        return x
 
 
 class Many(nn.Module):
@@ -87,8 +109,6 @@ def test_parts_of_another_number_are_another_network(module):
     result = ported(module("Blocks"), {"x": "N,T,3"}, dims={"N": (1, 2, 3), "T": (2, 3, 8)}, check=True)
     assert result.verdict is not None and result.verdict.passed
     assert "def blocks_t2_4(" in result.text and "def blocks_t5_8(" in result.text
-    with pytest.raises(td.UnsupportedError, match=r"modules_of_parts.py:33: the module takes another path where T = 5"):
-        ported(module("Blocks"), {"x": "N,T,3"}, dims={"N": (1, 2, 3), "T": (2, 3, 30)})
 
 
 def test_a_squeeze_of_a_size_that_may_be_one_gives_another_rank_there(module):
@@ -103,9 +123,38 @@ def test_a_squeeze_of_a_size_that_may_be_one_gives_another_rank_there(module):
     assert any("N != 1" in each for each in result.requirements)
 
 
-def test_more_than_four_paths_are_refused_with_a_range(module):
-    with pytest.raises(td.UnsupportedError, match=r"modules_of_parts.py:38: the module takes another path where T = 4"):
+@pytest.mark.parametrize(
+    ("name", "sizes", "parts", "why"),
+    [
+        ("Memory", (1, 3, 4), ["t1", "t2", "t3", "t4"], "43: forward takes another path here"),
+        ("Doubled", (1, 4, 17), ["t1", "t2_3", "t4_7", "t8_15", "t16_17"], "53: forward takes another path here"),
+    ],
+)
+def test_a_loop_that_is_no_scan_is_a_network_for_each_number_of_rounds(module, name, sizes, parts, why):
+    result = ported(module(name), {"x": "N,T,3"}, dims={"N": (1, 2, 3), "T": sizes}, check=True)
+    assert result.verdict is not None and result.verdict.passed
+    assert any(f"modules_of_parts.py:{why}" in note for note in result.notes)
+    count = int(result.verdict.text.split()[-4])
+    assert count >= 3 * len(parts)  # of all: N is 1, 2 and 3 in each
+    Path("made.py").write_text(result.text)
+    low = sizes[0]
+    for part in parts:
+        spec = td.load_spec(f"made.py:{name.lower()}_{part}")
+        network = spec.define(weights=result.weights) if result.weights else spec.define()
+        high = int(part.rpartition("_")[2].lstrip("t"))
+        for length in range(low, high + 1):
+            x = torch.rand(2, length, 3)
+            (got,) = Interpreter(network)({"x": x}).values()
+            torch.testing.assert_close(got, result.module(x))
+        low = high + 1
+    assert low == sizes[2] + 1 and result.text.count("@td.network(") == len(parts)
+
+
+def test_more_than_sixteen_paths_are_refused_with_what_to_give(module):
+    with pytest.raises(td.UnsupportedError, match=r"modules_of_parts.py:60: the module takes another path where T = 4"):
         ported(module("Many"), {"x": "N,T"}, dims={"T": (4, 10, 30)})
+    with pytest.raises(td.UnsupportedError, match="(?s)another path where T = 1: .*at most 16 networks"):
+        ported(module("Memory"), {"x": "N,T,3"}, dims={"T": (1, 3, 40), "N": (1, 2, 3)})
 
 
 def test_a_module_that_is_given_as_an_object_is_refused_for_a_spec_alone():

@@ -54,8 +54,10 @@ class Ported:
         return {**state_of(self.module), **self.constants}
 
     @staticmethod
-    def of_parts(text: str, names: Sequence[str], parts: Sequence[Ported]) -> Ported:
-        """One file of several networks, each for some of the sizes."""
+    def of_parts(text: str, names: Sequence[str], parts: Sequence[Ported], why: Sequence[str]) -> Ported:
+        """One file of several networks, each for some of the sizes; ``why`` says it of lines of the module."""
+        from .verdict import Verdict
+
         note = (
             f"forward takes paths that are no one program: the file has {len(parts)} networks, each for some of the "
             f"sizes ({', '.join(names)}). trtdsl build writes {parts[0].name}.engines.json beside their engines, by "
@@ -66,10 +68,10 @@ class Ported:
         ]
         conditions = [f"{each} in {name}" for name, part in zip(names, parts) for each in part.requirements]
         verdicts = [part.verdict for part in parts if part.verdict is not None]
-        verdict = next((each for each in verdicts if not each.passed), verdicts[-1] if verdicts else None)
+        verdict = Verdict.of_all(names, verdicts) if verdicts else None
         constants = {name: held for part in parts for name, held in part.constants.items()}
         first = parts[0]
-        return Ported(text, first.name, kept[0], first.module, [note, *kept[1]], conditions, verdict, constants)
+        return Ported(text, first.name, kept[0], first.module, [note, *why, *kept[1]], conditions, verdict, constants)
 
     def remarks(self, file: Path | None, weights: Path | None) -> list[str]:
         """Remarks for the caller, and the next step."""
@@ -247,8 +249,9 @@ def ported(
 
             return traced_at_all_sizes(module, given, of, tell)
 
-        files, parts = zip(*made_in_parts(given, made))
+        why: list[str] = []
+        files, parts = zip(*made_in_parts(given, made, why))
         if len(parts) == 1:
             return parts[0]
         text, _ = finished(joined(files), files, module, checked=False, tell=tell)
-        return Ported.of_parts(text, [each.name for each in files], parts)
+        return Ported.of_parts(text, [each.name for each in files], parts, [*dict.fromkeys(why)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,23 @@ class Verdict:
     report: CheckReport | None = None
     unbuilt: tuple[str, ...] = ()
     """Why it cannot be built here."""
+
+    @staticmethod
+    def of(reports: Sequence[CheckReport], unbuilt: Iterable[str]) -> Verdict:
+        """That of checks that pass."""
+        count = sum(len(report.sizes) for report in reports)
+        sizes = f"at {count} sets of sizes" if count > 1 else "at its sizes"
+        text = f"checked: it equals the module {sizes}"
+        return Verdict(text, True, exit_codes.FINE, reports[-1], tuple(dict.fromkeys(unbuilt)))
+
+    @staticmethod
+    def of_all(names: Sequence[str], verdicts: Sequence[Verdict]) -> Verdict:
+        """That of one file's networks: the first one's that does not pass, or of all."""
+        for name, each in zip(names, verdicts):
+            if not each.passed:
+                return replace(each, text=f"{name}: {each.text}")
+        reports = [each.report for each in verdicts if each.report is not None]
+        return Verdict.of(reports, (reason for each in verdicts for reason in each.unbuilt))
 
     def to_json(self) -> dict[str, Any]:
         """Everything as one JSON object."""
@@ -88,7 +105,4 @@ def _verdict(spec: NetworkSpec, network: Network, given: Given, tell: Progress) 
         return Verdict(f"it cannot be checked: {error}", False, error.exit_code)
     for problem in report.problems():
         return Verdict(f"it does not pass its check: {problem}", False, exit_codes.MISMATCH, report)
-    count = len(report.sizes)
-    sizes = f"at {count} sets of sizes" if count > 1 else "at its sizes"
-    unbuilt = tuple(dict.fromkeys(each.reason for each in obstacles(network)))
-    return Verdict(f"checked: it equals the module {sizes}", True, exit_codes.FINE, report, unbuilt)
+    return Verdict.of([report], (each.reason for each in obstacles(network)))

@@ -7,6 +7,7 @@ import pytest
 import trtdsl as td
 from trtdsl.core.author import load_module
 from trtdsl.engine.compiling.compiler import compile_engine
+from trtdsl.porting import ported
 
 pytestmark = pytest.mark.long
 
@@ -67,7 +68,7 @@ def test_a_list_of_as_many_tensors_as_there_are_rounds_is_refused_by_their_numbe
     with pytest.raises(
         td.UnsupportedError, match=r"torch\.stack gets 5 tensors at T = 5 and 2 at T = 2, and a network"
     ):
-        port(f"{MODULES}:Same", {"x": "1,T,3"}, dims={"T": (2, 5, 9)})
+        port(f"{MODULES}:Same", {"x": "1,T,3"}, dims={"T": (2, 5, 40)})
 
 
 def test_what_a_scan_looks_like(port):
@@ -91,6 +92,12 @@ def _made(name):
     return getattr(load_module(MODULES), name)()
 
 
+def test_a_loop_that_is_no_scan_is_a_network_for_each_number_of_rounds_which_says_why():
+    result = ported(f"{MODULES}:Growing", {"x": "N,T,3"}, dims={"N": 2, "T": (2, 3, 4)}, check=True)
+    assert result.verdict is not None and result.verdict.passed and result.text.count("@td.network(") == 3
+    assert any("becomes no td.scan: what a round makes has another shape in the next" in note for note in result.notes)
+
+
 @pytest.mark.parametrize(
     ("name", "line", "why"),
     [
@@ -112,7 +119,7 @@ def test_other_loops_are_refused_with_the_reason(port, name, line, why):
     begin = next(number for number, each in enumerate(lines) if each == f"class {name}(nn.Module):")
     loop = next(number for number, each in enumerate(lines) if number > begin and " in range(" in each) + 1
     with pytest.raises(td.UnsupportedError) as error:
-        port(f"{MODULES}:{name}", {"x": "N,T,3"}, dims={"N": 2, "T": (2, 5, 9)})
+        port(f"{MODULES}:{name}", {"x": "N,T,3"}, dims={"N": 2, "T": (2, 5, 40)})
     assert f"scanned_modules.py:{loop}: " in str(error.value)
     assert "becomes no td.scan: " in str(error.value)
     assert why.format(loop + (line or 0)) in str(error.value)

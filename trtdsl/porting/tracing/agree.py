@@ -16,11 +16,23 @@ from ..given import Given
 from .alike import Lines, trace, unite
 from .branches import Apart, Way, snapshot
 from .guards import SCANS, Scans
-from .prove_guards import Asked, Asking, ElsewhereAt, LoopOver, clamped, kept, proven, refused, repeats, requirements_of
+from .prove_guards import (
+    Asked,
+    Asking,
+    ElsewhereAt,
+    LoopOver,
+    clamped,
+    kept,
+    proven,
+    refused,
+    repeats,
+    requirements_of,
+    runs_of,
+)
 from .trace import Trace, sample_of
 
 Made = TypeVar("Made")
-MOST_WAYS = 12  # programs that are written as one
+MOST_WAYS = 16  # programs that are written as one, or each as one of a file's networks
 TRACING = "tracing forward"
 FURTHER_CALLS, MOST_FURTHER = 2_000, 24
 """The calls that traces at further sizes have together, and the most of these sizes: what no record of a size says,
@@ -39,6 +51,7 @@ def traced_at_all_sizes(
     becomes a number on its way.
     """
     refusals: list[UnsupportedError] = []
+    scanned: UnsupportedError | None = None  # with loops that are scans
     unlike: dict[Any, str] = {}
     for scans in (Scans(on=False), Scans(on=True), Scans(on=False, refused=True)):
         token = SCANS.set(scans)
@@ -53,11 +66,14 @@ def traced_at_all_sizes(
                 if isinstance(error.__cause__, ElsewhereAt):
                     return _of_several(error, module, given, made, tell)
             refusals.append(error)
-            if scans.forms or scans.refused or len(refusals) > 1:
-                chosen = error if scans.forms or scans.refused else refusals[0]
+            scanned = error if scans.forms else scanned
+            if scans.refused or len(refusals) > 1:
+                chosen = scanned or (error if scans.refused else refusals[0])
                 if chosen.location in unlike:
                     chosen.context.append(f"the loop here becomes no td.scan: {unlike[chosen.location]}")
-                raise chosen from chosen.__cause__
+                causes = (each.__cause__ for each in refusals)
+                known = (cause for cause in causes if isinstance(cause, ElsewhereAt) and cause.runs)
+                raise chosen from next(known, chosen.__cause__)
         finally:
             SCANS.reset(token)
     else:
@@ -72,6 +88,8 @@ def _of_several(
     found = _Traces(given.points(), module, given, tell, MOST_WAYS)
     if len(found.ways) == 1:
         return made(found.proven())
+    if isinstance(refusal.__cause__, ElsewhereAt):
+        refusal.__cause__.runs = runs_of(found.ways, found.columns, given)
     undo = snapshot([*found.ways, *(other for way in found.ways for other in way.others)])
     with suppress(TrtdslError):
         return made(found.usual(refusal))

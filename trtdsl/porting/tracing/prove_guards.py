@@ -71,13 +71,14 @@ class Requirement:
 class ElsewhereAt(Exception):
     """The cause of a refusal: the module does something else at these sizes.
 
-    ``names`` are the dimensions that it asks there. ``runs`` are ranges of one dimension in each of which it asks the
-    same, by its name, where these are few.
+    ``names`` are the dimensions that it asks there. ``runs`` are ranges of one dimension in each of which it goes the
+    same ways, with its name, where all ways are known.
     """
 
-    def __init__(self, env: Env, names: Sequence[str], runs: tuple[str, list[tuple[int, int]]] | None = None):
+    def __init__(self, env: Env, names: Sequence[str]):
         super().__init__(env)
-        self.env, self.names, self.runs = env, names, runs
+        self.env, self.names = env, names
+        self.runs: tuple[str, list[tuple[int, int]]] | None = None
 
 
 class LoopOver(Exception):
@@ -208,19 +209,24 @@ def refused(
     point = {name: column[first : first + 1] for name, column in columns.items()}
     failed = [[each for each in path if not each.outcomes(point)[0]] for path in paths]
     nearest = min(filter(None, failed), key=len)  # of the paths to the program, that left at the fewest places
-    whole = len(covered) == math.prod(high - low + 1 for low, high in (given.dims[name].bounds() for name in columns))
-    instead = served_range(given, columns, covered) if whole else ""
+    instead = served_range(given, columns, covered) if _are_all(columns, given) else ""
     error = nearest[0].refusal(env, _bounds(given), instead, tried=tried)
-    error.__cause__ = ElsewhereAt({**usual, **env}, nearest[0].names, _runs(columns, covered) if whole else None)
+    error.__cause__ = ElsewhereAt({**usual, **env}, nearest[0].names)
     return error
 
 
-def _runs(columns: Mapping[str, Any], covered: Any) -> tuple[str, list[tuple[int, int]]] | None:
-    """The dimension that falls into the fewest ranges in which the same sizes of the others are covered."""
+def runs_of(ways: Sequence[Way], columns: Mapping[str, Any], given: Given) -> tuple[str, list[tuple[int, int]]] | None:
+    """The dimension that falls into the fewest ranges in which the module goes the same ways, and these.
+
+    None where there is no such dimension, or not all of the sizes are looked at.
+    """
+    if not _are_all(columns, given):
+        return None
     found: dict[str, list[tuple[int, int]]] = {}
+    where = np.stack([way.where for way in ways])
     for name, column in columns.items():
         sizes = np.unique(column).tolist()
-        rows = [covered[column == size].tobytes() for size in sizes]
+        rows = [where[:, column == size].tobytes() for size in sizes]
         starts = [place for place in range(len(sizes)) if not place or rows[place] != rows[place - 1]]
         ends = [*(place - 1 for place in starts[1:]), len(sizes) - 1]
         found[name] = [(sizes[a], sizes[b]) for a, b in zip(starts, ends)]
@@ -367,6 +373,12 @@ def _columns(given: Given, names: list[str]) -> dict[str, Any]:
     ranges = {name: given.dims[name].bounds() for name in names}
     few = math.prod(high - low + 1 for low, high in ranges.values()) <= TRIED
     return grid(ranges) if few else {name: column[:TRIED] for name, column in samples(ranges).items()}
+
+
+def _are_all(columns: Mapping[str, Any], given: Given) -> bool:
+    """Whether the columns have all sizes of their dimensions."""
+    ranges = (given.dims[name].bounds() for name in columns)
+    return max(map(len, columns.values()), default=0) == math.prod(high - low + 1 for low, high in ranges)
 
 
 def _range_texts(given: Given, names: Iterable[str]) -> list[str]:

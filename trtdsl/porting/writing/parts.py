@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 from ...core.errors import TrtdslError, UnsupportedError
@@ -12,29 +13,37 @@ from ..tracing.prove_guards import ElsewhereAt
 from .write import File
 
 Made = TypeVar("Made")
-MOST = 4  # networks
+MOST = 16  # networks
 
 
-def made_in_parts(given: Given, made: Callable[[Given, str], Made], most: int = MOST, part: str = "") -> list[Made]:
+def made_in_parts(
+    given: Given, made: Callable[[Given, str], Made], why: list[str], most: int = MOST, part: str = ""
+) -> list[Made]:
     """What is ``made`` of the inputs and of the name of a part: of all sizes, or of parts that together have all.
 
-    Raises what ``made`` does of all sizes where more than ``most`` parts would be needed.
+    ``why`` gets the reasons for more than one. Raises what ``made`` does of all sizes where more than ``most`` parts
+    would be needed.
     """
     try:
         return [made(given, part)]
     except UnsupportedError as error:
-        name, runs = (isinstance(error.__cause__, ElsewhereAt) and error.__cause__.runs) or ("", [])
-        if not 1 < len(runs) <= most:
-            raise
+        cause = error.__cause__
+        name, runs = (isinstance(cause, ElsewhereAt) and cause.runs) or ("", [])
         found: list[Made] = []
-        for number, (low, high) in enumerate(runs):
-            label = f"{part}_{name.lower()}{low}{f'_{high}' * (high > low)}".lstrip("_")
-            left = most - len(found) - (len(runs) - number - 1)
-            try:
-                found += made_in_parts(given.within(name, low, high), made, left, label)
-            except TrtdslError:
-                raise error from error.__cause__
-        return found
+        with suppress(TrtdslError):
+            for number, (low, high) in enumerate(runs if 1 < len(runs) <= most else []):
+                label = f"{part}_{name.lower()}{low}{f'_{high}' * (high > low)}".lstrip("_")
+                left = most - len(found) - (len(runs) - number - 1)
+                found += made_in_parts(given.within(name, low, high), made, why, left, label)
+            if found:
+                why += [f"{error.location}: {line}" for line in error.context or ["forward takes another path here"]]
+                return found
+        if isinstance(cause, ElsewhereAt) and not part:
+            error.context.append(
+                f"a file has at most {MOST} networks, each for a range of sizes at which the module takes one path: "
+                f"with a smaller range of {' and '.join(cause.names)} it may be ported"
+            )
+        raise
 
 
 def joined(files: Sequence[File]) -> str:

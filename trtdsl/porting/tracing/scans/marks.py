@@ -142,12 +142,15 @@ def scanning(record: Record | None) -> bool:
 
 
 def parted(result: Any, op: Op, location: Location | None) -> Any:
-    """What ``unbind`` gives."""
-    record = GUARDS.get()
-    if not scanning(record) or not isinstance(result, tuple):
+    """What ``unbind`` gives, which is as many tensors at all sizes of one program, but for a loop that is a scan."""
+    if not isinstance(result, tuple):
+        return result
+    length = SizeOf(op.args[0], taking.taken_apart(op), len(result))
+    if not scanning(GUARDS.get()):
+        note("==", length, len(result), True, location, loop=True)
         return result
     found = Parts(result)
-    found.going = Going(SizeOf(op.args[0], taking.taken_apart(op), len(result)), range(0), location)
+    found.going = Going(length, range(0), location)
     return found
 
 
