@@ -70,7 +70,7 @@ def line_of(text):
     ],
 )
 def test_refusals_give_the_reason(name, inputs, error, message):
-    dims = {"T": (3, 5, 80)} if "2,T" in inputs.values() else {}
+    dims = {"T": (3, 5, 800)} if "2,T" in inputs.values() else {}
     with pytest.raises(error, match=message):
         td.port(f"{MODULES}:{name}", inputs, dims=dims)
 
