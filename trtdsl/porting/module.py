@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..core.dtypes import dtype_name
-from ..core.errors import UnsupportedError, UsageError
+from ..core.errors import BuildError, UnsupportedError, UsageError
 from ..core.lazy import torch
 from ..definition.input import Input
 from ..definition.spec.reference import state_of
-from .calls import leaves, rebuilt
+from .calls import Branch, leaves, operations, rebuilt
 from .given import Given, checked_inputs, parsed
 from .origin import Origin
 from .tracing.agree import traced_at_all_sizes
@@ -74,7 +74,15 @@ def defined(spec: NetworkSpec, trace: Trace) -> Network:
     elif trace.branches:
         from ..engine.compiling.compiler import compile_engine
 
-        compile_engine(network)
+        try:
+            compile_engine(network)
+        except BuildError as error:
+            branch = next(op for op in operations(trace.root) if isinstance(op, Branch))
+            raise UnsupportedError(
+                "TensorRT builds no engine of the td.cond that is written for this: compute both sides, and "
+                f"torch.where(condition, a, b). {error.message}",
+                location=branch.location,
+            ) from error
         return spec.define(exact=True)
     return network
 
