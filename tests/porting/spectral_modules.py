@@ -88,3 +88,11 @@ class FourierLayer(nn.Module):
         kept[..., -4:, :3] = torch.einsum("bixy,ioxy->boxy", found[:, :, -4:, :3], self.high)
         kept[:, 0, 0, 0] = 0
         return torch.fft.irfft2(kept, s=(height, width))
+
+
+class Magnitudes(nn.Module):
+    """Norms of complex numbers."""
+
+    def forward(self, x):
+        spectrum = torch.fft.rfft(x, dim=1)
+        return torch.linalg.norm(spectrum, dim=1), torch.linalg.vector_norm(spectrum, 1, dim=1, keepdim=True)

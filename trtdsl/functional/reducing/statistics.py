@@ -120,6 +120,7 @@ def vector_norm(x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = Fal
     >>> F.vector_norm(net.input("x", ("N", 3)), dim=1).shape
     (N,)
     """
+    x = x.abs() if x.dtype.is_complex else x
     require_floats("a norm is of", x)
     x = x if dtype is None else L.cast(x, as_dtype(dtype))
     wide = L.cast(x, torch.float32)

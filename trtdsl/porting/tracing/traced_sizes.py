@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import Any
 
 from ...core.lazy import np
-from ...sizes.operators import ARITHMETIC, BITWISE, COMPARISONS, FRACTIONS, FUNCTIONS, MATH, ROUNDING, SYMBOLS
+from ...sizes.operators import ARITHMETIC, BITWISE, COMPARISONS, EXTREMA, FRACTIONS, FUNCTIONS, MATH, ROUNDING, SYMBOLS
 from ..calls import SizeExpression, SizeOf, SizeOp, Weight, leaves
 from .frames import asking, named_only
 from .guards import GUARDS, note
@@ -339,6 +339,9 @@ def _ufunc(self: Any, ufunc: Any, method: str, *given: Any, **options: Any) -> A
     name = ALIASES.get(ufunc.__name__, ufunc.__name__)
     if plain and name in SYMBOLS:
         return FUNCTIONS[SYMBOLS[name]](*numbers)
+    if plain and name in ("maximum", "minimum") and all(isinstance(number, int) for number in numbers):
+        found = EXTREMA[name[:3]](*map(plain_number, numbers))
+        return traced(found, SizeOp(name[:3], tuple(map(expression_of, numbers)), found))
     if plain and name == "sqrt":
         return numbers[0] ** 0.5
     if plain and f"math.{name}" in FRACTIONS:
