@@ -17,6 +17,7 @@ pytestmark = pytest.mark.long
 FILE = "modules_of_parts.py"
 TEXT = """
 import math
+import numpy as np
 import torch
 from torch import nn
 
@@ -72,6 +73,14 @@ class Doubled(nn.Module):
         return x
 
 
+class Table(nn.Module):
+    def forward(self, x):
+        table = torch.from_numpy(np.random.RandomState(int(x.shape[1])).randn(3, 40).astype("float32"))
+        for part in x.unbind(1)[1:]:
+            x = torch.cat((x, part[:, None]), 1)
+        return x @ table
+
+
 class Many(nn.Module):
     def forward(self, x):
         for _ in range(x.shape[1] % 5):
@@ -111,6 +120,17 @@ def test_parts_of_another_number_are_another_network(module):
     assert "def blocks_t2_4(" in result.text and "def blocks_t5_8(" in result.text
 
 
+def test_each_network_has_its_own_constants(module):
+    result = ported(module("Table"), {"x": "N,T,3"}, dims={"N": (1, 2, 3), "T": (4, 4, 5)}, check=True)
+    assert result.verdict is not None and result.verdict.passed
+    assert "# (N, 5, 3)" in result.text or "# (N, 6, 3)" in result.text  # it was defined, with the constants of all
+    Path("made.py").write_text(result.text)
+    for length in (4, 5):
+        network = td.load_spec(f"made.py:table_t{length}").define(weights=result.weights)
+        x = torch.rand(2, length, 3)
+        torch.testing.assert_close(Interpreter(network)({"x": x}), {"output": result.module(x)})
+
+
 def test_a_squeeze_of_a_size_that_may_be_one_gives_another_rank_there(module):
     class Squeezed(nn.Module):
         def forward(self, x):
@@ -126,8 +146,8 @@ def test_a_squeeze_of_a_size_that_may_be_one_gives_another_rank_there(module):
 @pytest.mark.parametrize(
     ("name", "sizes", "parts", "why"),
     [
-        ("Memory", (1, 3, 4), ["t1", "t2", "t3", "t4"], "43: forward takes another path here"),
-        ("Doubled", (1, 4, 17), ["t1", "t2_3", "t4_7", "t8_15", "t16_17"], "53: forward takes another path here"),
+        ("Memory", (1, 3, 4), ["t1", "t2", "t3", "t4"], "44: forward takes another path here"),
+        ("Doubled", (1, 4, 17), ["t1", "t2_3", "t4_7", "t8_15", "t16_17"], "54: forward takes another path here"),
     ],
 )
 def test_a_loop_that_is_no_scan_is_a_network_for_each_number_of_rounds(module, name, sizes, parts, why):
@@ -151,7 +171,7 @@ def test_a_loop_that_is_no_scan_is_a_network_for_each_number_of_rounds(module, n
 
 
 def test_more_than_sixteen_paths_are_refused_with_what_to_give(module):
-    with pytest.raises(td.UnsupportedError, match=r"modules_of_parts.py:60: the module takes another path where T = 4"):
+    with pytest.raises(td.UnsupportedError, match=r"modules_of_parts.py:69: the module takes another path where T = 4"):
         ported(module("Many"), {"x": "N,T"}, dims={"T": (4, 10, 30)})
     with pytest.raises(td.UnsupportedError, match="(?s)another path where T = 1: .*at most 16 networks"):
         ported(module("Memory"), {"x": "N,T,3"}, dims={"T": (1, 3, 40), "N": (1, 2, 3)})

@@ -237,6 +237,7 @@ def ported(
 
         def made(given: Given, part: str) -> tuple[File, Ported]:
             def of(trace: Trace) -> tuple[File, Ported]:
+                trace.set_constants_apart(constants)
                 trace.constants.update(found.drawn(module, trace.weights.values()))
                 trace.name_outputs(outputs)
                 tell("writing what was traced", 0, 1)
@@ -247,8 +248,11 @@ def ported(
                 more = trace.remarks, conditions, judged, trace.constants
                 return written, Ported(text, written.whole, written.missing, module, *more)
 
-            return traced_at_all_sizes(module, given, of, tell)
+            written, result = traced_at_all_sizes(module, given, of, tell)
+            constants.update(result.constants)
+            return written, result
 
+        constants: dict[str, torch.Tensor] = {}  # of all parts
         why: list[str] = []
         files, parts = zip(*made_in_parts(given, made, why))
         if len(parts) == 1:

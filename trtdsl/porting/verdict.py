@@ -72,10 +72,11 @@ def finished(
         return text, unknown if checked else None
     shapes, phase = Shapes(), "defining what is written"
     tell(phase, 0, 1)
+    constants = {path: held for written in files for path, held in written.trace.constants.items()}
 
     def made(written: File) -> tuple[NetworkSpec, Network]:
         spec = executed(text, written.name, {"__file__": str(written.folder / "port.py")}, shapes.note)
-        weights = {**state_of(module), **written.trace.constants} if written.main.scoped else None
+        weights = {**state_of(module), **constants} if written.main.scoped else None
         spec = replace(spec, weights=weights, reference=lambda: copied(module), file=None)
         return spec, defined(spec, written.trace)
 

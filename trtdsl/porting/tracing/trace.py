@@ -27,7 +27,7 @@ from ...definition.spec.reference import with_hooks
 from ..calls import Call, Op, Value, Weight, leaves, operations, values_in
 from .frames import returned_names
 from .guards import GUARDS, SCANS, Choice, Choices, Guard, Record
-from .modes import modes_below, numbers_of, tensors_of
+from .modes import free, modes_below, numbers_of, tensors_of
 from .names import RANDOM, drawn
 from .recording.recorder import Recorder
 from .scans.as_one import with_scans
@@ -86,6 +86,16 @@ class Trace:
     def several(self) -> bool:
         """Whether forward goes several ways."""
         return self.branches or bool(self.elsewhere)
+
+    def set_constants_apart(self, others: Mapping[str, torch.Tensor]) -> None:
+        """Gives its constants other paths where ``others``, of another network of the file, have other numbers."""
+        for path, held in [*self.constants.items()]:
+            other = others.get(path, held)
+            if other is not held and not (other.dtype == held.dtype and torch.equal(other, held)):
+                weight = self.weights.pop(path)
+                weight.path = free(path, {*others, *self.constants, *self.weights, *self.held})
+                self.weights[weight.path] = weight
+                self.constants[weight.path] = self.constants.pop(path)
 
     def name_outputs(self, names: Sequence[str]) -> None:
         """Calls the results so, in order. Raises UsageError where these are not their names."""

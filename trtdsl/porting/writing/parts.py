@@ -51,15 +51,17 @@ def joined(files: Sequence[File]) -> str:
     blocks: dict[str, str] = {}
     dims: dict[str, str] = {}
     networks: list[str] = []
+    constants = dict.fromkeys(path for file in files for path in file.trace.constants)
     for file in files:
         others: dict[str, str] = {}
+        file.beside = [path for path in constants if file.main.scoped and path not in file.trace.constants]
         for function, block in zip(file.functions, file.blocks):
             name, text = function.name, _called(block, others)
             if blocks.get(name, text) != text:
                 others[name] = name = _free(f"{name}_2", {*blocks, *(each.name for each in file.functions)})
                 text = _called(block, others)
             blocks[name] = text
-        text = _called(file.blocks[-1], others)
+        text = _called(file.network, others)
         for name, dim in file.dims.items():
             variable = next((known for known, its in dims.items() if its == dim), None) or _free(name, dims)
             dims[variable] = dim

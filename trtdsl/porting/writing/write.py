@@ -49,6 +49,7 @@ class File:
         """``part`` is what sets the network apart from the others of the module, each for some of the sizes."""
         self.target, self.trace, self.given = target, trace, given
         self.module = trace.root.module
+        self.beside: Sequence[str] = ()  # constants that other networks of the module alone have
         self.part, self.whole = part, name or target.default_name(self.module, file)
         self.name = f"{self.whole}_{part}" if part else self.whole
         if not self.name.isidentifier() or keyword.iskeyword(self.name):
@@ -91,7 +92,7 @@ class File:
 
     @cached_property
     def blocks(self) -> list[str]:
-        """The functions of the file, the last of which is the network."""
+        """The functions of the file, the last of which is the network, without its decorator."""
         taken = {function.name for function in self.functions} | {self.name}
         counts = numbered_parts([*state_of(self.module), *self.trace.weights])
         blocks = [self._function(function, Body(function, taken, counts)) for function in self.functions]
@@ -115,7 +116,7 @@ class File:
 
     def text(self, blocks: Sequence[str] | None = None, dims: Mapping[str, str] | None = None) -> str:
         """The whole file; of several networks with the ``blocks`` and the ``dims`` of all."""
-        body = "\n\n\n".join(self.blocks if blocks is None else blocks)
+        body = "\n\n\n".join([*self.blocks[:-1], self.network] if blocks is None else blocks)
         return "\n\n\n".join([*self._head(body, self.dims if dims is None else dims), body]) + "\n"
 
     # -- head --------------------------------------------------------------------------------------------------------
@@ -172,7 +173,9 @@ class File:
     def _function(self, function: Function, body: Body) -> str:
         return "\n".join([*body.signature(function.name), *body.returned(body.lines())])
 
-    def _network(self, body: Body) -> str:
+    @property
+    def network(self) -> str:
+        """The network, with its decorator."""
         entries = [f"{self._inputs()},"]
         if self.main.scoped:
             path = self._relative(self.weights) if self.weights is not None else f"{self.whole}.safetensors"
@@ -180,23 +183,28 @@ class File:
         if self.target.module or self.target.file:
             entries.append(f"reference={self._reference()},")
         entries += [f'part_of="{self.whole}",'] if self.part else []
-        unused = self._unused()
+        unused = (*self._unused(), *self.beside)
         if unused:
             entries.append(f"unused={literal(unused)},")
         constants = self.trace.constants
         if any(not weight.stored and weight.path not in constants for weight in self.trace.weights.values()):
             entries.append("buffers=True,")
-        if constants:
+        if constants or self.beside:
             made = [(path, self.trace.weights[path]) for path in constants]
             lines = [f"    {literal(path)},  # {describe(weight)}{weight.made}" for path, weight in made]
+            lines += [f"    {literal(path)},  # another network's" for path in self.beside]
             entries.append("\n".join(["constants=(", *lines, "),"]))
         constant = list(map(self._output, trivial(self.trace)))
         for name, items in (("leave_out", self.trace.left_out), ("trivial", constant)):
             if items:
                 entries.append(f"{name}={literal(tuple(items))},")
-        lines = ["@td.network(", *(f"    {line}" for entry in entries for line in entry.split("\n")), ")"]
+        return "\n".join(
+            ["@td.network(", *(f"    {line}" for entry in entries for line in entry.split("\n")), ")", self.blocks[-1]]
+        )
+
+    def _network(self, body: Body) -> str:
         gives = "" if isinstance(self.trace.results, tuple) else "dict[str, td.Tensor]"
-        lines += body.signature(self.name, gives if len(body.results) > 1 or gives else "tuple[td.Tensor]")
+        lines = body.signature(self.name, gives if len(body.results) > 1 or gives else "tuple[td.Tensor]")
         written, expression = [*self._required(), *body.lines()], body.last_expression()
         if expression is not None and isinstance(self.trace.results, Value):
             line = f"    return {{{self._entry('output', body.renderer().expression(expression)[0])}}}"
