@@ -373,3 +373,13 @@ def test_sizes_around_sizes_take_no_longer_keys():
         least = {t: number * (number + 1) // (7 + step) for t, number in least.items()}
     assert len(size_key(size)) <= 500 and size_key(size) != size_key(size + 1)
     assert least == {t: value(size, {"T": t}) for t in least}
+
+
+def test_bounds_of_sums_of_divisions_within_one_another():
+    """Each sum asks for its parts three times: all of a filter bank's levels would ask without an end."""
+    width = size = Dim("W", min=24, max=44)
+    for _ in range(20):
+        size = (size + width // 2) // 2 + size // 3
+    low, high = size.bounds()
+    values = [size.value({"W": each}) for each in range(24, 45)]
+    assert low <= min(values) and max(values) <= high

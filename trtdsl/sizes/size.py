@@ -13,6 +13,7 @@ import math
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from numbers import Integral, Real
 from types import FrameType
 from typing import Any, Protocol, overload
@@ -115,6 +116,11 @@ class Minimum(Extremum):
     symbol = "min"
     compute = staticmethod(lambda left, right: left + (right - left) * (right < left))
 
+
+MOST_TOGETHER = 4
+TOGETHER: ContextVar[int] = ContextVar("trtdsl_together", default=0)
+"""How many sums of divisions are asked for within one another: each asks three times for what it is made of, and from
+the fourth on bounds may be too wide."""
 
 Monomial = tuple[Atom, ...]  # sorted atoms, repeated for powers; () is the constant term
 
@@ -326,29 +332,39 @@ class Size(TorchCalls):
 
     def bounds(self) -> tuple[int, int]:
         """The least and the greatest value that the ranges of its dimensions allow (never too narrow)."""
-        low, high = self._interval()
         floors: dict[Monomial, FloorDivision] = {
             monomial: monomial[0]
             for monomial, _ in self.terms
             if len(monomial) == 1 and isinstance(monomial[0], FloorDivision) and isinstance(monomial[0].right, int)
         }
-        if floors and len(self.terms) > 1:  # (a - m + 1) / m <= a // m <= a / m: H - H//2 is at least H / 2
-            scale = math.lcm(*(abs(int(atom.right)) for atom in floors.values()))
-            ends: list[SizeLike] = [0, 0]
-            for monomial, coefficient in self.terms:
-                atom = floors.get(monomial)
-                for end in (0, 1):
-                    term: SizeLike = coefficient * scale
-                    if atom is None:
-                        term = product([term, *map(of_atom, monomial)])
-                    elif int(atom.right) > 0:
-                        slack = int(atom.right) - 1 if (coefficient > 0) == (end == 0) else 0
-                        term = term // int(atom.right) * (atom.left - slack)
-                    else:
-                        return low, high
-                    ends[end] = ends[end] + term
-            below, above = bounds(ends[0])[0], bounds(ends[1])[1]
-            low, high = max(low, -(-below // scale)), min(high, above // scale)
+        below = TOGETHER.get()
+        if not floors or len(self.terms) < 2 or below == MOST_TOGETHER:
+            return self._interval()
+        token = TOGETHER.set(below + 1)
+        try:
+            return self._together(floors)
+        finally:
+            TOGETHER.reset(token)
+
+    def _together(self, floors: Mapping[Monomial, FloorDivision]) -> tuple[int, int]:
+        """The bounds where (a - m + 1) / m <= a // m <= a / m is put in: H - H//2 is at least H / 2."""
+        low, high = self._interval()
+        scale = math.lcm(*(abs(int(atom.right)) for atom in floors.values()))
+        ends: list[SizeLike] = [0, 0]
+        for monomial, coefficient in self.terms:
+            atom = floors.get(monomial)
+            for end in (0, 1):
+                term: SizeLike = coefficient * scale
+                if atom is None:
+                    term = product([term, *map(of_atom, monomial)])
+                elif int(atom.right) > 0:
+                    slack = int(atom.right) - 1 if (coefficient > 0) == (end == 0) else 0
+                    term = term // int(atom.right) * (atom.left - slack)
+                else:
+                    return low, high
+                ends[end] = ends[end] + term
+        below, above = bounds(ends[0])[0], bounds(ends[1])[1]
+        low, high = max(low, -(-below // scale)), min(high, above // scale)
         return low, high
 
     def _interval(self) -> tuple[int, int]:
