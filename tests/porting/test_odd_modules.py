@@ -643,3 +643,29 @@ def test_what_stands_in_for_a_module_is_copied_with_it():
     module = nn.Sequential(nn.Linear(4, 4))
     module.add_module("1", StandsIn(nn.Linear(4, 3)))
     assert ported(module, {"input": "N,4"}, dims={"N": (1, 2, 3)}, check=True).verdict.passed
+
+
+class Bytes(nn.Module):
+    """A mask of numpy's bytes, as autoregressive layers keep it."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.register_buffer("mask", torch.ones(4, 4, dtype=torch.uint8).tril())
+        self.register_buffer("steps", torch.arange(-2, 2, dtype=torch.int16))
+
+    def forward(self, x):
+        return F.linear(x, self.mask * self.fc.weight, self.fc.bias) * self.steps
+
+
+def test_weights_of_dtypes_that_no_constant_has_are_converted_at_once():
+    td.check(td.from_module(Bytes(), ["N,4"], dims={"N": (1, 2, 3)})).raise_for_mismatch()
+
+
+def test_a_constant_of_bytes_is_no_output():
+    class Kept(Bytes):
+        def forward(self, x):
+            return x, self.mask
+
+    with pytest.raises(td.UnsupportedError, match=r"no constant of uint8: convert it first, as x.to\(torch.int32\)"):
+        td.check(td.from_module(Kept(), ["N,4"], dims={"N": (1, 2, 3)}))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.backend import Messages
-from ..core.errors import DefinitionError, Location
+from ..core.errors import DefinitionError, Location, UnsupportedError
 from ..core.lazy import passes, torch
 from ..core.tensors.layer_target import LayerTarget
 from ..core.tensors.memory import contiguous, flat
@@ -155,6 +155,8 @@ class Emission:
         return self.network.shared(("constant", data.dtype, data.shape, value), lambda: self._constant_layer(data, ()))
 
     def _constant_layer(self, data: torch.Tensor, weight_names: tuple[str, ...]) -> Any:
+        if data.dtype == torch.uint8:
+            raise UnsupportedError("TensorRT makes no constant of uint8: convert it first, as x.to(torch.int32)")
         layer = self.network.target.definition.add_constant(tuple(data.shape), self.network.target.buffer(data))
         name = "*".join(weight_names) if len(weight_names) in (1, 2) else "constant"
         handle = layer.get_output(0)

@@ -14,7 +14,7 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
 
     Floating-point to integer truncates; to int32 and int64 it saturates, int8 and uint8 keep the low bits of a wider
     conversion, which saturates; anything to bool is ``!= 0``. A constant without
-    dimensions and a weight in float64, which TensorRT does not have, are converted at once.
+    dimensions and a weight in float64, int16 or uint8, of which TensorRT makes none, are converted at once.
 
     >>> cast(net.input("x", (2, 3)), "float16").dtype
     torch.float16
@@ -22,7 +22,7 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
     dtype = as_dtype(dtype)
     if x.dtype == dtype:
         return x
-    if x.is_constant and (x.ndim == 0 or x.dtype == torch.float64):
+    if x.is_constant and (x.ndim == 0 or x.dtype in (torch.float64, torch.int16, torch.uint8)):
         x.network.backend.data_type(dtype)
         return Tensor(x.network, x.shape, dtype, data=convert(x.data, dtype), weight_names=x.weight_names)
     if dtype == torch.int8 and x.dtype.is_floating_point:
