@@ -4,6 +4,7 @@
     python tools/survey.py timm kornia --only 'mobile|Blur'    # what a pattern finds in these
     python tools/survey.py --results survey.jsonl --write      # goes on where it stopped, and writes the table
     PYTHONPATH=FOLDER python tools/survey.py --published       # libraries that nothing was written for
+    PYTHONPATH=FOLDER python tools/survey.py --guessed NAME …  # any library: its classes, with guessed arguments
 
 Each module is made with random weights, traced, defined and compared with itself at the ends of its sizes, unedited,
 in a process of its own; one that is not equal, once more with its sizes fixed. A result is kept with the commit of
@@ -21,12 +22,13 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from measured import Results, alone, versions, write_part
-from surveyed import LIBRARIES, Subject, published
+from surveyed import LIBRARIES, Subject, guessed, published
 from surveyed.subject import varied
 
 import trtdsl as td
@@ -165,9 +167,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--minutes", type=float, default=float("inf"), help="what is not measured by then is named")
     parser.add_argument("--results", type=Path, help="a file of results: what has this commit is not measured again")
     parser.add_argument("--published", action="store_true", help=f"of {', '.join(published.LIBRARIES)}")
+    parser.add_argument("--guessed", action="store_true", help="of any libraries, by the names that are imported")
     parser.add_argument("--write", action="store_true", help="write the table into docs/survey.md")
     options = parser.parse_args(arguments)
     libraries = published.LIBRARIES if options.published else LIBRARIES
+    if options.guessed:
+        libraries = {name: partial(guessed.guessed, name) for name in options.libraries}
     unknown = [name for name in options.libraries if name not in libraries]
     if unknown:
         parser.error(f"no library {', '.join(unknown)}")
@@ -180,7 +185,7 @@ def main(arguments: list[str] | None = None) -> None:
     text = table(results, [each for each in found if isinstance(each, str)])
     text = f"Measured with {versions()}.\n\n{text}"
     print(text)
-    if options.write:
+    if options.write and not options.guessed:
         write_part(DOCUMENT, *PARTS[options.published], text)
 
 

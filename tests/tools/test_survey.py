@@ -124,3 +124,52 @@ def test_weights_that_are_all_alike_stay(survey):
     layer = nn.Conv1d(3, 2, 4)
     nn.init.ones_(layer.weight)
     assert survey.varied(layer).weight.eq(1).all()
+
+
+PACKAGE = """
+import torch
+from torch import nn
+
+
+class Mixer(nn.Module):
+    def __init__(self, d_model: int, num_heads: int, dropout: float, bias: bool = True):
+        super().__init__()
+        self.norm, self.attention = nn.LayerNorm(d_model), nn.MultiheadAttention(d_model, num_heads, dropout)
+
+    def forward(self, tokens, mask=None):
+        x = self.norm(tokens)
+        return tokens + self.attention(x, x, x, need_weights=False)[0]
+
+
+class Stem(nn.Module):
+    def __init__(self, in_channels, out_channels, kernel_size):
+        super().__init__()
+        self.conv = nn.Conv2d(in_channels, out_channels, kernel_size)
+
+    def forward(self, image):
+        return self.conv(image).relu()
+
+
+class Draws(nn.Module):
+    def forward(self, x):
+        return x + torch.rand(())
+
+
+class Constant(nn.Module):
+    def forward(self, x):
+        return torch.zeros_like(x)
+"""
+
+
+def test_modules_of_any_library_are_found_by_guessing(survey, monkeypatch, tmp_path, capsys):
+    (tmp_path / "unseen").mkdir()
+    (tmp_path / "unseen" / "__init__.py").write_text("from unseen.blocks import Mixer\n")
+    (tmp_path / "unseen" / "blocks.py").write_text(PACKAGE)
+    (tmp_path / "unseen" / "broken.py").write_text("import no_such_package\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = {subject.name.rpartition(".")[2]: subject for subject in survey.guessed.guessed("unseen")}
+    assert set(found) == {"Mixer", "Stem"}
+    assert [*found["Mixer"].inputs] == ["tokens"] and "N" in found["Mixer"].dims
+    assert set(found["Stem"].dims) == {"N", "H", "W"}
+    survey.main(["--guessed", "unseen", "--only", "Stem"])
+    assert "| all | 1 | 1 | 1 | |" in capsys.readouterr().out
