@@ -126,11 +126,16 @@ def test_modules_that_differ_from_run_to_run_are_refused(forward, shape):
     assert caught.value.location.file == __file__ and line < caught.value.location.line <= line + 2
 
 
-@pytest.mark.parametrize("forward", [asks_whether_it_is_an_item, branches, catches, loops])
-def test_code_that_depends_on_values_is_refused_at_its_line(forward):
+@pytest.mark.parametrize("forward", [asks_whether_it_is_an_item, branches, catches])
+def test_a_branch_on_values_is_written(forward):
+    found = ported(Module(forward), {"x": "N,3"}, dims={"N": (1, 2, 3)}, check=True)
+    assert "td.cond(x." in found.text and found.verdict.passed, found.verdict.text
+
+
+def test_a_loop_on_values_is_refused_at_its_line():
     with pytest.raises(td.UnsupportedError, match=VALUES) as caught:
-        td.from_module(Module(forward), ["N,3"])
-    line = forward.__code__.co_firstlineno
+        td.from_module(Module(loops), ["N,3"])
+    line = loops.__code__.co_firstlineno
     assert caught.value.location.file == __file__ and line < caught.value.location.line <= line + 3
 
 
@@ -669,3 +674,17 @@ def test_a_constant_of_bytes_is_no_output():
 
     with pytest.raises(td.UnsupportedError, match=r"no constant of uint8: convert it first, as x.to\(torch.int32\)"):
         td.check(td.from_module(Kept(), ["N,4"], dims={"N": (1, 2, 3)}))
+
+
+class OwnStatistics(nn.BatchNorm2d):
+    """V-Net's norm: by the statistics of the batch, also in eval."""
+
+    def forward(self, x):
+        return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, True, self.momentum)
+
+
+def test_statistics_that_a_norm_changes_and_does_not_read_are_left_out():
+    module = nn.Sequential(nn.Conv2d(3, 4, 3), OwnStatistics(4)).eval()
+    found = ported(module, {"input": "N,3,H,8"}, dims={"N": (1, 2, 3), "H": (5, 8, 9)}, check=True)
+    assert found.verdict.passed, found.verdict.text
+    assert any(note.startswith("forward changes its 1.running_mean at ") for note in found.notes)

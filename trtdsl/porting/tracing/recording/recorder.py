@@ -218,6 +218,8 @@ class Recorder:
             return None
         if name == "squeeze" and not self._is_constant(args[0]):
             self._squeezed(*args, **kwargs)
+        if function is torch.nn.functional.batch_norm:
+            args, kwargs = self._by_its_batch(function, args, kwargs)
         return self.recorded(function, name, qualified, form, args, kwargs)
 
     def _by_others(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
@@ -286,6 +288,17 @@ class Recorder:
         if name in ("split", "chunk") and not self._is_constant(args[0]):
             count_parts(name, self._sizes, result, *args, **kwargs)
         return result
+
+    def _by_its_batch(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """The arguments of a batch norm, without statistics that it changes and does not read (V-Net, in eval too)."""
+        given = bound(function, args, kwargs)
+        changed = [each for each in ("running_mean", "running_var") if given.get(each) is not None]
+        if not changed or not given.get("training"):
+            return args, kwargs
+        for each in changed:
+            for name in self.known_names.get(id(given[each]), ()):
+                self.updated.setdefault(name, here())
+        return (), {**given, **dict.fromkeys(changed)}
 
     def _squeezed(self, input: torch.Tensor, dim: Any = None) -> None:
         """Notes which of the sizes are 1, since the rank of what a squeeze gives depends on it."""
