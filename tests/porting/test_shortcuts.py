@@ -1,5 +1,6 @@
 """Modules that go several ways by values: they leave out what would do nothing, or compute something else."""
 
+import contextlib
 import itertools
 from pathlib import Path
 
@@ -208,6 +209,68 @@ def test_a_way_that_raises_is_taken_for_granted_not_to_be_gone():
     assert "cond" not in result.text and "x * 2" in result.text
     remarks = [note for note in result.notes if "taken for granted" in note]
     assert len(remarks) == 1, result.notes  # both raise at one line
+
+
+class Catching(nn.Module):
+    """What the sub-module refuses, forward computes otherwise."""
+
+    def __init__(self):
+        super().__init__()
+        self.part = Bounded()
+
+    def forward(self, x):
+        try:
+            return self.part(x)
+        except ValueError:
+            return x * 3
+
+
+class Bounded(nn.Module):
+    def forward(self, x):
+        if x.abs().max() > 1e6:
+            raise ValueError("too large")
+        return x * 2
+
+
+class Suppressing(nn.Module):
+    def forward(self, x):
+        with contextlib.suppress(AssertionError):
+            assert x.abs().max() <= 1e6
+            x = x * 2
+        return x
+
+
+@pytest.mark.parametrize("kind", [Catching, Suppressing])
+def test_an_error_that_forward_catches_is_a_way_that_it_goes(kind):
+    module, x = kind(), torch.tensor([[1.0, -2.0, 3.0]])
+    run = Interpreter(td.from_module(module, {"x": "1,3"}).define())
+    for each in (x, x * 1e7):
+        torch.testing.assert_close(*run({"x": each}).values(), module(each))
+
+
+class NearOneRow(nn.Module):
+    def forward(self, x, y):
+        return x + 2 if torch.allclose(x, y) else x
+
+
+def test_tensors_of_other_shapes_may_be_close():
+    run, y = Interpreter(td.from_module(NearOneRow(), {"x": "2,3", "y": "1,3"}).define()), torch.ones(1, 3)
+    for x in (torch.ones(2, 3), torch.zeros(2, 3)):
+        torch.testing.assert_close(*run({"x": x, "y": y}).values(), NearOneRow()(x, y))
+
+
+class SumOfMasks(nn.Module):
+    def forward(self, x):
+        mask = x.abs() > 1e6
+        if not mask.all():
+            x = x.masked_fill(((mask + mask) < 2) & mask, -7.0)
+        return x
+
+
+def test_a_sum_of_truths_is_a_truth():
+    run, x = Interpreter(td.from_module(SumOfMasks(), {"x": "2,3"}).define()), torch.ones(2, 3)
+    for each in (x, x * 1e7):
+        torch.testing.assert_close(*run({"x": each}).values(), SumOfMasks()(each))
 
 
 class OtherSizes(nn.Module):

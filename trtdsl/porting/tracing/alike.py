@@ -294,7 +294,8 @@ def _number(op: Op, numbers: Mapping[Value, Any]) -> Any:
         return None
     with suppress(ArithmeticError, TypeError, ValueError):
         number, whole = FUNCTIONS[op.name](*operands), all(each == int(each) for each in operands)
-        return number if number == int(number) and abs(number) <= EXACT and (whole or not number) else None
+        held = torch.tensor(number).to(op.results.dtype).item()  # another, as 2 in bool, or 200 in int8
+        return number if number == int(held) and abs(number) <= EXACT and (whole or not number) else None
     return None
 
 

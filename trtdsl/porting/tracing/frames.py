@@ -80,9 +80,12 @@ def is_raised(error: BaseException | None) -> bool:
 
 
 def unless_it_raises() -> bool | None:
-    """The truth of a value with which the author's statement raises nothing; None for one that does not assert."""
+    """The truth of a value with which the author's statement raises nothing; None for one that does not assert.
+
+    None where forward may catch what is raised, too.
+    """
     frame = authors_frame()
-    if frame is None:
+    if frame is None or _may_be_caught(frame):
         return None
     outcomes = {True} if _called(_statement(frame)) in ("_assert", "_check") else set[bool]()
     for node in _statements(frame.f_code.co_filename):
@@ -92,6 +95,19 @@ def unless_it_raises() -> bool | None:
         if asserts and node.test.lineno <= frame.f_lineno <= (node.test.end_lineno or 0):
             outcomes = set(_outcomes(node.test, isinstance(node, ast.Assert)))
     return outcomes.pop() if len(outcomes) == 1 else None
+
+
+def _may_be_caught(frame: FrameType | None) -> bool:
+    """Whether the frame, or one of the author's that calls it, runs the body of a ``try`` or a ``suppress``."""
+    while frame is not None and not frame.f_code.co_filename.startswith(PACKAGE):
+        for node in [] if is_inside(frame.f_code.co_filename) else _statements(frame.f_code.co_filename):
+            if not isinstance(node, (ast.Try, ast.With)):
+                continue
+            caught = bool(node.handlers) if isinstance(node, ast.Try) else "suppress" in ast.unparse(node.items[0])
+            if caught and node.body[0].lineno <= frame.f_lineno <= (node.body[-1].end_lineno or 0):
+                return True
+        frame = frame.f_back
+    return False
 
 
 def _outcomes(test: ast.expr, wanted: bool) -> Iterator[bool]:

@@ -235,8 +235,9 @@ class Recorder:
             return self._chosen(name, *args, **kwargs)
         if name in ("equal", "allclose") and not {*map(type, args[:2])} <= {torch.Tensor, torch.nn.Parameter}:
             a, b = args[:2]
-            near = name == "allclose"
-            return lambda: a.shape == b.shape and bool((torch.isclose(*args, **kwargs) if near else a == b).all())
+            if name == "allclose":  # which broadcasts
+                return lambda: bool(torch.isclose(*args, **kwargs).all())
+            return lambda: a.shape == b.shape and bool((a == b).all())
         if name == "item" and self._stays(args[0]):
             return lambda: args[0].reshape(()) if args[0].dim() else args[0]
         if name in WINDOWS and args and is_traced(args[0]) and again():
