@@ -85,13 +85,16 @@ def defined(subject, kind):
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         try:
-            return td.from_module(made(subject, kind), inputs_of(subject, kind), dims={}).define()
+            network = td.from_module(made(subject, kind), inputs_of(subject, kind), dims={}).define()
+            layers = map(network.definition.get_layer, range(network.definition.num_layers))
+            if kind == "fp32" or all(layer.type.name != "CONDITION" for layer in layers):
+                return network
         except td.UnsupportedError:
             if kind == "fp32":
                 raise
-            spec = td.from_module(made(subject, "fp32"), subject.inputs, dims={})
-            low, weights = halved(spec, None, DTYPES[kind.removeprefix("all ")])
-            return low.define(weights=weights)
+        spec = td.from_module(made(subject, "fp32"), subject.inputs, dims={})
+        low, weights = halved(spec, None, DTYPES[kind.removeprefix("all ")])
+        return low.define(weights=weights)
 
 
 def theirs(subject, kind):
