@@ -688,3 +688,19 @@ def test_statistics_that_a_norm_changes_and_does_not_read_are_left_out():
     found = ported(module, {"input": "N,3,H,8"}, dims={"N": (1, 2, 3), "H": (5, 8, 9)}, check=True)
     assert found.verdict.passed, found.verdict.text
     assert any(note.startswith("forward changes its 1.running_mean at ") for note in found.notes)
+
+
+class Attribute(nn.Module):
+    """It has no state_dict, and a tensor that its network finds under its weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = torch.arange(300).float()
+
+    def forward(self, x):
+        return x * self.table
+
+
+def test_the_weights_file_of_a_module_without_a_state_dict_is_named():
+    found = ported(Attribute(), {"x": "N,300"}, dims={"N": (1, 2, 3)})
+    assert any("its weights are to be in attribute.safetensors" in each for each in found.remarks(None, None))

@@ -82,7 +82,7 @@ class Ported:
             lines.append(
                 f"{count} call{'s have' if count > 1 else ' has'} no counterpart ({calls}): see td.missing in the file"
             )
-        if weights is None and self.weights:
+        if weights is None and "    weights=" in self.text:
             lines.append(
                 f"its weights are to be in {self.name}.safetensors: "
                 f"{to_write('weights=', '--weights ')}{self.name}.safetensors writes the module's own"
