@@ -172,6 +172,8 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     libraries = published.LIBRARIES if options.published else LIBRARIES
     if options.guessed:
+        if not options.libraries or options.published or options.write:
+            parser.error("--guessed takes names of libraries, and writes no table into the document")
         libraries = {name: partial(guessed.guessed, name) for name in options.libraries}
     unknown = [name for name in options.libraries if name not in libraries]
     if unknown:
@@ -185,7 +187,7 @@ def main(arguments: list[str] | None = None) -> None:
     text = table(results, [each for each in found if isinstance(each, str)])
     text = f"Measured with {versions()}.\n\n{text}"
     print(text)
-    if options.write and not options.guessed:
+    if options.write:
         write_part(DOCUMENT, *PARTS[options.published], text)
 
 

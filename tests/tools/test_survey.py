@@ -173,3 +173,7 @@ def test_modules_of_any_library_are_found_by_guessing(survey, monkeypatch, tmp_p
     assert set(found["Stem"].dims) == {"N", "H", "W"}
     survey.main(["--guessed", "unseen", "--only", "Stem"])
     assert "| all | 1 | 1 | 1 | |" in capsys.readouterr().out
+    for wrong in (["--guessed"], ["--guessed", "unseen", "--write"], ["--guessed", "unseen", "--published"]):
+        with pytest.raises(SystemExit):
+            survey.main(wrong)
+        assert "--guessed takes names of libraries" in capsys.readouterr().err

@@ -141,8 +141,9 @@ def _attempted(kind: type[nn.Module], drawn: random.Random) -> Subject | None:
 
 def _argument(parameter: inspect.Parameter, drawn: random.Random) -> Any:
     kind, name = str(getattr(parameter.annotation, "__name__", parameter.annotation)), parameter.name.lower()
+    numbers = next(numbers for pattern, numbers in NUMBERS if re.search(pattern, name))
     if kind == "int":
-        return drawn.choice(next(numbers for pattern, numbers in NUMBERS if re.search(pattern, name)))
+        return drawn.choice(numbers)
     if kind == "bool" or re.match("(is|use|with|has|do|causal|bias)_?", name):
         return drawn.random() < 0.5
     if kind == "float" or re.search("drop|prob|rate|eps|alpha|beta|gamma|^p$", name):
@@ -153,7 +154,7 @@ def _argument(parameter: inspect.Parameter, drawn: random.Random) -> Any:
         return "relu" if "act" in name else "batch" if "norm" in name else "nearest"
     if kind == "Module" or re.search("^(fn|module|net|layer|block|encoder|backbone|model)$", name):
         return nn.Linear(16, 16)
-    return drawn.choice(next(numbers for pattern, numbers in NUMBERS if re.search(pattern, name)))
+    return drawn.choice(numbers)
 
 
 def _shapes(

@@ -337,10 +337,9 @@ class Size(TorchCalls):
             for monomial, _ in self.terms
             if len(monomial) == 1 and isinstance(monomial[0], FloorDivision) and isinstance(monomial[0].right, int)
         }
-        below = TOGETHER.get()
-        if not floors or len(self.terms) < 2 or below == MOST_TOGETHER:
+        if not floors or len(self.terms) < 2 or TOGETHER.get() == MOST_TOGETHER:
             return self._interval()
-        token = TOGETHER.set(below + 1)
+        token = TOGETHER.set(TOGETHER.get() + 1)
         try:
             return self._together(floors)
         finally:

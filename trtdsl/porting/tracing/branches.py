@@ -343,7 +343,8 @@ class _Joining:
     def _joint(self, own: Value, other: Value) -> Value:
         """What a branch gives that is one value of the program's and another of the trace's."""
         its = self.images.get(other, other)
-        its = its if its in self.inside else self._visible(its)
+        if its not in self.inside:  # what a branch has inside becomes a result of that branch itself
+            its = self._visible(its)
         branches = {self.inside[value] for value in (own, its) if value in self.inside}
         if own.dtype != its.dtype or len(own.shape) != len(its.shape):
             raise Apart("its sides give tensors of other ranks or dtypes")
