@@ -6,9 +6,9 @@
     PYTHONPATH=FOLDER python tools/survey.py --published       # libraries that nothing was written for
     PYTHONPATH=FOLDER python tools/survey.py --guessed NAME …  # any library: its classes, with guessed arguments
 
-Each module is made with random weights, traced, defined and compared with itself at the ends of its sizes, unedited,
-in a process of its own; one that is not equal, once more with its sizes fixed. A result is kept with the commit of
-trtdsl, and counts for that commit alone.
+Each module is made with random weights and ported, and what is written is compared with it at the ends of its sizes,
+unedited, in a process of its own; one that is not equal, once more with its sizes fixed. A result is kept with the
+commit of trtdsl, and counts for that commit alone.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from surveyed import LIBRARIES, Subject, guessed, published
 from surveyed.subject import varied
 
 import trtdsl as td
+from trtdsl.porting import ported
 
 Subjects = Callable[[], Iterator[Subject]]
 DOCUMENT = Path(__file__).parents[1] / "docs" / "survey.md"
@@ -77,7 +78,9 @@ def _why(subject: Subject, dims: dict[str, Any]) -> str:
         torch.manual_seed(0)
         try:
             module = varied(subject.make().eval())
-            td.check(td.from_module(module, subject.inputs, dims=dims)).raise_for_mismatch()
+            result = ported(module, subject.inputs, dims=dims, check=True)
+            if result.verdict is None or not result.verdict.passed:
+                why = ", ".join(dict.fromkeys(result.missing)) or str(result.verdict and result.verdict.text)
         except td.TrtdslError as error:
             why = f"{type(error).__name__}: {error}"
         except Exception as error:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     import torch
 
     from ..core.files.writing import Output
-    from ..definition.input import Input
     from ..definition.spec.spec import NetworkSpec
     from ..sizes.profile import Range
     from .given import Given
@@ -165,7 +164,7 @@ def write_files(result: Ported, file: Path | None, weights: Path | None, *, forc
 @by_default
 def port(
     target: str | Callable[..., torch.nn.Module] | torch.nn.Module | torch.export.ExportedProgram,
-    inputs: Mapping[str, Input | str],
+    inputs: Mapping[str, Any] | Sequence[Any],
     *,
     dims: Mapping[str, Range] | None = None,
     arguments: Mapping[str, Any] | None = None,
@@ -177,11 +176,12 @@ def port(
     """The text of a network file for the torch module that ``target`` makes.
 
     ``target`` is ``"MODULE:NAME"``, ``"FILE.py:NAME"`` or something that can be imported: a class, its method
-    (``"transformers:AutoModel.from_pretrained"``) or a function, called with ``arguments``. It may also be an exported
-    program, or a file ``"FILE.pt2"`` of one, or a module, and then the text names no reference. ``inputs`` has an
-    :class:`~trtdsl.Input` or a text as on the command line (``"N,3,224,224"``, ``"N,T:int64:0:1000"``) for parameters
-    of forward. ``dims`` gives the dimensions ranges or fixed sizes. ``file`` is where the text will stand and
-    ``weights`` where the weights are: paths in the text are relative to the file.
+    (``"transformers:AutoModel.from_pretrained"``) or a function, called with ``arguments``. It may also be an
+    exported program, or a file ``"FILE.pt2"`` of one, or a module, and then the text names no reference. ``inputs``
+    are for forward's parameters, in order or by name, as :func:`from_module` takes them: an :class:`~trtdsl.Input`,
+    a text as on the command line (``"N,3,224,224"``, ``"N,T:int64:0:1000"``) or an example tensor each. ``dims``
+    gives the dimensions ranges or fixed sizes. ``file`` is where the text will stand and ``weights`` where the
+    weights are: paths in the text are relative to the file.
     ``outputs`` names what forward gives, in order; without it they have the names of forward's ``return``.
 
     Raises UsageError where something is not there or not given, UnsupportedError with the line of the torch module
@@ -200,7 +200,7 @@ def port(
 @by_default
 def ported(
     target: str | Callable[..., torch.nn.Module] | torch.nn.Module | torch.export.ExportedProgram,
-    inputs: Mapping[str, Input | str],
+    inputs: Mapping[str, Any] | Sequence[Any],
     *,
     dims: Mapping[str, Range] | None = None,
     arguments: Mapping[str, Any] | None = None,

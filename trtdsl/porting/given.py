@@ -8,12 +8,12 @@ import itertools
 import math
 import operator
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core.caller import to_write
-from ..core.dtypes import as_dtype
+from ..core.dtypes import as_dtype, dtype_name
 from ..core.errors import UsageError
 from ..core.lazy import torch
 from ..definition.input import Input
@@ -78,14 +78,15 @@ class Given:
         return [dict(items) for items in dict.fromkeys(tuple(point.items()) for point in points)]
 
 
-def checked_inputs(module: torch.nn.Module, inputs: Mapping[str, Input | str], dims: dict[str, Any]) -> Given:
+def checked_inputs(module: torch.nn.Module, inputs: Mapping[str, Any] | Sequence[Any], dims: dict[str, Any]) -> Given:
     """The inputs with the ranges of their dimensions. Raises UsageError where one is missing or not forward's."""
+    specs = _named(module, inputs)
     parameters = inspect.signature(module.forward).parameters
     taken = [name for name, given in parameters.items() if given.kind is not inspect.Parameter.VAR_KEYWORD]
     wanted = [name for name in taken if parameters[name].default is inspect.Parameter.empty]
     described = ", ".join(str(parameters[name]) for name in taken)
     kind = type(module).__name__
-    if not inputs and (wanted or taken):
+    if not specs and (wanted or taken):
         shape = "N,3,224,224"
         example = to_write(
             f"inputs={dict.fromkeys(wanted or taken[:1], shape)}",
@@ -94,20 +95,63 @@ def checked_inputs(module: torch.nn.Module, inputs: Mapping[str, Input | str], d
         raise UsageError(f"{kind}.forward takes ({described}): give its inputs with their shapes, as {example}")
     open_ended = any(given.kind is inspect.Parameter.VAR_KEYWORD for given in parameters.values())
     several = [f"{name}_" for name in taken if parameters[name].kind is inspect.Parameter.VAR_POSITIONAL]
-    for name in inputs:
+    for name in specs:
         numbered = any(name.startswith(start) and name[len(start) :].isdigit() for start in several)
         if name not in parameters and not open_ended and not numbered:
             raise UsageError(f"{kind}.forward has no parameter {name!r}: it takes ({described})")
     lacking = [
-        name for name in wanted if name not in inputs and parameters[name].kind is not inspect.Parameter.VAR_POSITIONAL
+        name for name in wanted if name not in specs and parameters[name].kind is not inspect.Parameter.VAR_POSITIONAL
     ]
     if lacking:
         raise UsageError(f"{kind}.forward needs {', '.join(lacking)}: it takes ({described})")
-    specs = {name: parsed(name, given) if isinstance(given, str) else given for name, given in inputs.items()}
     for name, spec in specs.items():
         if as_dtype(spec.dtype) == torch.float64:
             raise UsageError(f"input {name!r} is float64, which TensorRT does not have: give it as float32")
     return _ranged(specs, dims)
+
+
+def _named(module: torch.nn.Module, inputs: Mapping[str, Any] | Sequence[Any]) -> dict[str, Input]:
+    """The inputs by the names of forward's parameters; those of ``*args`` by number."""
+    if not isinstance(inputs, Mapping):
+        names: list[str] = []
+        for parameter in inspect.signature(module.forward).parameters.values():
+            if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+                names += [f"{parameter.name}_{index}" for index in range(len(inputs) - len(names))]
+            elif parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+                names.append(parameter.name)
+        if len(names) < len(inputs):
+            raise UsageError(
+                f"{type(module).__name__}.forward takes {len(names)} inputs ({', '.join(names)}), not {len(inputs)}"
+            )
+        inputs = dict(zip(names, inputs))
+    return {name: _spec(name, given) for name, given in inputs.items()}
+
+
+def _spec(name: str, given: Any) -> Input:
+    if isinstance(given, Input):
+        return given
+    if isinstance(given, str):
+        return parsed(name, given)
+    if isinstance(given, (Mapping, list, tuple)):
+        kind = type(given).__name__
+        raise UsageError(
+            f"input {name!r} is a {kind}, and a network takes tensors: write a module that takes the tensors one by "
+            f"one and gives forward the {kind}"
+        )
+    if not isinstance(given, torch.Tensor):
+        raise UsageError(f"input {name!r} is a tensor, a td.Input(…) or a text such as 'N,3', not {given!r}")
+    return Input(tuple(given.shape), dtype_name(given.dtype), _sample(given))
+
+
+def _sample(given: torch.Tensor) -> tuple[float, float] | None:
+    """From the least to the greatest of the tensor's values."""
+    if given.dtype == torch.bool or given.numel() == 0:
+        return None
+    low, high = given.min().item(), given.max().item()
+    if not given.dtype.is_floating_point:
+        return low, high + 1
+    finite = given[given.isfinite()].float()
+    return (finite.min().item(), finite.max().item()) if finite.numel() > 1 else None
 
 
 def parsed(name: str, text: str) -> Input:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 import linecache
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..core.dtypes import dtype_name
 from ..core.errors import BuildError, UnsupportedError, UsageError
 from ..core.lazy import torch
-from ..definition.input import Input
 from ..definition.spec.reference import state_of
 from .calls import Branch, leaves, operations, rebuilt
-from .given import Given, checked_inputs, parsed
+from .given import Given, checked_inputs
 from .origin import Origin
 from .tracing.agree import traced_at_all_sizes
 from .tracing.trace import Trace, check_traceable, copied
@@ -37,7 +34,7 @@ def spec_of(
     check_traceable(module)
     module = copied(module).eval()
     module.register_forward_hook(_numbers_as_tensors)
-    given = checked_inputs(module, _specs(module, inputs), dims)
+    given = checked_inputs(module, inputs, dims)
     return traced_at_all_sizes(module, given, lambda trace: _spec_of(trace, module, given, name))
 
 
@@ -109,47 +106,3 @@ def executed(
     namespace.update(more)
     exec(code, namespace)
     return namespace[name]
-
-
-def _specs(module: torch.nn.Module, inputs: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
-    """The inputs by the names of forward's parameters; those of ``*args`` by number."""
-    if not isinstance(inputs, Mapping):
-        names: list[str] = []
-        for parameter in inspect.signature(module.forward).parameters.values():
-            if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-                names += [f"{parameter.name}_{index}" for index in range(len(inputs) - len(names))]
-            elif parameter.kind is not inspect.Parameter.VAR_KEYWORD:
-                names.append(parameter.name)
-        if len(names) < len(inputs):
-            raise UsageError(
-                f"{type(module).__name__}.forward takes {len(names)} inputs ({', '.join(names)}), not {len(inputs)}"
-            )
-        inputs = dict(zip(names, inputs))
-    return {name: _spec(name, given) for name, given in inputs.items()}
-
-
-def _spec(name: str, given: Any) -> Input:
-    if isinstance(given, Input):
-        return given
-    if isinstance(given, str):
-        return parsed(name, given)
-    if isinstance(given, (Mapping, list, tuple)):
-        kind = type(given).__name__
-        raise UsageError(
-            f"input {name!r} is a {kind}, and a network takes tensors: write a module that takes the tensors one by "
-            f"one and gives forward the {kind}"
-        )
-    if not isinstance(given, torch.Tensor):
-        raise UsageError(f"input {name!r} is a tensor, a td.Input(…) or a text such as 'N,3', not {given!r}")
-    return Input(tuple(given.shape), dtype_name(given.dtype), _sample(given))
-
-
-def _sample(given: torch.Tensor) -> tuple[float, float] | None:
-    """From the least to the greatest of the tensor's values."""
-    if given.dtype == torch.bool or given.numel() == 0:
-        return None
-    low, high = given.min().item(), given.max().item()
-    if not given.dtype.is_floating_point:
-        return low, high + 1
-    finite = given[given.isfinite()].float()
-    return (finite.min().item(), finite.max().item()) if finite.numel() > 1 else None
