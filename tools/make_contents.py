@@ -92,7 +92,7 @@ NAMES: tuple[str, ...]
 OPERATORS: dict[str, str]
 REFLECTED: tuple[str, ...]
 '''
-ELSEWHERE = {"cond", "scan", "while_loop"}  # td's own, which torch has not among its functions
+ELSEWHERE = {"cond", "of_constants", "scan", "while_loop"}  # td's own, which torch has not among its functions
 CLASSES_AND_HELPERS = {"Conditional", "Loop", "int4_constant", "quantize_values"}  # of the layers floor
 NO_METHODS = {"dequantize"}  # torch's method is of a quantized tensor, and takes no scale
 

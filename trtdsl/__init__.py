@@ -7,7 +7,7 @@ write a network       ``network``, ``Input``, ``Output``, ``State``, ``Dim``, ``
                       ``Size``, ``Network``; ``functional`` (torch's names), ``layers`` (TensorRT's); ``require``,
                       ``size_min``, ``size_max``, ``shard``; ``cond``, ``while_loop``, ``scan``; ``quantize``,
                       ``dequantize``, ``precision``
-begin from a module   ``port``, ``from_module``, ``missing``
+begin from a module   ``port``, ``from_module``, ``missing``, ``of_constants``
 weights               ``Weights``, ``convert_weights``, ``derive_weights``, ``stubs``
 load and define       ``load_spec``, ``NetworkSpec``, ``summarize``, ``Summary``, ``inspect``, ``explain_einsum``,
                       ``EinsumPlan``

@@ -75,6 +75,7 @@ from .engine.running.compare_runs import compare_runs as compare_runs
 from .engine.running.evaluate import evaluate_engine as evaluate_engine
 from .engine.running.generate import Generator as Generator
 from .engine.triton import export_triton as export_triton
+from .functional.constants import of_constants as of_constants
 from .functional.einsum.explain import explain_einsum as explain_einsum
 from .functional.einsum.plan import EinsumPlan as EinsumPlan
 from .functional.pointwise.quantization import dequantize as dequantize
@@ -184,6 +185,7 @@ __all__ = [
     "mutate",
     "network",
     "obstacles",
+    "of_constants",
     "port",
     "precision",
     "program",

@@ -19,13 +19,20 @@ SYNONYMS = {
 }
 """What other libraries call it."""
 _RANDOM = "is random, and an engine gives the same for the same inputs: make it an input of the network"
-_DECOMPOSITION = "needs a matrix decomposition, which TensorRT does not have: compute it before, or outside the engine"
+_DECOMPOSITION = (
+    "needs a matrix decomposition, which TensorRT does not have: compute it before, or outside the engine, and of "
+    "weights by td.of_constants"
+)
 _DATA = "has a size that depends on data in a way TensorRT cannot express"
 REASONS = {
     **dict.fromkeys(("rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like"), _RANDOM),
     **dict.fromkeys(("bernoulli", "multinomial", "normal", "poisson", "gumbel_softmax"), _RANDOM),
     **dict.fromkeys(
-        ("svd", "svdvals", "eig", "eigh", "eigvals", "qr", "cholesky", "lu", "pinverse", "lstsq"), _DECOMPOSITION
+        (
+            *("svd", "svdvals", "eig", "eigh", "eigvals", "eigvalsh", "qr", "cholesky", "lu", "lu_factor", "pinverse"),
+            *("pinv", "lstsq", "matrix_exp", "matrix_rank"),
+        ),
+        _DECOMPOSITION,
     ),
     **dict.fromkeys(("unique", "unique_consecutive", "histogram"), _DATA),
     "float_power": "computes in float64, which TensorRT does not have: write F.pow(x.float(), y)",

@@ -10,6 +10,6 @@ from ..definition.input import MAX_DIMS
 from ..definition.operation import operation, require_network
 from ..definition.tensor import Draft as Network
 from ..definition.tensor import Tensor
-from ..layers.base import broadcast, folding, normalize_axis
+from ..layers.base import as_constant, broadcast, folding, normalize_axis
 from ..sizes.shape import Shape, channels_last, shape_text
 from ..sizes.size import Size, SizeLike, bounds, is_static, product

@@ -17,7 +17,7 @@ from ..core.errors import DefinitionError, ShapeError, UnsupportedError
 from ..core.lazy import layers, torch
 from ..core.tensors.layer_target import LayerTarget
 from ..definition.emission import add_to
-from ..definition.graph import Layer, Region
+from ..definition.graph import Call, Layer, Region
 from ..definition.input import PluginUse
 from ..definition.operation import Operation
 from ..definition.tensor import Draft as Network
@@ -205,6 +205,37 @@ def folding(network: Network) -> Iterator[None]:
         yield
     finally:
         network.fold_limit = before
+
+
+def as_constant(tensor: Tensor) -> Tensor | None:
+    """The constant that a Tensor is, or that constants alone make and was too large to be folded; None of others."""
+    node = tensor.node
+    if tensor.data is not None:
+        return tensor
+    if not _is_made_of_constants(tensor, DEEPEST):
+        return None
+    if isinstance(node, Call):
+        return as_constant(node.resolved())
+    assert isinstance(node, Layer)
+    operands = [None if each is None else as_constant(each) for each in node.operands]
+    with folding(tensor.network):
+        found = _fold(tensor.network, node.add, operands, [*(x for x in operands if x is not None), *node.weights])
+    results = found if isinstance(found, tuple) else (found,)
+    return None if found is None else results[node.results.index(tensor)]
+
+
+DEEPEST = 16  # layers on constants that are not folded, since their results are large
+
+
+def _is_made_of_constants(tensor: Tensor, depth: int) -> bool:
+    """Whether up to ``depth`` layers make it of constants, none of them of a loop or a branch."""
+    node = tensor.node
+    if node is None or not depth:
+        return tensor.data is not None
+    if isinstance(node, Layer) and (node.emitted or node.takes or node.ends or node.completes):
+        return False
+    operands = [each for each in node.operands if each is not None]
+    return bool(operands) and all(_is_made_of_constants(each, depth - 1) for each in operands)
 
 
 def _fold(network: Network, add: Callable[..., Any], operands: Sequence[Tensor | None], used: Sequence[Tensor]) -> Any:

@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 from ..core.errors import UnsupportedError
 from ..definition.operation import operation
+from ..functional.absent import REASONS
 
 
 @operation
@@ -15,9 +16,14 @@ def missing(call: str, *operands: Any, **options: Any) -> NoReturn:
     >>> try:
     ...     td.missing("torch.fft.hfft", td.Network().input("x", (2, 8)))
     ... except td.UnsupportedError as error:
-    ...     print(error.message)
-    torch.fft.hfft has no counterpart in trtdsl.functional: write it with what dir(trtdsl.functional) lists
+    ...     print(error.message.partition(": ")[0])
+    torch.fft.hfft has no counterpart in trtdsl.functional
     """
-    raise UnsupportedError(
-        f"{call} has no counterpart in trtdsl.functional: write it with what dir(trtdsl.functional) lists"
-    )
+    raise UnsupportedError(no_counterpart(call))
+
+
+def no_counterpart(call: str) -> str:
+    """Why torch's ``call`` cannot be written, and what to do instead."""
+    reason = REASONS.get(call.rpartition(".")[2])
+    instead = "write what it computes with functions that dir(trtdsl.functional) lists"
+    return f"{call} has no counterpart in trtdsl.functional: {instead}" if reason is None else f"{call} {reason}"

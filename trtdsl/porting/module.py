@@ -12,6 +12,7 @@ from ..core.lazy import torch
 from ..definition.spec.reference import state_of
 from .calls import Branch, leaves, operations, rebuilt
 from .given import Given, checked_inputs
+from .missing import no_counterpart
 from .origin import Origin
 from .tracing.agree import traced_at_all_sizes
 from .tracing.trace import Trace, check_traceable, copied
@@ -42,8 +43,7 @@ def _spec_of(trace: Trace, module: torch.nn.Module, given: Given, name: str | No
     written = File(Origin.of(module), trace, given, name, None, None)
     if written.missing:
         raise UnsupportedError(
-            f"{written.missing[0]} has no counterpart in trtdsl.functional: write what it computes with functions that "
-            "dir(trtdsl.functional) lists, or port the module to a file and replace its td.missing",
+            f"{no_counterpart(written.missing[0])}, or port the module to a file and replace its td.missing",
             location=written.missing_at,
         )
     spec = replace(executed(written.text(), written.name, {}), reference=lambda: copied(module))

@@ -64,7 +64,8 @@ class Renderer:
 
     def callee(self, expression: Expression) -> str:
         """The text of the callee, for a function, a module, and a missing call."""
-        names = {"function": f"F.{expression.name}", "missing": "td.missing", "cond": "td.cond", "scan": "td.scan"}
+        names = {"function": f"F.{expression.name}", "constants": "td.of_constants"}
+        names |= {form: f"td.{form}" for form in ("missing", "cond", "scan")}
         return names.get(expression.form, expression.name)
 
     def given(self, expression: Expression) -> list[str]:
@@ -72,7 +73,8 @@ class Renderer:
         if expression.form == "scan":
             return self._scanned(expression)
         if expression.form != "cond":
-            return self.arguments(self.ordered(expression))
+            first = [expression.name] if expression.form == "constants" else []
+            return [*first, *self.arguments(self.ordered(expression))]
         compared, *sides, operands = (argument.tree for argument in expression.arguments)
         names = ", ".join(map(self.value, operands))
         functions = [f"lambda {names}: {self.tree(side)}" for side in sides]

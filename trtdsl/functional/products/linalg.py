@@ -9,11 +9,13 @@ from typing import Any
 
 from ..checks import require_floats
 from ..common import L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
+from ..constants import are_constants, by_torch, of_constants
 from ..operands import choose
 from ..reducing.reduction import top
 from ..reducing.statistics import vector_norm
 from ..shaping.create import filled, indices_of
 from ..shaping.join import cat, part
+from .matmul import matmul
 
 LARGEST = 16  # rows: each is a step of about fifteen layers
 
@@ -55,12 +57,13 @@ def _eliminated(matrix: Tensor, rows: int) -> tuple[Tensor, list[Tensor]]:
 
 
 @operation
+@by_torch("linalg.inv")
 def inverse(input: Tensor) -> Tensor:
     """The inverse of square matrices (…, n, n) of up to 16 rows; of a singular one infinities or NaN.
 
     Gauss-Jordan elimination with pivoting, about fifteen layers a row: ITopKLayer, ISelectLayers, IElementWiseLayers.
 
-    Raises UnsupportedError for more rows, and for a dynamic number of them.
+    Raises UnsupportedError for more rows, and for a dynamic number of them. torch computes that of constants.
     """
     rows = _square(input, "inverse")
     if rows == 0:
@@ -72,12 +75,17 @@ def inverse(input: Tensor) -> Tensor:
 
 
 @operation
+@by_torch("linalg.solve")
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X with ``A X = B`` for square A (…, n, n) of up to 16 rows and B (…, n, k) or (n,): as :func:`inverse`.
+
+    By a constant A of any size, IMatrixMultiplyLayer with its inverse.
 
     >>> F.solve(net.input("a", ("N", 3, 3)), net.input("b", ("N", 3, 2))).shape
     (N, 3, 2)
     """
+    if are_constants(A) and left:
+        return matmul(of_constants(torch.linalg.inv, A), B)
     rows = _square(A, "solve")
     if not left:
         raise UnsupportedError("solve(left=False): transpose A and B, and the result")
@@ -91,18 +99,23 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 
 
 @operation
+@by_torch("linalg.solve_triangular")
 def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
     """X with ``A X = B``, or ``X A = B``, for triangular A (…, n, n) of up to 16 rows, whose other part is not read.
 
-    Substitution row by row: IMatrixMultiplyLayers and IElementWiseLayers.
+    Substitution row by row: IMatrixMultiplyLayers and IElementWiseLayers. By a constant A of any size, one
+    IMatrixMultiplyLayer with its inverse.
 
     >>> F.solve_triangular(net.input("a", ("N", 3, 3)), net.input("b", ("N", 3, 2)), upper=False).shape
     (N, 3, 2)
     """
-    rows = _square(A, "solve_triangular")
     if not left:
         found = solve_triangular(A.mT, B.mT, upper=not upper, unitriangular=unitriangular)
         return found.mT
+    if are_constants(A):
+        one, how = torch.eye(A.shape[-1], dtype=A.dtype), {"upper": upper, "unitriangular": unitriangular}
+        return matmul(of_constants(torch.linalg.solve_triangular, A, one, **how), B)
+    rows = _square(A, "solve_triangular")
     if rows == 0:
         return B
     known: list[Tensor] = []  # rows of X, from the first on
@@ -116,6 +129,7 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
 
 
 @operation
+@by_torch("linalg.det")
 def det(input: Tensor) -> Tensor:
     """The determinant of square matrices (…, n, n) of up to 16 rows: as :func:`inverse`."""
     rows = _square(input, "det")
@@ -131,6 +145,7 @@ def det(input: Tensor) -> Tensor:
 
 
 @operation
+@by_torch("linalg.slogdet")
 def slogdet(input: Tensor) -> tuple[Tensor, Tensor]:
     """The sign of the determinant of square matrices (…, n, n) of up to 16 rows, and the logarithm of its magnitude.
 
@@ -152,6 +167,7 @@ def slogdet(input: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @operation
+@by_torch("linalg.matrix_norm")
 def matrix_norm(
     input: Tensor, ord: Any = "fro", dim: tuple[int, int] = (-2, -1), keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
@@ -159,7 +175,7 @@ def matrix_norm(
 
     IUnaryLayer ABS, IReduceLayers SUM and MAX (MIN).
 
-    Raises UnsupportedError for 2, -2 and ``"nuc"``, which need singular values.
+    Raises UnsupportedError for 2, -2 and ``"nuc"``, which need singular values, but of constants, which torch computes.
     """
     if ord == "fro":
         return vector_norm(input, 2, dim, keepdim, dtype=dtype)

@@ -14,6 +14,7 @@ from ...core.html import folded
 from ...definition.operation import PAIRS
 from ...sizes.shape import Shape, shape_text
 from ..common import DefinitionError, Network, ShapeError, Tensor, UnsupportedError, operation, torch
+from ..constants import are_constants, of_constants
 from ..einsum import einsum
 from ..indexing.index import getitem
 from ..operands import choose, floating
@@ -37,6 +38,7 @@ OPERATORS = {name: name for name in ("add", "sub", "mul", "matmul", "pow")} | di
 )
 
 OF_ITSELF = {"abs", "exp", "log", "neg", "reciprocal", "sqrt", "square", "to"}
+TAKING = {"real", "imag", "conj", "angle", "view_as_real", "istft"}  # which take complex values themselves
 PRODUCTS = {"bmm": bmm, "mm": mm, "mv": mv, "outer": outer, "inner": inner, "kron": kron, "tensordot": tensordot}
 
 
@@ -130,6 +132,8 @@ class ComplexTensor:
         return self * _as_complex(other, self.network).reciprocal()
 
     def __pow__(self, other: Any) -> ComplexTensor:
+        if are_constants((self, other)) and not isinstance(other, int):
+            return of_constants(torch.pow, self, other)
         if not isinstance(other, int) or other < 1:
             raise UnsupportedError(f"a complex power is a whole number from 1 on, not {other!r}")
         return functools.reduce(operator.mul, [self] * other)
@@ -201,7 +205,8 @@ def _is_real(other: Any) -> bool:
 
 
 def _of_pairs(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """What a function of torch's gives of complex values: their operator's result, or their method's."""
+    """What a function of torch's gives of complex values: their operator's result, or their method's; of constants
+    that have neither, torch's. NotImplemented for other functions."""
     if name in OPERATORS and len(args) == 2 and not kwargs:
         network = next(each.network for each in args if isinstance(each, (Tensor, ComplexTensor)))
         a, b = (each if _is_real(each) else _as_complex(each, network) for each in args)
@@ -217,6 +222,9 @@ def _of_pairs(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         return ComplexTensor(where(args[0], a.real, b.real), where(args[0], a.imag, b.imag))
     if name in OF_BOTH_PARTS or name in OF_ITSELF:
         return getattr(args[0], name)(*args[1:], **kwargs)
+    function = getattr(torch, name, getattr(torch.linalg, name, None))
+    if callable(function) and name not in TAKING and are_constants((args, kwargs)):
+        return of_constants(function, *args, **kwargs)
     return NotImplemented
 
 

@@ -19,6 +19,7 @@ from typing import Any, TypeGuard
 from ...core.errors import Location, TrtdslError, UnsupportedError
 from ...core.lazy import F, np, torch
 from ...definition.network import Network
+from ...functional.constants import of_constants
 from ...interpreter.interpret import Interpreter
 from ...sizes.condition import OPPOSITE, Condition, verdict
 from ...sizes.constraints import outcomes_of, where_it_holds
@@ -523,7 +524,7 @@ class Symbols:
         self.asked: dict[Value, Interpreter] = {}
         self.space: dict[str, Any] = {
             "F": F,
-            "td": SimpleNamespace(size_max=size_max, size_min=size_min),
+            "td": SimpleNamespace(size_max=size_max, size_min=size_min, of_constants=of_constants),
             "torch": torch,
             "math": math,
         }

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from ...core.dtypes import dtype_name
 from ...core.lazy import torch
-from ..calls import Op, Scan, SizeOf, SizeOp, Value, leaves
+from ..calls import Op, Scan, SizeOf, SizeOp, Value, Weight, leaves, made_by
 from ..statements import Argument, Expression, Literal, Statement, made, plain
 from .counterpart import counterpart
 
@@ -27,6 +29,7 @@ def statements(op: Op) -> list[Statement]:
         return [Statement(results, _first_round(op), list(results))]
     write = WRITES.get(op.name)
     expression = _of_pairs(op) or (write(op) if write is not None else counterpart(op))
+    expression = expression or _of_constants(op)
     if expression is None:
         return [Statement(results, _missing(op), several, _note(op, results))]
     return [Statement(results, expression, several)]
@@ -81,13 +84,41 @@ PAIRED |= {"setitem": ("input", "index", "value"), **dict.fromkeys(COMPLEX_ZEROS
 """The arguments of what is done to pairs of real numbers, by the names of the calls."""
 
 
+def _of_constants(op: Op) -> Expression | None:
+    """A call without a counterpart, whose operands are made of weights and numbers alone; None of others."""
+    made_of = [op, *(each for value in _operands(op) for each in made_by(value))]
+    makers = {value for each in made_of for value in leaves(each.results) if isinstance(value, Value)}
+    given = {value for each in made_of for value in _operands(each)} - makers
+    fixed = all(isinstance(value, Weight) for value in given)
+    if not fixed or any(each.name in STARTS or each.inner for each in made_of):
+        return None
+    name, _, attribute = op.qualified.rpartition(".")
+    if op.form == "attribute" or not callable(getattr(_named(name), attribute, None)):
+        return None
+    return replace(_call_of(op, "constants"), name=op.qualified)
+
+
+def _named(path: str) -> Any:
+    """What is found in torch under a path; None where nothing is."""
+    return functools.reduce(lambda found, name: getattr(found, name, None), path.split(".")[1:], sys.modules["torch"])
+
+
+def _operands(op: Op) -> list[Value]:
+    """The values that a call is given, and not their sizes alone."""
+    return [leaf for leaf in leaves((op.args, op.kwargs)) if isinstance(leaf, Value)]
+
+
 def _missing(op: Op) -> Expression:
+    return _call_of(op, "missing", Literal(op.qualified))
+
+
+def _call_of(op: Op, form: str, *first: Any) -> Expression:
     options = {key: item for key, item in op.kwargs.items() if key not in PLACES}
-    return replace(made("missing", "", Literal(op.qualified), *op.args, **options), location=op.location)
+    return replace(made(form, "", *first, *op.args, **options), location=op.location)
 
 
 def _note(op: Op, results: list[Value]) -> list[str]:
-    operands = [value for value in leaves((op.args, op.kwargs)) if isinstance(value, Value)]
+    operands = _operands(op)
     took = f"of {', '.join(map(describe, operands))} " if operands else ""
     gave = ", ".join(map(describe, results))
     return [f"{op.qualified} has no counterpart here: {took}it makes {gave}."]
