@@ -44,7 +44,7 @@ def in_place(w):
 
 def by_spectra(w):
     turned = torch.fft.fft(torch.polar(w.abs(), w), dim=0)
-    return torch.fft.hfft(turned, n=5, dim=1) / 10 + turned.cumprod(0).angle()
+    return torch.fft.hfft(turned, n=5, dim=1) / 10 + turned.angle()
 
 
 FUNCTIONS = [
