@@ -82,6 +82,7 @@ ORDERS = {
         "translating",
         "tracing",
         "passes",
+        "drawn_inputs",
         "origin",
         "writing",
         "module",

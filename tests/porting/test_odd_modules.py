@@ -421,7 +421,7 @@ class Vmapped(nn.Module):
 
 class Drawn(nn.Module):
     def forward(self, x):
-        return x + torch.rand(8)
+        return x + torch.randperm(8)
 
 
 class DrawnNumber(nn.Module):

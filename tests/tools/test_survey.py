@@ -42,7 +42,7 @@ class Folded(nn.Module):
 
 class Random(nn.Module):
     def forward(self, x):
-        return x + torch.rand(3)
+        return x + torch.randperm(3)
 
 
 class Slow(nn.Module):
@@ -69,7 +69,7 @@ def test_modules_are_judged_one_by_one_and_the_table_gives_reasons(survey, monke
     text = document.read_text()
     assert f"| torch {version} | 3 | 1 | 1 | Zero |\n| all | 3 | 1 | 1 | |\n" in text
     assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
-    assert "| torch Random | UnsupportedError: " in text and "torch.rand draws random numbers" in text
+    assert "| torch Random | UnsupportedError: " in text and "torch.randperm draws random numbers" in text
     assert "| torch Absent | AttributeError: " in text
     assert "absent cannot be imported: ModuleNotFoundError" in capsys.readouterr().err
     monkeypatch.setattr(survey, "measured", lambda *_: pytest.fail("it is measured already"))

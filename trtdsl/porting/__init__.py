@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -214,6 +215,7 @@ def ported(
     """As :func:`port`, with the module, the calls without a counterpart and, with ``check``, the verdict of a check."""
     from ..core.author import at_place, import_path
     from ..core.errors import UsageError
+    from .drawn_inputs import with_drawn_inputs
     from .given import checked_inputs
     from .origin import Origin
     from .tracing.agree import traced_at_all_sizes
@@ -235,7 +237,7 @@ def ported(
                     "sample=FUNCTION into the file that is written, or use td.from_module"
                 )
 
-        def made(given: Given, part: str) -> tuple[File, Ported]:
+        def made(source: torch.nn.Module, given: Given, part: str) -> tuple[File, Ported]:
             def of(trace: Trace) -> tuple[File, Ported]:
                 trace.set_constants_apart(constants)
                 trace.constants.update(found.drawn(module, trace.weights.values()))
@@ -248,13 +250,17 @@ def ported(
                 more = trace.remarks, conditions, judged, trace.constants
                 return written, Ported(text, written.whole, written.missing, module, *more)
 
-            written, result = traced_at_all_sizes(module, given, of, tell)
+            written, result = traced_at_all_sizes(source, given, of, tell)
             constants.update(result.constants)
             return written, result
 
         constants: dict[str, torch.Tensor] = {}  # of all parts
         why: list[str] = []
-        files, parts = zip(*made_in_parts(given, made, why))
+        results, drawn = with_drawn_inputs(
+            module, given, lambda source, given: made_in_parts(given, partial(made, source), why)
+        )
+        files, parts = zip(*results)
+        parts[0].notes[:0] = drawn
         if len(parts) == 1:
             return parts[0]
         text, _ = finished(joined(files), files, module, checked=False, tell=tell)

@@ -32,6 +32,8 @@ class Given:
 
     inputs: dict[str, Input]
     dims: dict[str, Dim]
+    draws: tuple[str | None, ...] = ()
+    """The inputs that forward draws for itself, in order; None for what it still draws."""
 
     def at(self, env: Mapping[str, int]) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:
         """Shapes and dtypes where the dimensions have these values. UsageError where a size divides by 0."""
@@ -52,7 +54,7 @@ class Given:
             for key, spec in self.inputs.items()
         }
         dims = {key: size if key == name else dim for key, dim in self.dims.items()}
-        return Given(inputs, {key: dim for key, dim in dims.items() if isinstance(dim, Dim)})
+        return replace(self, inputs=inputs, dims={key: dim for key, dim in dims.items() if isinstance(dim, Dim)})
 
     def between(self) -> list[dict[str, int]]:
         """Sizes just above the least, where what is the same at the ends of the ranges may differ."""

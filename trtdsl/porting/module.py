@@ -11,6 +11,7 @@ from ..core.errors import BuildError, UnsupportedError, UsageError
 from ..core.lazy import torch
 from ..definition.spec.reference import state_of
 from .calls import Branch, leaves, operations, rebuilt
+from .drawn_inputs import with_drawn_inputs
 from .given import Given, checked_inputs
 from .missing import no_counterpart
 from .origin import Origin
@@ -36,7 +37,11 @@ def spec_of(
     module = copied(module).eval()
     module.register_forward_hook(_numbers_as_tensors)
     given = checked_inputs(module, inputs, dims)
-    return traced_at_all_sizes(module, given, lambda trace: _spec_of(trace, module, given, name))
+
+    def made(source: torch.nn.Module, given: Given) -> NetworkSpec:
+        return traced_at_all_sizes(source, given, lambda trace: _spec_of(trace, module, given, name))
+
+    return with_drawn_inputs(module, given, made)[0]
 
 
 def _spec_of(trace: Trace, module: torch.nn.Module, given: Given, name: str | None) -> NetworkSpec:

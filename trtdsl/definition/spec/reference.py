@@ -125,6 +125,7 @@ def _rebound(function: Any, memo: dict[int, Any], parts: Collection[int] | None 
     cells = tuple(CellType() for _ in function.__closure__)
     made = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, cells)
     made.__kwdefaults__ = function.__kwdefaults__
+    made.__dict__.update(function.__dict__)
     memo[id(function)] = made
     try:
         for cell, own in zip(cells, function.__closure__):

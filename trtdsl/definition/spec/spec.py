@@ -38,6 +38,7 @@ from ..tuning.precisions import Precisions, open_precision
 from ..weights.files import weights_files
 from ..weights.scope import Scope
 from ..weights.source import Source, Weights
+from .draws import with_draws
 from .reference import as_reference, check_forward, check_makes, evaluating, fill, outside_state, state_of
 
 P = ParamSpec("P")
@@ -72,6 +73,8 @@ class NetworkSpec:
     """The name of that function."""
     part_of: str | None = None
     """The network of which it is the part for some of the sizes."""
+    draws: tuple[str | None, ...] = ()
+    """Inputs that the reference draws for itself, in the order of its calls; None for what it still draws."""
     tuning: bool | str | PathLike[str] | Tuning | Choices = True
     """Which lowerings its calls take: those of ``NAME.tuning.json`` where it is (True), of another file or value."""
     _state: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
@@ -377,7 +380,7 @@ class NetworkSpec:
             if not isinstance(module, torch.nn.Module):
                 raise UsageError(f"{self.name}: the reference makes a {type(module).__name__}, not a torch.nn.Module")
             check_forward(module)
-            yield module
+            yield with_draws(module, self.draws) if self.draws else module
 
     def _replaced(self, dims: Mapping[str, Range]) -> dict[str, int | Dim]:
         """Replacements for some dimensions: one size each, or the dimension with another range."""
@@ -498,6 +501,13 @@ def _as_inputs(given: Any) -> dict[str, Input]:
     return dict(given)
 
 
+def _checked_draws(given: Sequence[str | None], inputs: Mapping[str, Input]) -> tuple[str | None, ...]:
+    for name in given:
+        if name is not None and name not in inputs:
+            raise UsageError(f"draws= names inputs, and there is no {name!r}{nearest(str(name), inputs)}")
+    return tuple(given)
+
+
 def _names_nearest(function: Callable[P, R]) -> Callable[P, R]:
     """The function, which says of an unknown keyword what it is nearest to, and keeps its type."""
     known = inspect.signature(function).parameters
@@ -528,6 +538,7 @@ def network(
     leave_out: str | Sequence[str] = (),
     trivial: str | Sequence[str] = (),
     part_of: str | None = None,
+    draws: Sequence[str | None] = (),
 ) -> Callable[[Callable[..., Any]], NetworkSpec]:
     """Makes a :class:`NetworkSpec` of the function below it.
 
@@ -543,7 +554,9 @@ def network(
     are names that the weights have besides: what the module's code computes or draws. Where the reference has a buffer
     of such a name, a check gives it that value. Networks of one file that are ``part_of`` the same serve some of
     its sizes each: ``trtdsl build FILE.py`` builds all of them, and :func:`load_engine` of ``NAME.engines.json``, which
-    it writes, runs each set of sizes by the first engine that serves it.
+    it writes, runs each set of sizes by the first engine that serves it. ``draws`` names the inputs that the reference
+    draws for itself, as by ``torch.randn``, in the order of its calls, None for what it still draws: a check gives them
+    to it.
 
     Three say what a check allows, and it repeats them: ``tolerance`` is a part of each slice such as 1e-3, or a mapping
     of these by output; ``leave_out`` names outputs of the reference that the network has not, ``trivial`` outputs that
@@ -584,6 +597,7 @@ def network(
             leave_out=_as_names(leave_out),
             trivial=_as_names(trivial),
             part_of=part_of,
+            draws=_checked_draws(draws, tensors),
         )
 
     return make

@@ -29,7 +29,7 @@ from .prove_guards import (
     requirements_of,
     runs_of,
 )
-from .trace import Trace, sample_of
+from .trace import DrawsNumbers, Trace, sample_of
 
 Made = TypeVar("Made")
 MOST_WAYS = 16  # programs that are written as one, or each as one of a file's networks
@@ -61,6 +61,8 @@ def traced_at_all_sizes(
         except LoopOver:
             continue
         except UnsupportedError as error:
+            if isinstance(error.__cause__, DrawsNumbers):
+                raise
             unlike |= scans.unlike
             with suppress(TrtdslError):
                 if isinstance(error.__cause__, ElsewhereAt):
@@ -107,7 +109,7 @@ def _attempted(module: torch.nn.Module, given: Given, scans: Scans, tell: Progre
         return attempt(points)
     except UnsupportedError as error:  # once more: what the module's functions cache of one run is there from then on
         refusal = error
-        if isinstance(refusal.__cause__, NoLoop):
+        if isinstance(refusal.__cause__, (NoLoop, DrawsNumbers)):
             raise
         scans.again = True
         try:

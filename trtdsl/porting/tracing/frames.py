@@ -221,7 +221,7 @@ def _anonymous(frame: FrameType) -> bool:
 
 def returned_names(forward: Any) -> list[str]:
     """The variables that a function returns as a tuple; none where its returns differ or are other expressions."""
-    code = getattr(getattr(forward, "__func__", forward), "__code__", None)
+    code = getattr(getattr(inspect.unwrap(forward), "__func__", forward), "__code__", None)
     if code is None:
         return []
     line = (code.co_name, code.co_firstlineno)

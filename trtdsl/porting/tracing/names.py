@@ -70,7 +70,18 @@ PEEKS = {
 MEASURES = {"stride", "nbytes", "storage_offset", "len", "untyped_storage", "storage"}  # which follow from the shape
 FOLDED = {"float64", "complex64", "complex128"}  # which TensorRT does not have
 RANDOM = {"rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "bernoulli"}
-RANDOM |= {"multinomial", "normal", "uniform", "exponential", "poisson", "cauchy", "geometric", "log_normal", "random"}
+RANDOM |= {
+    "gumbel_softmax",
+    "multinomial",
+    "normal",
+    "uniform",
+    "exponential",
+    "poisson",
+    "cauchy",
+    "geometric",
+    "log_normal",
+    "random",
+}
 CONVERSIONS = {"to", "type", "float", "half", "bfloat16", "double", "int", "long", "bool", "type_as"}
 
 

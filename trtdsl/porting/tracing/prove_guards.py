@@ -18,6 +18,7 @@ from typing import Any, TypeGuard
 
 from ...core.errors import Location, TrtdslError, UnsupportedError
 from ...core.lazy import F, np, torch
+from ...definition.input import Input
 from ...definition.network import Network
 from ...functional.constants import of_constants
 from ...interpreter.interpret import Interpreter
@@ -516,7 +517,15 @@ class Symbols:
     What the values are computed by is executed as the file will have it, line by line, of symbolic sizes.
     """
 
-    def __init__(self, trace: Trace, given: Given, guards: Iterable[Guard]):
+    def __init__(
+        self,
+        trace: Trace,
+        given: Given,
+        guards: Iterable[Guard],
+        values: Iterable[Value] = (),
+        drawn: Mapping[Value, Input] | None = None,
+    ):
+        """Of what ``guards`` ask, and of these ``values``; what is ``drawn`` has the shapes of such inputs."""
         self.trace, self.given = trace, given
         self.weights = {**trace.held, **trace.constants}
         self.network = Network("sizes")
@@ -531,7 +540,9 @@ class Symbols:
         with self.network.current():
             for name, spec in given.inputs.items():
                 self.space[self._name(trace.inputs[name])] = self.network.add_input(name, spec)
-            wanted = {value for guard in guards for value in values_in((guard.left, guard.right))}
+            for number, (value, spec) in enumerate((drawn or {}).items()):
+                self.space[self._name(value)] = self.network.add_input(f"drawn_{number}", spec)
+            wanted = {*values, *(value for guard in guards for value in values_in((guard.left, guard.right)))}
             for op in _made_of(trace, wanted):
                 if isinstance(op, Branch):  # whose sides give tensors of one shape, unless a size chooses
                     inside = (self.space.get(self._name(value)) for value in op.sides[0].results)

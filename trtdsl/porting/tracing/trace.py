@@ -218,11 +218,19 @@ def _trace(
     return made
 
 
+class DrawsNumbers(Exception):
+    """The cause of a refusal: the results of a trace depend on random numbers."""
+
+    trace: Trace
+
+
 def refuse_random(found: Trace) -> None:
     """Raises UnsupportedError where the results depend on random numbers."""
     for op in live_operations(found):
         if op.name in RANDOM:
-            raise drawn(op)
+            cause = DrawsNumbers()
+            cause.trace = found
+            raise drawn(op) from cause
 
 
 def without_values(inputs: Inputs) -> dict[str, torch.Tensor]:

@@ -182,6 +182,7 @@ class File:
             entries.append(f"weights={literal(path)},")
         if self.target.module or self.target.file:
             entries.append(f"reference={self._reference()},")
+        entries += [f"draws={literal(self.given.draws)},"] if self.given.draws else []
         entries += [f'part_of="{self.whole}",'] if self.part else []
         unused = (*self._unused(), *self.beside)
         if unused:

@@ -1,0 +1,146 @@
+"""What a module draws at random is an input of the network, which computes what torch does of these numbers."""
+
+import pytest
+import torch
+import torch.nn.functional as TF
+from torch import nn
+
+import trtdsl as td
+from trtdsl.porting import ported
+
+
+class Sampled(nn.Module):
+    """The posterior of a variational encoder."""
+
+    def __init__(self):
+        super().__init__()
+        self.encode, self.decode = nn.Linear(6, 8), nn.Linear(4, 6)
+
+    def forward(self, x):
+        mean, logvar = self.encode(x).chunk(2, -1)
+        eps = torch.randn_like(mean)
+        return self.decode(mean + eps * torch.exp(0.5 * logvar)), mean
+
+
+class Steps(nn.Module):
+    """Each draw has the shape of what was computed from the draw before."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(6, 6)
+
+    def forward(self, x, scale=None):
+        for _ in range(3):
+            x = self.fc(x) + torch.randn_like(x) * (0.1 if scale is None else scale)
+        return x
+
+
+class Sizes(nn.Module):
+    """A draw that nothing depends on stands before one of half as many columns."""
+
+    def forward(self, *xs):
+        torch.rand(xs[0].shape)
+        half = torch.rand(xs[0].size(0), xs[0].size(1) // 2)
+        return xs[0].sum(1) + half.sum(1) * xs[1]
+
+
+class Distributions(nn.Module):
+    def forward(self, x):
+        return torch.distributions.Normal(x, x.abs() + 1).rsample() + torch.normal(1.0, 2.0, size=x.shape)
+
+
+class InPlace(nn.Module):
+    def forward(self, x):
+        kept = torch.empty_like(x).uniform_(-2, 2)
+        low = nn.init.normal_(x.new_zeros(x.shape), 1.0, 0.5)
+        return kept * low + torch.zeros_like(x).bernoulli_(0.3)
+
+
+class Integers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(5, 6)
+
+    def forward(self, x):
+        return x + self.table(torch.randint(0, 5, (x.shape[0],)))
+
+
+class Gumbel(nn.Module):
+    def __init__(self, hard=False):
+        super().__init__()
+        self.hard = hard
+
+    def forward(self, x):
+        return TF.gumbel_softmax(x, tau=0.7, hard=self.hard)
+
+
+class Half(nn.Module):
+    def forward(self, x):
+        return (x.half() + torch.randn_like(x.half())).float()
+
+
+SUBJECTS = {
+    "posterior": (Sampled, {"x": "N,6"}, ("eps",)),
+    "loop": (Steps, {"x": "N,6"}, ("noise", "noise_2", "noise_3")),
+    "loop with a scale": (Steps, {"x": "N,6", "scale": "6"}, ("noise", "noise_2", "noise_3")),
+    "in order": (Sizes, ["N,T", "N"], (None, "half")),
+    "distributions": (Distributions, {"x": "N,T"}, ("noise", "noise_2")),
+    "in place": (InPlace, {"x": "N,T"}, ("kept", "low", "noise")),
+    "integers": (Integers, {"x": "N,6"}, ("noise",)),
+    "half": (Half, {"x": "N,T"}, ("noise",)),
+    "gumbel": (Gumbel, {"x": "N,6"}, ("noise",)),
+    "gumbel, one of them": (lambda: Gumbel(True), {"x": "N,6"}, ("noise",)),
+}
+
+
+@pytest.mark.parametrize(("make", "inputs", "draws"), SUBJECTS.values(), ids=SUBJECTS)
+def test_what_is_drawn_is_an_input(make, inputs, draws):
+    dims = {"T": (4, 6, 9)} if any("T" in shape for shape in getattr(inputs, "values", lambda: inputs)()) else {}
+    module = make()
+    found = ported(module, inputs, dims=dims, check=True)
+    assert found.verdict.passed, found.verdict.text
+    assert f"draws={draws!r}," in found.text.replace('"', "'")
+    assert sum("what forward draws at" in note for note in found.notes) == len(draws) - draws.count(None)
+    assert "forward" not in vars(module)
+    spec = td.from_module(module, inputs, dims=dims)
+    assert spec.draws == draws and td.check(spec).passed
+
+
+def test_the_numbers_are_those_that_torch_draws():
+    """Torch's own generator gives the same numbers to forward and, in the same order, to the network."""
+    module = InPlace()
+    spec = td.from_module(module, {"x": "N,T"}, dims={"N": (1, 2, 3), "T": (2, 5, 7)})
+    x = torch.rand(3, 7)
+    torch.manual_seed(5)
+    expected = module(x)
+    torch.manual_seed(5)
+    kept, low = torch.rand(3, 7), torch.randn(3, 7)
+    noise = 1 - torch.zeros(3, 7).bernoulli_(0.3)  # 0 is below 0.3, and 1 is not
+    (found,) = td.interpret(spec, {"x": x, "kept": kept, "low": low, "noise": noise}).values()
+    torch.testing.assert_close(torch.as_tensor(found), expected)
+
+
+class Permuted(nn.Module):
+    def forward(self, x):
+        return x[:, torch.randperm(6)] + torch.rand(6)
+
+
+class OfValues(nn.Module):
+    def forward(self, x):
+        return torch.randn(int(x.sum()), 6).sum(0) + x
+
+
+class Uneven(nn.Module):
+    def forward(self, x):
+        return x + torch.empty(6).cauchy_()
+
+
+@pytest.mark.parametrize("make", [Permuted, Uneven])
+def test_what_is_no_input_is_refused(make):
+    with pytest.raises(td.UnsupportedError, match="draws random numbers, and a network computes the same each time"):
+        td.from_module(make(), {"x": "N,6"})
+
+
+def test_a_size_of_values_is_refused():
+    with pytest.raises(td.UnsupportedError):
+        td.from_module(OfValues(), {"x": "N,6"})

@@ -1,0 +1,97 @@
+"""Random numbers that forward draws, as inputs of the network: it computes the same each time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from ..core.errors import UnsupportedError
+from ..core.lazy import torch
+from ..definition.input import Input
+from ..definition.spec.draws import DRAWS, Draw, with_draws
+from ..sizes.dim import TensorDim
+from ..sizes.shape import shape_text
+from ..sizes.size import Size
+from .calls import Op, SizeOf, Value, operations, sizes_of
+from .given import Given
+from .tracing.names import RANDOM
+from .tracing.prove_guards import Symbols, Unknown
+from .tracing.trace import DrawsNumbers, Trace, copied, live_operations
+
+Made = TypeVar("Made")
+
+
+def with_drawn_inputs(
+    module: torch.nn.Module, given: Given, made: Callable[[torch.nn.Module, Given], Made]
+) -> tuple[Made, list[str]]:
+    """What is ``made`` of the module and its inputs, with a remark for each of these that forward draws for itself.
+
+    Raises what ``made`` does, also where what forward draws is no input: a permutation, or of an unknown size.
+    """
+    try:
+        return made(module, given), []
+    except UnsupportedError as error:
+        if not isinstance(error.__cause__, DrawsNumbers):
+            raise
+        found = _drawn(error.__cause__.trace, given)
+        if found is None:
+            raise
+        draws, inputs, remarks = found
+    more = replace(given, inputs={**given.inputs, **inputs}, draws=draws)
+    return made(with_draws(copied(module), draws), more), remarks
+
+
+def _drawn(trace: Trace, given: Given) -> tuple[tuple[str | None, ...], dict[str, Input], list[str]] | None:
+    """The names of what is drawn, in order, the inputs that are that, and remarks; None where one can be none."""
+    live = live_operations(trace)
+    draws = [op for op in operations(trace.root) if op.name in RANDOM]
+    names: list[str | None] = []
+    inputs: dict[str, Input] = {}
+    known: dict[Value, Input] = {}
+    remarks: list[str] = []
+    for op in draws:
+        if op not in live:
+            names.append(None)
+            continue
+        drawn = _input(op, trace, given, known)
+        if drawn is None:
+            return None
+        name = _name(op, {*given.inputs, *inputs})
+        names.append(name)
+        inputs[name] = known[op.results] = drawn
+        kind = "normal numbers" if drawn.sample is None else f"uniform numbers of {drawn.sample}"
+        remarks.append(f"what forward draws at {op.location} is the input {name} {shape_text(drawn.shape)}, {kind}")
+    return tuple(names), inputs, remarks
+
+
+def _name(op: Op, taken: set[str]) -> str:
+    """The variable that the author has for it, or noise."""
+    own = getattr(op.results, "name", None) or "noise"
+    numbered = (f"{own}_{number}" for number in range(2, len(taken) + 3))
+    return next(name for name in (own, *numbered) if name not in taken)
+
+
+def _input(op: Op, trace: Trace, given: Given, known: Mapping[Value, Input]) -> Input | None:
+    """The input in the place of a draw; None where there is no such draw, or its size is not known."""
+    call = DRAWS.get(op.qualified.rpartition(".")[2])
+    if call is None:
+        return None
+    draw: Draw = call(*op.args, **op.kwargs)
+    if isinstance(draw.of, Value):
+        sizes: Sequence[Any] = [SizeOf(draw.of, axis, number) for axis, number in enumerate(draw.of.shape)]
+    else:
+        sizes = draw.of or ()
+    numbers = draw.sample is None or all(isinstance(end, (int, float)) for end in draw.sample)
+    try:
+        symbols = Symbols(trace, given, (), {each.value for each in sizes_of(sizes)}, known)
+        shape = tuple(map(symbols.whole, sizes))
+    except Unknown:
+        return None
+    if not numbers or None in shape or any(map(_depends_on_values, shape)):
+        return None
+    return Input(shape, "int64" if draw.whole else "float32", draw.sample)
+
+
+def _depends_on_values(size: Any) -> bool:
+    return isinstance(size, Size) and any(isinstance(atom, TensorDim) for atom in size.atoms())
