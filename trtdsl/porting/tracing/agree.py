@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from ...core.cancel import Progress, untold
-from ...core.errors import TrtdslError, UnsupportedError
+from ...core.errors import BuildError, TrtdslError, UnsupportedError
 from ...core.lazy import np, torch
 from ...sizes.profile import sizes_text
 from ...sizes.proof import Env
 from ..calls import Op
 from ..given import Given
 from .alike import Lines, trace, unite
-from .branches import Apart, Way, snapshot
-from .guards import SCANS, Scans
+from .branches import Apart, Way, compute_both, snapshot
+from .guards import SCANS, SIDES, Scans, Sides
 from .prove_guards import (
     Asked,
     Asking,
@@ -50,6 +51,38 @@ def traced_at_all_sizes(
     Raises UnsupportedError with the author's line where the module takes another path at some size, or where a size
     becomes a number on its way.
     """
+    refusal: UnsupportedError | None = None
+    for both in (False, True):
+        sides = Sides(both)
+        token = SIDES.set(sides)
+        try:
+            return _traced(module, given, partial(_as_built, made), tell)
+        except UnsupportedError as error:
+            refusal = refusal or error
+            if not sides.met:
+                break
+        finally:
+            SIDES.reset(token)
+    assert refusal is not None
+    raise refusal
+
+
+def _as_built(made: Callable[[Trace], Made], found: Trace) -> Made:
+    """What is ``made`` of the trace, with both sides computed of branches on values that TensorRT does not build."""
+    undo = snapshot([Way(found, {})])
+    try:
+        return made(found)
+    except UnsupportedError as error:
+        for depth in (1, 0) if isinstance(error.__cause__, BuildError) else ():
+            undo()
+            if compute_both(found, depth):
+                with suppress(UnsupportedError):
+                    return made(found)
+        raise
+
+
+def _traced(module: torch.nn.Module, given: Given, made: Callable[[Trace], Made], tell: Progress) -> Made:
+    """What :func:`traced_at_all_sizes` gives, with branches on values as ``SIDES`` says."""
     refusals: list[UnsupportedError] = []
     scanned: UnsupportedError | None = None  # with loops that are scans
     unlike: dict[Any, str] = {}

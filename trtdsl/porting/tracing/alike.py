@@ -21,9 +21,10 @@ from ...core.errors import DefinitionError, TrtdslError, UnsupportedError
 from ...core.lazy import torch
 from ...sizes.operators import COMPARISONS, SYMBOLS
 from ..calls import Op, SizeOf, SizeOp, Value, Weight, apart, leaves, operations
-from .branches import Apart, Way, snapshot, united
+from .branches import Apart, Way, compute_both, snapshot, united
+from .choices import chosen
 from .frames import is_raised
-from .guards import MOST, Choice, Choices
+from .guards import MOST, SIDES, Choice, Choices
 from .names import CONVERSIONS, NEUTRAL, UNCHANGED
 from .scalars import COMPUTED
 from .trace import Inputs, Trace, live_operations, refuse_random, taken_for_granted
@@ -200,23 +201,43 @@ def _of_all_ways(run: Callable[[Choices], Trace]) -> Trace:
             _check_same(found, other)
         found.besides = others
     except UnsupportedError:
-        paths = [Way(each, dict.fromkeys((*each.guards, *(choice.guard for choice in each.choices)))) for each in ways]
-        unite(paths, {way: Lines(way.trace) for way in paths})
-        chosen = {choice.guard for each in ways for choice in each.choices}
-        found.guards = [
-            guard for way in paths for asked, guard in zip(way.asked, way.guards, strict=True) if asked not in chosen
-        ]
-        refuse_random(found)
+        found = _united(ways)
     found.remarks += [taken_for_granted(place) for place in dict.fromkeys(error.location for error in raised)]
     return found
+
+
+def _united(ways: Sequence[Trace]) -> Trace:
+    """The program of all ways, with branches. Raises Apart where there is none."""
+    ways = _parting_last(ways)
+    paths = [Way(each, dict.fromkeys((*each.guards, *(choice.guard for choice in each.choices)))) for each in ways]
+    unite(paths, {way: Lines(way.trace) for way in paths})
+    found, choices = ways[0], {choice.guard for each in ways for choice in each.choices}
+    asked = (pair for way in paths for pair in zip(way.asked, way.guards, strict=True))
+    found.guards = [guard for own, guard in asked if own not in choices]
+    if (sides := SIDES.get()) is not None:
+        sides.met = True
+        if sides.both:
+            compute_both(found, 0)
+    refuse_random(found)
+    return found
+
+
+def _parting_last(ways: Sequence[Trace], place: int = 0) -> list[Trace]:
+    """The ways so that each parts from all before it by one choice: those that choose most in the end are first."""
+    if len(ways) < 2 or place == MOST:
+        return list(ways)
+    sides: tuple[list[Trace], list[Trace]] = [], []
+    for each in ways:
+        sides[place < len(each.choices) and each.choices[place].taken].append(each)
+    return [each for side in sorted(sides, key=len, reverse=True) for each in _parting_last(side, place + 1)]
 
 
 def unite(paths: Sequence[Way], lines: Mapping[Way, Lines]) -> None:
     """Makes the first trace the program of all, whose calls are these ``lines``. Raises Apart where there is none."""
     undo, why = snapshot(paths), ""
-    for whole in (False, True):
+    for made in (united, partial(united, whole=True), chosen):
         try:
-            for program, way in united(paths, whole=whole):
+            for program, way in made(paths):
                 Lines(program).compare(lines[way], "one way", "another")
             break
         except (Apart, UnsupportedError) as error:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...core.errors import Location
 from ...core.lazy import torch
 from ..calls import (
     TRUTH,
@@ -70,20 +71,71 @@ def united(ways: Sequence[Way], *, whole: bool = False) -> Iterator[tuple[Trace,
     for way in ways[1:]:
         program.join(way)
     trace = ways[0].trace
-    _check_scopes(trace.root, set(trace.inputs.values()), trace.results)
+    check_scopes(trace)
     for way in ways:
-        yield _one_way(trace, way.guards), way
+        yield one_way(trace, way.guards), way
+
+
+def compute_both(trace: Trace, depth: int) -> bool:
+    """Has both sides of branches on values computed that stand inside of so many others, and chooses by ``where``.
+
+    Gives whether there are such branches.
+    """
+    places: dict[Location | None, None] = {}
+
+    def enter(call: Call, above: int) -> None:
+        body: list[Any] = []
+        for item in call.body:
+            if isinstance(item, Branch):
+                for side in item.sides:
+                    enter(side, above + 1)
+                if above >= depth and isinstance(item.guard.left, Value):
+                    places[item.location] = None
+                    body += [*item.sides[0].body, *item.sides[1].body, *_choices(item)]
+                    continue
+            elif isinstance(item, Call):
+                enter(item, above)
+            body.append(item)
+        call.body = body
+
+    enter(trace.root, 0)
+    made = {value: place for place, op in enumerate(operations(trace.root), 1) for value in values_in(op.results)}
+    asked = ((guard, [made.get(value, 0) for value in values_in((guard.left, guard.right))]) for guard in trace.guards)
+    trace.guards = [dataclasses.replace(guard, at=max(found, default=0)) for guard, found in asked]
+    trace.branches = any(isinstance(op, Branch) for op in operations(trace.root))
+    trace.remarks += [
+        f"both sides of what values choose at {place} are computed, and torch.where takes one" for place in places
+    ]
+    return bool(places)
+
+
+def _choices(branch: Branch) -> Iterator[Op]:
+    """The calls that choose what a branch gives, of what both of its sides give."""
+    truth: Value = branch.guard.left
+    at = (branch.location, branch.path)
+    for name, more in (("reshape", ((),)), ("ne", (0,))):
+        if truth.shape if name == "reshape" else truth.dtype != torch.bool:
+            dtype = torch.bool if name == "ne" else truth.dtype
+            op = Op(name, f"torch.Tensor.{name}", "method", (truth, *more), {}, Value((), dtype), *at)
+            op.results.producer, truth = op, op.results
+            yield op
+    for result, *sides in zip(branch.results, *(side.results for side in branch.sides)):
+        result.producer = Op("where", "torch.where", "function", (truth, *sides), {}, result, *at)
+        yield result.producer
 
 
 def snapshot(ways: Sequence[Way]) -> Callable[[], None]:
     """A function that makes the traces what they are now, after what was made of them."""
     found = [way.trace for way in ways]
-    every = [call for trace in found for call in calls(trace.root)]
+    every = [call for trace in found for call in _every(trace.root)]
     ops = [op for call in every for op in call.body if isinstance(op, Op)]
     kept = [
         *((call, "body", "arguments", "results") for call in every),
         *((op, "args", "kwargs") for op in ops),
-        *((trace, "results", "weights", "constants", "remarks", "requirements", "elsewhere") for trace in found),
+        *(
+            (trace, "results", "weights", "constants", "remarks", "requirements", "elsewhere", "branches")
+            for trace in found
+        ),
         *((weight, "path") for trace in found for weight in trace.weights.values()),
     ]
     before = [(each, name, _own(getattr(each, name))) for each, *names in kept for name in names]
@@ -95,9 +147,29 @@ def snapshot(ways: Sequence[Way]) -> Callable[[], None]:
     return undo
 
 
+def _every(call: Call) -> Iterator[Call]:
+    """A call and all below it, in the sides of branches and the rounds of loops too."""
+    for each in calls(call):
+        yield each
+        for op in each.body:
+            for inner in op.inner if isinstance(op, Op) else ():
+                yield from _every(inner)
+
+
 def _own(held: Any) -> Any:
     """A list or a dict of its own, with the same items; anything else as it is."""
     return copy.copy(held) if isinstance(held, (list, dict)) else held
+
+
+def same_weight(weight: Weight, its: Trace, mine: Trace) -> Weight:
+    """A trace's weight as another has it from now on; a constant that has other numbers there gets another path."""
+    number = its.constants.get(weight.path)
+    if number is not None:
+        held = ((path, own) for path, own in mine.constants.items() if own.dtype == number.dtype)
+        same = (path for path, own in held if torch.equal(own, number))
+        weight.path = next(same, free(weight.path, {*mine.constants, *mine.weights}))
+        mine.constants.setdefault(weight.path, number)
+    return mine.weights.setdefault(weight.path, weight)
 
 
 class _Program:
@@ -118,7 +190,7 @@ class _Program:
     def _keep(self, way: Way, image: Callable[[Value], Value]) -> None:
         """The way's comparisons, of the program's values."""
         asked = (guard for guard, asked in way.asked.items() if asked is None or asked.condition is not None)
-        way.guards = [_guard_of(guard, image) for guard in asked]
+        way.guards = [guard_of(guard, image) for guard in asked]
 
     def join(self, way: Way) -> None:
         order = {op: place for place, op in enumerate(operations(way.trace.root))}
@@ -153,20 +225,10 @@ class _Joining:
     def all(self) -> None:
         """Adds the trace to the program."""
         for weight in self.its.weights.values():
-            self.images[weight] = self._weight(weight)
+            self.images[weight] = same_weight(weight, self.its, self.mine)
         self.mine.root.body = self._walk(self.mine.root, self.mine.root.body, self.its.root.body)
         self.out, self.before = self.mine.root.body, len(self.order)
         self.mine.results = self._unified(self.mine.results, self.its.results)
-
-    def _weight(self, weight: Weight) -> Weight:
-        constants, number = self.mine.constants, self.its.constants.get(weight.path)
-        if number is not None:
-            same = (
-                path for path, held in constants.items() if torch.equal(held, number) and held.dtype == number.dtype
-            )
-            weight.path = next(same, free(weight.path, {*constants, *self.mine.weights}))
-            constants.setdefault(weight.path, number)
-        return self.mine.weights.setdefault(weight.path, weight)
 
     # -- beside each other ---------------------------------------------------------------------------------------------
 
@@ -260,7 +322,8 @@ class _Joining:
             images.update(zip(filter(_is_value, leaves(other.results)), filter(_is_value, leaves(own.results))))
         counted.update(value for op in region for value in _operands(op))
         made = [value for op in region for value in leaves(op.results) if isinstance(value, Value)]
-        return len(given) + sum(self.uses[value] > counted[value] for value in made)
+        later = {value for value in made if self.uses[value] > counted[value]}
+        return len(given) + len(later - {own for own, _ in given})
 
     # -- branches ------------------------------------------------------------------------------------------------------
 
@@ -275,7 +338,7 @@ class _Joining:
         else:
             raise Apart
         assert own is not None
-        own = _guard_of(own, self._visible)
+        own = guard_of(own, self._visible)
         self._show([*mine, *its])
         bodies = (mine, its) if own.outcome else (its, mine)
         sides = [
@@ -295,13 +358,13 @@ class _Joining:
         """Has calls that go into a side of a branch, and those in the branches among them, use the program's values."""
 
         def shown(tree: Any) -> Any:
-            return _imaged(tree, lambda value: self._visible(self.images.get(value, value)))
+            return imaged(tree, lambda value: self._visible(self.images.get(value, value)))
 
         for item in items:
             if isinstance(item, Call):
                 self._show(item.body)
             elif isinstance(item, Branch):
-                item.guard = _guard_of(item.guard, lambda value: self._visible(self.images.get(value, value)))
+                item.guard = guard_of(item.guard, lambda value: self._visible(self.images.get(value, value)))
                 for side in item.sides:
                     self.open.append(side)
                     self._show(side.body)
@@ -483,11 +546,11 @@ def _part(item: Any) -> Any:
     return None
 
 
-def _imaged(tree: Any, image: Callable[[Value], Value]) -> Any:
+def imaged(tree: Any, image: Callable[[Value], Value]) -> Any:
     return with_values(tree, lambda leaf: image(leaf) if isinstance(leaf, Value) else leaf)
 
 
-def _one_way(trace: Trace, guards: Sequence[Guard]) -> Trace:
+def one_way(trace: Trace, guards: Sequence[Guard]) -> Trace:
     """What the program does where its branches have the outcomes of these comparisons."""
     body: list[Any] = []
     taken: dict[Branch, bool] = {}
@@ -505,14 +568,14 @@ def _one_way(trace: Trace, guards: Sequence[Guard]) -> Trace:
                 taken[item] = asked.outcome
                 enter(item.sides[not asked.outcome])
             elif isinstance(item, Op):
-                args, kwargs = _imaged((item.args, item.kwargs), image)
+                args, kwargs = imaged((item.args, item.kwargs), image)
                 body.append(dataclasses.replace(item, args=args, kwargs=kwargs))
             else:
                 enter(item)
 
     enter(trace.root)
     root = Call("", trace.root.module, {}, body)
-    return dataclasses.replace(trace, root=root, results=_imaged(trace.results, image))
+    return dataclasses.replace(trace, root=root, results=imaged(trace.results, image))
 
 
 def _homes(call: Call, sides: tuple[Call, ...] = ()) -> dict[Value, tuple[Call, ...]]:
@@ -529,13 +592,14 @@ def _homes(call: Call, sides: tuple[Call, ...] = ()) -> dict[Value, tuple[Call, 
     return found
 
 
-def _guard_of(guard: Guard, image: Callable[[Value], Value]) -> Guard:
+def guard_of(guard: Guard, image: Callable[[Value], Value]) -> Guard:
     """The comparison of other values."""
-    return dataclasses.replace(guard, left=_imaged(guard.left, image), right=_imaged(guard.right, image))
+    return dataclasses.replace(guard, left=imaged(guard.left, image), right=imaged(guard.right, image))
 
 
-def _check_scopes(call: Call, known: set[Value], results: Any) -> None:
+def check_scopes(trace: Trace) -> None:
     """Raises Apart where something uses what one side of a branch alone has."""
+    known = set[Value](trace.inputs.values())
 
     def check(tree: Any) -> None:
         if any(value not in known and not isinstance(value, Weight) for value in values_in(tree)):
@@ -559,5 +623,5 @@ def _check_scopes(call: Call, known: set[Value], results: Any) -> None:
             else:
                 enter(item)
 
-    enter(call)
-    check(results)
+    enter(trace.root)
+    check(trace.results)

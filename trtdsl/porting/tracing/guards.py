@@ -85,7 +85,18 @@ def note(
             record.told(record, record.guards[-1])
 
 
-MOST = 16  # ways that are traced, where values choose
+MOST = 64  # ways that are traced, where values choose
+
+
+@dataclass
+class Sides:
+    """Whether both sides of branches on values are computed, and whether there are any such branches."""
+
+    both: bool = False
+    met: bool = False
+
+
+SIDES: ContextVar[Sides | None] = ContextVar("trtdsl_sides", default=None)
 
 
 @dataclass(frozen=True)

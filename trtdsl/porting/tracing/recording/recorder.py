@@ -104,7 +104,7 @@ class Recorder:
 
         return [
             part.register_forward_pre_hook(begin, with_kwargs=True),
-            part.register_forward_hook(end, with_kwargs=True),
+            part.register_forward_hook(end, with_kwargs=True, always_call=True),  # it may raise what forward catches
         ]
 
     # -- tensors -----------------------------------------------------------------------------------------------------
