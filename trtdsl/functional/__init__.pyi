@@ -421,13 +421,13 @@ def lt(input: Any, other: Any) -> Tensor:
     """``input < other``, broadcast: IElementWiseLayer LESS."""
 
 def le(input: Any, other: Any) -> Tensor:
-    """``input <= other``, broadcast: IElementWiseLayer GREATER, IUnaryLayer NOT; ISNAN for what may be NaN."""
+    """``input <= other``, broadcast: as :func:`gt`, IUnaryLayer NOT; ISNAN for what may be NaN."""
 
 def gt(input: Any, other: Any) -> Tensor:
     """``input > other``, broadcast: IElementWiseLayer GREATER."""
 
 def ge(input: Any, other: Any) -> Tensor:
-    """``input >= other``, broadcast: IElementWiseLayer LESS, IUnaryLayer NOT; ISNAN for what may be NaN."""
+    """``input >= other``, broadcast: as :func:`lt`, IUnaryLayer NOT; ISNAN for what may be NaN."""
 
 def isnan(input: Tensor) -> Tensor:
     """Whether an element is NaN: IUnaryLayer ISNAN; integers never are."""

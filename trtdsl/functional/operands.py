@@ -207,6 +207,11 @@ def numeric(x: Any) -> Tensor:
     return tensor
 
 
+def may_be_nan(x: Tensor) -> bool:
+    """Whether an element may be NaN: not those of constants without one."""
+    return x.dtype.is_floating_point and not (x.is_constant and not bool(x.data.isnan().any()))
+
+
 def in_float32(compute: Callable[..., Tensor], *operands: Any) -> Tensor:
     """``compute`` of the operands; in float32, and rounded once, where all tensors are of the same half precision.
 

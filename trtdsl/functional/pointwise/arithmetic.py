@@ -9,10 +9,9 @@ from typing import Any
 from ...definition.precision import is_low
 from ..common import L, Tensor, UnsupportedError, operation, torch
 from ..family import family, member, prepared
-from ..operands import as_tensor, binary, choose, in_float32, promote, result_type, scaled
+from ..operands import as_tensor, binary, choose, in_float32, may_be_nan, promote, result_type, scaled
 from .elementary import log1p, negative
-from .modulus import floor_quotient, floor_rest, truncated_rest
-from .rounding import truncated
+from .rounding import floor_quotient, floor_rest, is_power_of_two, truncated, truncated_rest
 
 
 @operation
@@ -75,23 +74,20 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
 def _whole(
     kind: tuple[str, Callable[[Tensor, Tensor], Tensor], Callable[[Tensor, Tensor], Tensor]], input: Any, other: Any
 ) -> Tensor:
-    """A whole quotient or what it leaves over: why bool is refused, and what is computed of floats and of integers."""
-    refusal, of_floats, of_integers = kind
+    """A whole quotient or what it leaves over: why bool is refused, and what is computed where the quotient that is
+    rounded is inexact, and elsewhere: of integers, and for a power of two."""
+    refusal, inexact, exact = kind
     a, b = promote(input, other)
     if a.dtype == torch.bool:
         raise UnsupportedError(f"torch {refusal}: cast them first")
-    return of_floats(a, b) if a.dtype.is_floating_point else of_integers(a, b)
+    return inexact(a, b) if a.dtype.is_floating_point and not is_power_of_two(b) else exact(a, b)
 
 
-def _rest(quotient: str) -> Callable[[Tensor, Tensor], Tensor]:
-    """What a quotient of integers leaves over."""
-    return lambda a, b: a - b * L.elementwise(a, b, quotient)
+def _floored(a: Tensor, b: Tensor) -> Tensor:
+    return L.elementwise(a, b, "FLOOR_DIV")
 
 
-@member(
-    _whole,
-    ("does not divide bool tensors with rounding", floor_quotient, lambda a, b: L.elementwise(a, b, "FLOOR_DIV")),
-)
+@member(_whole, ("does not divide bool tensors with rounding", floor_quotient, _floored))
 def floor_divide():
     """``input // other``, rounded down: IElementWiseLayer FLOOR_DIV on integers and for a constant power of two.
 
@@ -101,7 +97,7 @@ def floor_divide():
     """
 
 
-@member(_whole, ("has no remainder of bool tensors", floor_rest, _rest("FLOOR_DIV")))
+@member(_whole, ("has no remainder of bool tensors", floor_rest, lambda a, b: a - b * _floored(a, b)))
 def remainder():
     """``input - other * floor(input / other)``, with the sign of ``other``: IElementWiseLayer FLOOR_DIV, PROD, SUB.
 
@@ -111,7 +107,7 @@ def remainder():
     """
 
 
-@member(_whole, ("has no fmod of bool tensors", truncated_rest, _rest("DIV")))
+@member(_whole, ("has no fmod of bool tensors", truncated_rest, lambda a, b: a - b * div(a, b, rounding_mode="trunc")))
 def fmod():
     """``input - other * trunc(input / other)``, with the sign of ``input``: IElementWiseLayer DIV, PROD and SUB.
 
@@ -134,9 +130,7 @@ def _extreme(kind: tuple[str, str, bool], input: Any, other: Any) -> Tensor:
     result = L.elementwise(*((b, a) if is_low(a) else (a, b)), op=op)
     if not nan:
         return L.select(L.unary(a, "ISNAN"), b, result) if a.dtype.is_floating_point else result
-    if a.dtype.is_floating_point and not (b.is_constant and not bool(b.data.isnan().any())):
-        result = L.select(L.unary(b, "ISNAN"), b, result)
-    return result
+    return L.select(L.unary(b, "ISNAN"), b, result) if may_be_nan(b) else result
 
 
 @member(_extreme, ("MAX", "OR", True))

@@ -8,50 +8,31 @@ from typing import Any
 
 from ..common import DefinitionError, L, Tensor, UnsupportedError, operation, require_network, torch
 from ..family import family, member
-from ..operands import as_tensor, binary, choose, floating, promote
+from ..operands import as_tensor, binary, choose, floating, may_be_nan, promote
 
 # -- comparisons -------------------------------------------------------------------------------------------------------
 
 
-def _not_ordered(a: Tensor, b: Tensor, op: str) -> Tensor:
-    """``not (a op b)``, but False where either is NaN, as IEEE has it for <= and >=."""
-    result = ~L.elementwise(a, b, op)
-    for x in (a, b):
-        if x.dtype.is_floating_point and not (x.is_constant and not bool(x.data.isnan().any())):
-            result = result & ~L.unary(x, "ISNAN")
-    return result
-
-
-def _compared(compute: Callable[[Tensor, Tensor], Tensor], input: Any, other: Any) -> Tensor:
+def _compared(how: tuple[str, bool], input: Any, other: Any) -> Tensor:
+    """What a layer compares, or the contrary, which of an order is False where either is NaN, as IEEE has it."""
+    op, contrary = how
     a, b = promote(input, other)
-    return compute(a, b)
-
-
-def _ordered(compute: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
-    """``compute`` of operands that GREATER and LESS take: bool as int32."""
-    return lambda a, b: compute(*((L.cast(x, torch.int32) for x in (a, b)) if a.dtype == torch.bool else (a, b)))
+    if op != "EQUAL" and a.dtype == torch.bool:
+        a, b = (L.cast(x, torch.int32) for x in (a, b))
+    result = ~L.elementwise(a, b, op) if contrary else L.elementwise(a, b, op)
+    for x in filter(may_be_nan, (a, b) if contrary and op != "EQUAL" else ()):
+        result = result & ~L.unary(x, "ISNAN")
+    return result
 
 
 eq, ne, lt, le, gt, ge = family(
     _compared,
-    eq=(lambda a, b: L.elementwise(a, b, "EQUAL"), "``input == other``, broadcast: IElementWiseLayer EQUAL."),
-    ne=(
-        lambda a, b: ~L.elementwise(a, b, "EQUAL"),
-        "``input != other``, broadcast: IElementWiseLayer EQUAL and IUnaryLayer NOT.",
-    ),
-    lt=(_ordered(lambda a, b: L.elementwise(a, b, "LESS")), "``input < other``, broadcast: IElementWiseLayer LESS."),
-    le=(
-        _ordered(lambda a, b: _not_ordered(a, b, "GREATER")),
-        "``input <= other``, broadcast: IElementWiseLayer GREATER, IUnaryLayer NOT; ISNAN for what may be NaN.",
-    ),
-    gt=(
-        _ordered(lambda a, b: L.elementwise(a, b, "GREATER")),
-        "``input > other``, broadcast: IElementWiseLayer GREATER.",
-    ),
-    ge=(
-        _ordered(lambda a, b: _not_ordered(a, b, "LESS")),
-        "``input >= other``, broadcast: IElementWiseLayer LESS, IUnaryLayer NOT; ISNAN for what may be NaN.",
-    ),
+    eq=(("EQUAL", False), "``input == other``, broadcast: IElementWiseLayer EQUAL."),
+    ne=(("EQUAL", True), "``input != other``, broadcast: IElementWiseLayer EQUAL and IUnaryLayer NOT."),
+    lt=(("LESS", False), "``input < other``, broadcast: IElementWiseLayer LESS."),
+    le=(("GREATER", True), "``input <= other``, broadcast: as :func:`gt`, IUnaryLayer NOT; ISNAN for what may be NaN."),
+    gt=(("GREATER", False), "``input > other``, broadcast: IElementWiseLayer GREATER."),
+    ge=(("LESS", True), "``input >= other``, broadcast: as :func:`lt`, IUnaryLayer NOT; ISNAN for what may be NaN."),
 )
 
 
@@ -64,14 +45,8 @@ isnan, isinf, isposinf, isneginf = family(
     _of_kind,
     isnan=(lambda x: L.unary(x, "ISNAN"), "Whether an element is NaN: IUnaryLayer ISNAN; integers never are."),
     isinf=(lambda x: L.unary(x, "ISINF"), "Whether an element is infinite: IUnaryLayer ISINF; integers never are."),
-    isposinf=(
-        lambda x: x == math.inf,
-        "Whether an element is positive infinity: IElementWiseLayer EQUAL.",
-    ),
-    isneginf=(
-        lambda x: x == -math.inf,
-        "Whether an element is negative infinity: IElementWiseLayer EQUAL.",
-    ),
+    isposinf=(lambda x: x == math.inf, "Whether an element is positive infinity: IElementWiseLayer EQUAL."),
+    isneginf=(lambda x: x == -math.inf, "Whether an element is negative infinity: IElementWiseLayer EQUAL."),
 )
 
 

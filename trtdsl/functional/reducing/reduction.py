@@ -17,7 +17,7 @@ from ..family import family
 from ..lowerings import AUTO, lowered, way
 from ..operands import axes_of, axis_of, choose, varargs
 from ..pointwise.arithmetic import maximum, minimum
-from ..shaping.reshape import ravel
+from ..shaping.reshape import movedim, ravel
 
 
 def reduce(x: Tensor, op: str, dim: Dims, keepdim: bool) -> Tensor:
@@ -198,22 +198,16 @@ def _extreme_of(x: Tensor, op: str, dim: int, keepdim: bool) -> Selected:
 
 def top(x: Tensor, k: Any, axis: int, op: str) -> tuple[Tensor, Tensor]:
     """ITopKLayer for any rank and dtype: the values, in the dtype of ``x``, and their int64 indices."""
-    dtype, ndim = x.dtype, x.ndim
-    if dtype == torch.bool:
-        x = L.cast(x, torch.int32)
-    if ndim == 1:
-        x = L.unsqueeze(x, [0])
-    place = axis + (ndim == 1)
-    order: list[int] | None = None
-    if place < x.ndim - 4:  # ITopKLayer selects along one of the last four dimensions
-        order = [other for other in range(x.ndim) if other != place] + [place]
-        x, place = L.shuffle(x, order), x.ndim - 1
-    values, indices = L.topk(x, k, place, op, indices_dtype=torch.int64)
-    if order is not None:
-        values, indices = (L.shuffle(x, [order.index(axis) for axis in range(ndim)]) for x in (values, indices))
-    if ndim == 1:
-        values, indices = L.squeeze(values, [0]), L.squeeze(indices, [0])
-    return L.cast(values, dtype), indices
+    if x.dtype == torch.bool:
+        values, indices = top(L.cast(x, torch.int32), k, axis, op)
+        return L.cast(values, torch.bool), indices
+    if x.ndim == 1:
+        values, indices = (L.squeeze(each, [0]) for each in top(L.unsqueeze(x, [0]), k, 1, op))
+    elif axis < x.ndim - 4:  # ITopKLayer selects along one of the last four dimensions
+        values, indices = (movedim(each, -1, axis) for each in top(movedim(x, axis, -1), k, x.ndim - 1, op))
+    else:
+        values, indices = L.topk(x, k, axis, op, indices_dtype=torch.int64)
+    return values, indices
 
 
 # -- truth -------------------------------------------------------------------------------------------------------------
@@ -271,19 +265,6 @@ NO_POOLING = "IPoolingLayer is for all dimensions after (N, C), of static sizes,
 NOT_LAST = "the channels are not the fastest dimension in memory, or it is bfloat16"
 
 
-def reduced(x: Tensor, op: str, axes: Sequence[int], keepdim: bool) -> Tensor:
-    """IReduceLayer over ``axes``, along rows of channels where it is over all places and they lie last in memory.
-
-    Places of open sizes are copied, channels first, before the layer that reduces them where they stand.
-    """
-    places = x.ndim > 3 and tuple(axes) == tuple(range(2, x.ndim)) and not x.is_constant
-    if not places or is_static(x.shape[2:]) or x.order != channels_last(x.ndim):
-        return L.reduce(x, op, axes, keepdim)
-    rows = L.shuffle(x, channels_last(x.ndim), (x.shape[0], product(x.shape[2:]), x.shape[1]))
-    result = L.reduce(rows, op, [1], False)
-    return L.unsqueeze(result, range(2, x.ndim)) if keepdim else result
-
-
 def reduced_by_order(function: str, x: Tensor, op: str, axes: Sequence[int], keepdim: bool, lowering: str) -> Tensor:
     """An average ("AVG") or an extreme ("MAX", "MIN") over ``axes``, in one of the ways of ``function``."""
     if lowering == AUTO and _why_not_pooled(x, op, axes) is not None:
@@ -317,8 +298,17 @@ def _by_use(x: Tensor, op: str, axes: Sequence[int], keepdim: bool) -> Tensor:
 
 @way("amax", "reduce", "IReduceLayer")
 @way("mean", "reduce", "IReduceLayer")
-def _reduced(x: Tensor, op: str, axes: Sequence[int], keepdim: bool) -> Tensor:
-    return L.reduce(x, op, axes, keepdim)
+def reduced(x: Tensor, op: str, axes: Sequence[int], keepdim: bool) -> Tensor:
+    """IReduceLayer over ``axes``, along rows of channels where it is over all places and they lie last in memory.
+
+    Places of open sizes are copied, channels first, before the layer that reduces them where they stand.
+    """
+    places = x.ndim > 3 and tuple(axes) == tuple(range(2, x.ndim)) and not x.is_constant
+    if not places or is_static(x.shape[2:]) or x.order != channels_last(x.ndim):
+        return L.reduce(x, op, axes, keepdim)
+    rows = L.shuffle(x, channels_last(x.ndim), (x.shape[0], product(x.shape[2:]), x.shape[1]))
+    result = L.reduce(rows, op, [1], False)
+    return L.unsqueeze(result, range(2, x.ndim)) if keepdim else result
 
 
 @way("amax", "pooling", POOLED, unless=_why_not_pooled)
@@ -352,7 +342,7 @@ class Reduction(Call):
         if self._is_for_product(self.results[0]):
             self.remark("IPoolingLayer: products alone use it")
             return _pooled(*self.how)
-        return _reduced(*self.how)
+        return reduced(*self.how)
 
     def _is_for_product(self, tensor: Tensor) -> bool:
         """Whether products with weights alone use the result, perhaps shuffled."""

@@ -13,50 +13,22 @@ from ..family import member
 from ..operands import as_tensor, as_vector, axes_of, axis_of, binary, choose, floating, on_axis, sum_in_float32
 from ..pointwise.arithmetic import sub
 from ..shaping.arrange import diagonal
-from ..shaping.reshape import ravel
+from ..shaping.reshape import movedim, ravel
 from .reduction import or_nan, reduce
 from .sort import sort
 
 
-def _spread(
-    root: bool,
-    input: Tensor,
-    dim: Any = None,
-    unbiased: bool | None = None,
-    keepdim: bool = False,
-    *,
-    correction: float | None = None,
-) -> Tensor:
-    return _moments(root, input, dim, unbiased, keepdim, correction=correction)[0]
-
-
-@member(_spread, False)
-def var():
-    """The variance over ``dim`` (all dimensions when None): the squares over their number less ``correction`` (1).
-
-    IReduceLayer AVG, IElementWiseLayer SUB and PROD, IReduceLayer SUM, IElementWiseLayer DIV; AVG alone without
-    correction.
-
-    >>> F.var(net.input("x", (2, "T", 4)), dim=1, correction=0).shape
-    (2, 4)
-    """
-
-
-@member(_spread, True)
-def std():
-    """The square root of the variance: the layers of :func:`var`, IUnaryLayer SQRT."""
-
-
 def _moments(
-    root: bool,
+    how: tuple[bool, bool],
     input: Tensor,
     dim: Any = None,
     unbiased: bool | None = None,
     keepdim: bool = False,
     *,
     correction: float | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Variance, or its ``root``, and mean; torch's older form has ``unbiased`` in the place of ``dim``."""
+) -> Any:
+    """The variance, or its root, and perhaps the mean; torch's older form has ``unbiased`` in the place of ``dim``."""
+    root, with_mean = how
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     if unbiased is not None and correction is not None:
@@ -77,11 +49,29 @@ def _moments(
             divisor = binary(as_tensor(number, input.network, wide.dtype) - float(less), 0.0, "MAX")
         variance = reduce(centred * centred, "SUM", axes, True) / divisor
     variance = L.unary(variance, "SQRT") if root else variance
-    results = [value if keepdim or not axes else L.squeeze(value, axes) for value in (variance, mean)]
-    return L.cast(results[0], input.dtype), L.cast(results[1], input.dtype)
+    results = (variance, mean) if with_mean else (variance,)
+    found = tuple(L.cast(x if keepdim or not axes else L.squeeze(x, axes), input.dtype) for x in results)
+    return found if with_mean else found[0]
 
 
-@member(_moments, False)
+@member(_moments, (False, False))
+def var():
+    """The variance over ``dim`` (all dimensions when None): the squares over their number less ``correction`` (1).
+
+    IReduceLayer AVG, IElementWiseLayer SUB and PROD, IReduceLayer SUM, IElementWiseLayer DIV; AVG alone without
+    correction.
+
+    >>> F.var(net.input("x", (2, "T", 4)), dim=1, correction=0).shape
+    (2, 4)
+    """
+
+
+@member(_moments, (True, False))
+def std():
+    """The square root of the variance: the layers of :func:`var`, IUnaryLayer SQRT."""
+
+
+@member(_moments, (False, True))
 def var_mean():
     """The variance and the mean, as :func:`var`.
 
@@ -90,7 +80,7 @@ def var_mean():
     """
 
 
-@member(_moments, True)
+@member(_moments, (True, True))
 def std_mean():
     """The standard deviation and the mean, as :func:`std`."""
 
@@ -197,7 +187,7 @@ def quantile(
     flat = L.cast(as_vector(fractions), torch.float32)
     places = flat * (as_tensor(x.shape[axis], x.network, torch.float32) - 1.0)
     found = or_nan(_between(sort(x, axis).values, places, axis, interpolation), x, axis)
-    found = L.shuffle(found, [axis, *(other for other in range(found.ndim) if other != axis)])
+    found = movedim(found, axis, 0)
     if keepdim:
         rest = [1 if whole or other == axis else size for other, size in enumerate(input.shape)]
         found = L.shuffle(found, reshape=(found.shape[0], *rest))
