@@ -13,6 +13,7 @@ from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, b
 from ..family import Function
 from ..operands import align, along, as_tensor, as_vector, axis_of, binary, choose, on_axis, stretch
 from ..shaping.create import filled, indices_of
+from ..shaping.reshape import movedim
 from .index import advanced, as_indices
 
 
@@ -244,9 +245,7 @@ def scatter_reduce(
     _, numbers = indices_of(x.network, 1, x.shape[axis])
     labels = L.cast(L.shuffle(numbers, reshape=label_shape), places.dtype)
     # (…, place, …, write): the writes of each place along a new last dimension.
-    order = [*(d for d in range(x.ndim) if d != axis), axis]
-    places, values = (L.shuffle(part, order) for part in (places, values))
-    places, values = (L.unsqueeze(part, [axis]) for part in (places, values))
+    places, values = (L.unsqueeze(movedim(part, axis, -1), [axis]) for part in (places, values))
     return _combine(x, values, L.elementwise(places, labels, "EQUAL"), reduce, include_self)
 
 
@@ -324,20 +323,12 @@ def index_put(input: Tensor, indices: Sequence[Any], values: Any, accumulate: bo
     used = [axis for axis, place in enumerate(places) if place is not None]
     if not used:
         raise UnsupportedError("index_put without an index: use the values themselves")
-    x, stacked, order, together = advanced(input, places)
-    rest = x.shape[len(used) :]
-    batch = stacked.shape[:-1]
+    x, stacked, order, lead = advanced(input, places)
+    rest, batch = x.shape[len(used) :], stacked.shape[:-1]
+    shape = (*rest[:lead], *batch, *rest[lead:])
     update = as_tensor(values, input.network, input.dtype)
-    if together:  # torch's result has the indexed dimensions where the first of them was
-        shape = (*rest[: used[0]], *batch, *rest[used[0] :])
-    else:
-        shape = (*batch, *rest)
     update = stretch(L.unsqueeze(update, range(len(shape) - update.ndim)), shape)
-    if together and used[0]:
-        lead = used[0]
-        update = L.shuffle(
-            update, [*range(lead, lead + len(batch)), *range(lead), *range(lead + len(batch), len(shape))]
-        )
+    update = movedim(update, range(lead, lead + len(batch)), range(len(batch)))
     back = [order.index(axis) for axis in range(input.ndim)]
     if not accumulate:
         return L.shuffle(L.scatter(x, stacked, update, "ND"), back)

@@ -10,6 +10,7 @@ from ...sizes.shape import Shape, shape_text
 from ...sizes.size import Size, SizeLike, bounds, from_front, size_max, size_min
 from ..common import DefinitionError, L, Network, ShapeError, Tensor, UnsupportedError, broadcast, np, operation, torch
 from ..operands import align, as_tensor, choose, stretch
+from ..shaping.reshape import movedim
 
 
 @operation
@@ -111,35 +112,29 @@ def from_start(index: Tensor, length: SizeLike) -> Tensor:
 
 
 def take_at(x: Tensor, places: Sequence[Tensor | None]) -> Tensor:
-    """``x`` at the places, which are broadcast to one shape.
-
-    It stands where the first of them was if they are neighbours.
-    """
+    """``x`` at the places, which are broadcast to one shape."""
     used = [axis for axis, place in enumerate(places) if place is not None]
     first = places[used[0]]
     if len(used) == 1 and first is not None:
         return L.gather(x, first, used[0])
-    moved, stacked, _, together = advanced(x, places)
-    result = L.gather(moved, stacked, 0, "ND")
-    if not together or used[0] == 0:
-        return result
-    batch, lead = stacked.ndim - 1, used[0]
-    return L.shuffle(result, [*range(batch, batch + lead), *range(batch), *range(batch + lead, result.ndim)])
+    moved, stacked, _, lead = advanced(x, places)
+    batch = stacked.ndim - 1
+    return movedim(L.gather(moved, stacked, 0, "ND"), range(batch), range(lead, lead + batch))
 
 
-def advanced(x: Tensor, places: Sequence[Tensor | None]) -> tuple[Tensor, Tensor, list[int], bool]:
+def advanced(x: Tensor, places: Sequence[Tensor | None]) -> tuple[Tensor, Tensor, list[int], int]:
     """What IGatherLayer (ND) needs, and how to undo it.
 
-    The tensor with the indexed dimensions in front, the indices stacked (…, k), that order of dimensions, and whether
-    they are neighbours.
+    The tensor with the indexed dimensions in front, the indices stacked (…, k), that order of dimensions, and where
+    torch's result has the indexed ones: where the first of them was if they are neighbours, else in front.
     """
     used = [axis for axis, place in enumerate(places) if place is not None]
     given = align([L.cast(place, torch.int64) for place in places if place is not None])
     shape = broadcast(*(place.shape for place in given))
     stacked = L.concatenation([L.unsqueeze(stretch(place, shape), [len(shape)]) for place in given], len(shape))
     order = [*used, *(axis for axis in range(x.ndim) if axis not in used)]
-    together = used == list(range(used[0], used[0] + len(used)))
-    return L.shuffle(x, order), stacked, order, together
+    lead = used[0] if used == list(range(used[0], used[0] + len(used))) else 0
+    return L.shuffle(x, order), stacked, order, lead
 
 
 # -- ints and slices ---------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 from ...sizes.shape import shape_text
 from ..checks import require_one_of, require_rank
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, require_network, torch
-from ..operands import align, as_tensor, binary, numeric, promote
+from ..operands import as_tensor, binary, numeric, result_type
 from ..reducing.reduction import any as any_of
 from ..shaping.reshape import ravel
 
@@ -40,12 +40,9 @@ def searchsorted(
     if sorted_sequence.ndim > 1 and sorted_sequence.shape[:-1] != values.shape[:-1]:
         shapes = f"{shape_text(sorted_sequence.shape)} and {shape_text(values.shape)}"
         raise ShapeError(f"searchsorted: sequence and values must agree in all dimensions but the last: {shapes}")
-    edges, wanted = promote(sorted_sequence, values)
-    if sorted_sequence.ndim == 1:
-        wanted = L.unsqueeze(L.cast(values, edges.dtype), [values.ndim])
-        edges, wanted = align([L.cast(sorted_sequence, edges.dtype), wanted])
-    else:
-        edges, wanted = L.unsqueeze(edges, [edges.ndim - 1]), L.unsqueeze(wanted, [wanted.ndim])
+    dtype = result_type(sorted_sequence, values)
+    edges, wanted = L.cast(sorted_sequence, dtype), L.unsqueeze(L.cast(values, dtype), [values.ndim])
+    edges = edges if edges.ndim == 1 else L.unsqueeze(edges, [edges.ndim - 1])
     before = ~(edges > wanted) if right or side == "right" else edges < wanted
     count = L.reduce(L.cast(before, torch.int64), "SUM", [before.ndim - 1])
     return L.cast(count, torch.int32) if out_int32 else count

@@ -13,7 +13,7 @@ from ..common import MAX_DIMS, DefinitionError, L, ShapeError, Tensor, operation
 from ..family import family
 from ..operands import as_tensor, as_vector, axes_of, axis_of, binary, choose, normalize_axis, per_axis, windowed
 from .create import indices_of
-from .reshape import ravel
+from .reshape import movedim, ravel, transpose
 
 
 @operation
@@ -52,9 +52,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         return input
     if k % 4 == 2:
         return flip(input, (a, b))
-    order = list(range(input.ndim))
-    order[a], order[b] = b, a
-    return L.shuffle(flip(input, (b,)), order) if k % 4 == 1 else flip(L.shuffle(input, order), (b,))
+    return transpose(flip(input, (b,)), a, b) if k % 4 == 1 else flip(transpose(input, a, b), (b,))
 
 
 @operation
@@ -194,8 +192,7 @@ def diag_embed(input: Tensor, offset: SizeLike = 0, dim1: int = -2, dim2: int = 
     (N, 3, 3)
     """
     require_rank(input, "diag_embed takes one dimension at least", 1, MAX_DIMS)
-    ndim = input.ndim + 1
-    a, b = _two("diag_embed", ndim, dim1, dim2)
+    a, b = _two("diag_embed", input.ndim + 1, dim1, dim2)
     side = input.shape[-1] + abs(offset)
     # Each element in its row; the mask leaves it in its column alone.
     start = (*(0,) * (input.ndim - 1), size_min(offset, 0))
@@ -203,8 +200,7 @@ def diag_embed(input: Tensor, offset: SizeLike = 0, dim1: int = -2, dim2: int = 
     rows, columns = indices_of(input.network, side, side)
     kept = binary(rows, offset, "SUM", torch.int64) == columns
     square = choose(kept, L.unsqueeze(x, [x.ndim]), False if x.dtype == torch.bool else 0, x.dtype)
-    rest = iter(range(ndim - 2))
-    return L.shuffle(square, [ndim - 2 if axis == a else ndim - 1 if axis == b else next(rest) for axis in range(ndim)])
+    return movedim(square, (-2, -1), (a, b))
 
 
 @operation
@@ -239,8 +235,7 @@ def unfold_dimension(input: Tensor, dimension: int, size: int, step: int) -> Ten
     number = (input.shape[axis] - size) // step + 1
     if isinstance(number, int) and (number < 1 or size < 0):
         raise ShapeError(f"unfold: a window of {size} does not fit dimension {axis} of {shape_text(input.shape)}")
-    windows = windowed(input, axis, number, size, step)
-    return L.shuffle(windows, [*(other for other in range(windows.ndim) if other != axis + 1), axis + 1])
+    return movedim(windowed(input, axis, number, size, step), axis + 1, -1)
 
 
 def _pairs(**given: Any) -> list[tuple[Any, ...]]:
