@@ -60,9 +60,6 @@ def box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
     """The overlap of each box of the first (…, N, 4) with each of the second (…, M, 4), over their union: (…, N, M).
 
     ISliceLayers, IShuffleLayers and IElementWiseLayers.
-
-    >>> F.box_iou(net.input("a", (5, 4)), net.input("b", ("M", 4))).shape
-    (5, M)
     """
     first = columns(floating(boxes1))  # each (…, N, 1)
     order = [*range(boxes2.ndim - 2), boxes2.ndim - 1, boxes2.ndim - 2]

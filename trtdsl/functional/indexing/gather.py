@@ -52,9 +52,6 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     """``input`` at ``index`` along ``dim``, at its own place in the other dimensions: IGatherLayer (ELEMENT).
 
     ``sparse_grad`` concerns gradients, of which there are none.
-
-    >>> F.gather(net.input("x", (2, 5)), 1, net.input("i", (2, 3), "int64")).shape
-    (2, 3)
     """
     index = _integers(index, "gather")
     if index.numel() == 0:
@@ -74,11 +71,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
 @operation
 @_of_scalars_too
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
-    """The parts of ``dim`` at ``index``, a vector: IGatherLayer.
-
-    >>> F.index_select(net.input("x", ("N", 8, 3)), 1, net.constant([0, 7])).shape
-    (N, 2, 3)
-    """
+    """The parts of ``dim`` at ``index``, a vector: IGatherLayer."""
     _integers(index, "index_select")
     require_rank(index, "index_select takes a vector of indices", 0, 1)
     return L.gather(input, as_vector(index), axis_of(dim, input.ndim))
@@ -86,11 +79,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
 @operation
 def take(input: Tensor, index: Tensor) -> Tensor:
-    """The elements of the flattened ``input`` at ``index``: IShuffleLayer and IGatherLayer.
-
-    >>> F.take(net.input("x", (2, 5)), net.input("i", (3, 4), "int64")).shape
-    (3, 4)
-    """
+    """The elements of the flattened ``input`` at ``index``: IShuffleLayer and IGatherLayer."""
     return L.gather(L.shuffle(input, reshape=(input.numel(),)), _integers(index, "take"), 0)
 
 
@@ -124,9 +113,6 @@ def embedding(
 
     ``padding_idx``, ``scale_grad_by_freq`` and ``sparse`` concern gradients alone. ``max_norm`` (with ``norm_type``)
     shortens rows in place, which a network cannot: it is refused.
-
-    >>> F.embedding(net.input("i", ("N", 7), "int64"), net.constant(torch.ones(10, 4))).shape
-    (N, 7, 4)
     """
     if max_norm is not None:
         raise UnsupportedError("embedding(max_norm=…) changes the weight in place: apply it to the weight beforehand")
@@ -138,9 +124,6 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """The positions of elements that are not zero, (count, rank) in int64: INonZeroLayer and IShuffleLayer.
 
     ``count`` depends on data. ``as_tuple`` gives one vector for each dimension.
-
-    >>> F.nonzero(net.input("x", (2, 8))).shape[1]
-    2
     """
     x = as_vector(input)
     found = L.non_zero(x, torch.int64)
@@ -178,9 +161,6 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Any, *, reduce: str | N
 
     ``reduce`` "add" or "multiply" combines instead, as :func:`scatter_reduce` does. Several writes to one place are
     undefined.
-
-    >>> F.scatter(net.input("x", (2, 5)), 1, net.input("i", (2, 3), "int64"), 1.0).shape
-    (2, 5)
     """
     if reduce is not None:
         operations = {"add": "sum", "multiply": "prod"}
@@ -276,11 +256,7 @@ def _combine(x: Tensor, values: Tensor, here: Tensor, reduce: str, include_self:
 @operation
 @_of_scalars_too
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
-    """``alpha * source`` added to the parts of ``dim`` at ``index``: the layers of :func:`scatter_reduce`.
-
-    >>> F.index_add(net.input("x", (5, 3)), 0, net.input("i", (2,), "int64"), net.input("s", (2, 3))).shape
-    (5, 3)
-    """
+    """``alpha * source`` added to the parts of ``dim`` at ``index``: the layers of :func:`scatter_reduce`."""
     op = "AND" if source.dtype == torch.bool else "PROD"
     values = source if alpha == 1 else binary(source, alpha, op, source.dtype)
     return scatter_reduce(input, *_along(input, dim, index, values), "sum")

@@ -26,9 +26,6 @@ def searchsorted(
 
     That is where the value keeps the order. ``sorter`` (…, S) sorts the sequence. IElementWiseLayer LESS, ICastLayer
     and IReduceLayer SUM over all pairs, of which (…, V, S) exist: for long sequences the builder fuses the three.
-
-    >>> F.searchsorted(net.input("edges", (9,)), net.input("x", ("N", 3))).shape
-    (N, 3)
     """
     require_one_of("searchsorted: side", side, (None, "left", "right"))
     if side == "left" and right:
@@ -74,9 +71,6 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 
     The number of bins depends on the values: UnsupportedError unless they are constant. ``F.one_hot(x, bins).sum(0)``
     counts in a known number of bins. No layer; with weights IReduceLayer SUM of ISelectLayer.
-
-    >>> F.bincount(net.constant(torch.tensor([0, 2, 2]))).shape
-    (3,)
     """
     if not input.is_constant:
         raise UnsupportedError(

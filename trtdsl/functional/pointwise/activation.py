@@ -270,11 +270,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
 
 @operation
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """One half of ``dim`` times the sigmoid of the other: ISliceLayers, IActivationLayer SIGMOID, IElementWiseLayer.
-
-    >>> F.glu(net.input("x", ("N", 6))).shape
-    (N, 3)
-    """
+    """One half of ``dim`` times the sigmoid of the other: ISliceLayers, IActivationLayer SIGMOID, IElementWiseLayer."""
     require_rank(input, "glu takes one dimension at least", 1, MAX_DIMS)
     axis = normalize_axis(dim, input.ndim)
     if input.shape[axis] % 2 != 0:

@@ -16,9 +16,6 @@ def to(input: Tensor, *args: Any, dtype: Any = None, copy: bool = False, **place
     As torch.Tensor.to: a dtype, a device, both, or a tensor. A device and ``non_blocking``, ``memory_format`` and
     ``copy`` have no meaning in an engine, which has a place of its own for its values. To ``float8_e4m3fn`` and back it
     is IQuantizeLayer and IDequantizeLayer with a scale of 1, which saturate at 448, where torch gives NaN.
-
-    >>> F.to(net.input("x", (2, 3)), torch.float16).dtype
-    torch.float16
     """
     unknown = set(placement) - {"device", "non_blocking", "memory_format", "other"}
     if unknown:

@@ -194,11 +194,7 @@ def _bits(x: Tensor, bits: int) -> Tensor:
 
 @operation
 def where(condition: Tensor, input: Any, other: Any) -> Tensor:
-    """``input`` where ``condition`` holds, ``other`` elsewhere, broadcast: ISelectLayer.
-
-    >>> F.where(net.input("c", (2, 1), "bool"), net.input("x", (3,)), 0.0).shape
-    (2, 3)
-    """
+    """``input`` where ``condition`` holds, ``other`` elsewhere, broadcast: ISelectLayer."""
     network = require_network(condition, input, other)
     return choose(as_tensor(condition, network, torch.bool), input, other)
 

@@ -131,9 +131,6 @@ def layer_norm(
     INormalizationLayer.
 
     Raises ShapeError where the last dimensions are others.
-
-    >>> F.layer_norm(net.input("x", ("N", "T", 8)), (8,)).shape
-    (N, T, 8)
     """
     axes = _last(input, normalized_shape)
     lead = range(len(axes) and axes[0])

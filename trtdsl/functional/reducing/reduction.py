@@ -141,11 +141,7 @@ amax, amin = family(
 
 @operation
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Extremes:
-    """The least and the greatest element over ``dim`` (all dimensions when None): two IReduceLayers.
-
-    >>> F.aminmax(net.input("x", (2, 3)), dim=0).min.shape
-    (3,)
-    """
+    """The least and the greatest element over ``dim`` (all dimensions when None): two IReduceLayers."""
     return Extremes(_extreme("MIN", input, dim, keepdim), _extreme("MAX", input, dim, keepdim))
 
 

@@ -51,9 +51,6 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
     """All elements along ``dim`` in order, and where they were: ITopKLayer, which takes 3840 elements at most.
 
     Always stable: equal elements keep their order.
-
-    >>> F.sort(net.input("x", ("N", 8))).values.shape
-    (N, 8)
     """
     if input.ndim and input.numel() == 0:
         return Selected(input, L.cast(input, torch.int64))
@@ -75,11 +72,7 @@ def msort(input: Tensor) -> Tensor:
 
 @operation
 def kthvalue(input: Tensor, k: SizeLike, dim: int = -1, keepdim: bool = False) -> Selected:
-    """The ``k``-th least element along ``dim`` and where it is: ITopKLayer and ISliceLayer.
-
-    >>> F.kthvalue(net.input("x", ("N", 8)), 3).values.shape
-    (N,)
-    """
+    """The ``k``-th least element along ``dim`` and where it is: ITopKLayer and ISliceLayer."""
     axis = axis_of(dim, input.ndim)
     if input.ndim == 0:
         return Selected(input, input.network.constant(torch.tensor(0)))
@@ -121,9 +114,6 @@ def one_hot(tensor: Tensor, num_classes: SizeLike = -1) -> Tensor:
 
     A dynamic number of classes takes IFillLayer and IElementWiseLayer EQUAL instead. ``num_classes=-1`` is refused: the
     size would depend on data.
-
-    >>> F.one_hot(net.input("n", ("N",), "int64"), 10).shape
-    (N, 10)
     """
     if tensor.dtype.is_floating_point or tensor.dtype == torch.bool:
         raise DefinitionError(f"one_hot takes integers, not {tensor.dtype}")

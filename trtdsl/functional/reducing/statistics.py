@@ -73,11 +73,7 @@ def std():
 
 @member(_moments, (False, True))
 def var_mean():
-    """The variance and the mean, as :func:`var`.
-
-    >>> F.var_mean(net.input("x", (2, 3)), dim=1)[1].shape
-    (2,)
-    """
+    """The variance and the mean, as :func:`var`."""
 
 
 @member(_moments, (True, True))
@@ -106,9 +102,6 @@ def vector_norm(x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = Fal
 
     IElementWiseLayer PROD, IReduceLayer SUM and IUnaryLayer SQRT for 2, otherwise IUnaryLayer ABS, IElementWiseLayer
     POW. Half precision is summed in float32.
-
-    >>> F.vector_norm(net.input("x", ("N", 3)), dim=1).shape
-    (N,)
     """
     x = x.abs() if x.dtype.is_complex else x
     require_floats("a norm is of", x)
@@ -215,9 +208,6 @@ def cov(
     """The covariances of the rows of a matrix, the variance of a vector: IReduceLayer AVG, IMatrixMultiplyLayer.
 
     Each column counts ``fweights`` times, with a weight of ``aweights``: IElementWiseLayer PROD and IReduceLayer SUM.
-
-    >>> F.cov(net.input("x", (3, "T"))).shape
-    (3, 3)
     """
     require_rank(input, "cov takes a matrix or a vector", 0, 2)
     x = input if input.ndim == 2 else L.shuffle(input, reshape=(1, input.numel()))

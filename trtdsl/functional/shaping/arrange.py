@@ -42,11 +42,7 @@ fliplr, flipud = family(
 
 @operation
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
-    """A quarter turn ``k`` times, from the first of ``dims`` to the second: ISliceLayer and IShuffleLayer.
-
-    >>> F.rot90(net.input("x", (2, 3))).shape
-    (3, 2)
-    """
+    """A quarter turn ``k`` times, from the first of ``dims`` to the second: ISliceLayer and IShuffleLayer."""
     a, b = _two("rot90", input.ndim, *dims)
     if k % 4 == 0:
         return input
@@ -186,11 +182,7 @@ def trace(input: Tensor) -> Tensor:
 
 @operation
 def diag_embed(input: Tensor, offset: SizeLike = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """The last dimension on the diagonal of two new ones of zeros: ISliceLayer (FILL), ISelectLayer, IShuffleLayer.
-
-    >>> F.diag_embed(net.input("x", ("N", 3))).shape
-    (N, 3, 3)
-    """
+    """The last dimension on the diagonal of two new ones of zeros: ISliceLayer (FILL), ISelectLayer, IShuffleLayer."""
     require_rank(input, "diag_embed takes one dimension at least", 1, MAX_DIMS)
     a, b = _two("diag_embed", input.ndim + 1, dim1, dim2)
     side = input.shape[-1] + abs(offset)
@@ -245,11 +237,7 @@ def _pairs(**given: Any) -> list[tuple[Any, ...]]:
 
 @operation
 def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
-    """Windows of (N, C, H, W) as columns (N, C * kH * kW, windows): ISliceLayer, two IGatherLayers, IShuffleLayer.
-
-    >>> F.unfold(net.input("x", ("N", 3, 8, 8)), 2, stride=2).shape
-    (N, 12, 16)
-    """
+    """Windows of (N, C, H, W) as columns (N, C * kH * kW, windows): ISliceLayer, two IGatherLayers, IShuffleLayer."""
     if input.ndim == 3:
         return L.squeeze(unfold(L.unsqueeze(input, [0]), kernel_size, dilation, padding, stride), [0])
     require_rank(input, "unfold takes (N, C, H, W) or (C, H, W)", 4)
@@ -270,9 +258,6 @@ def fold(
     """The inverse of :func:`unfold`, where overlapping windows add up: IShuffleLayer and IDeconvolutionLayer.
 
     The kernel of that deconvolution puts each row of a column at its place in the window.
-
-    >>> F.fold(net.input("x", ("N", 12, 16)), (8, 8), 2, stride=2).shape
-    (N, 3, 8, 8)
     """
     if input.ndim == 2:
         return L.squeeze(fold(L.unsqueeze(input, [0]), output_size, kernel_size, dilation, padding, stride), [0])

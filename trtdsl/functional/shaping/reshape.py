@@ -44,12 +44,7 @@ def _infer(network: Network, before: Shape, wanted: Sequence[SizeLike]) -> Shape
 
 @operation
 def view(input: Tensor, *shape: SizeLike | Sequence[SizeLike] | torch.dtype) -> Any:
-    """As :func:`reshape`: tensors of a network have no strides. A single dtype is refused: it reinterprets bits.
-
-    >>> x = net.input("x", ("N", 6, 4))
-    >>> F.view(x, -1, 24).shape
-    (N, 24)
-    """
+    """As :func:`reshape`: tensors of a network have no strides. A single dtype is refused: it reinterprets bits."""
     if len(shape) == 1 and isinstance(shape[0], torch.dtype):
         raise UnsupportedError("view(dtype) reinterprets bits, which TensorRT cannot: use .to(dtype) to convert values")
     return reshape(input, varargs(shape))
@@ -63,11 +58,7 @@ def ravel(input: Tensor) -> Tensor:
 
 @operation
 def unflatten(input: Tensor, dim: int, sizes: Sequence[SizeLike]) -> Tensor:
-    """Dimension ``dim`` taken apart into ``sizes``, of which one may be -1: IShuffleLayer.
-
-    >>> F.unflatten(net.input("x", ("N", 12)), 1, (3, -1)).shape
-    (N, 3, 4)
-    """
+    """Dimension ``dim`` taken apart into ``sizes``, of which one may be -1: IShuffleLayer."""
     axis = normalize_axis(dim, input.ndim)
     parts = _infer(input.network, (input.shape[axis],), tuple(sizes))
     return L.shuffle(input, reshape=(*input.shape[:axis], *parts, *input.shape[axis + 1 :]))
@@ -75,11 +66,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[SizeLike]) -> Tensor:
 
 @operation
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Dimensions ``start_dim`` to ``end_dim`` as one: IShuffleLayer.
-
-    >>> F.flatten(net.input("x", ("N", 3, 4)), 1).shape
-    (N, 12)
-    """
+    """Dimensions ``start_dim`` to ``end_dim`` as one: IShuffleLayer."""
     if input.ndim == 0:
         return L.shuffle(input, reshape=(1,))
     start, end = normalize_axis(start_dim, input.ndim), normalize_axis(end_dim, input.ndim)
@@ -91,11 +78,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 @operation
 def permute(input: Tensor, dims: Sequence[int]) -> Tensor:
-    """Dimensions in another order: IShuffleLayer.
-
-    >>> F.permute(net.input("x", (2, 3, 4)), (2, 0, 1)).shape
-    (4, 2, 3)
-    """
+    """Dimensions in another order: IShuffleLayer."""
     order = tuple(dims)
     if len(order) != input.ndim:
         raise ShapeError(f"permute needs all {input.ndim} dimensions, not {order}")
@@ -114,21 +97,13 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
 
 @operation
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
-    """A dimension of size 1 put in at ``dim``: IShuffleLayer.
-
-    >>> F.unsqueeze(net.input("x", ("N", "T")), 1).shape
-    (N, 1, T)
-    """
+    """A dimension of size 1 put in at ``dim``: IShuffleLayer."""
     return L.unsqueeze(input, [dim])
 
 
 @operation
 def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
-    """Without the dimensions ``dim`` (all when None) that are 1: IShuffleLayer. Dynamic dimensions stay.
-
-    >>> F.squeeze(net.input("x", ("N", 1, 3, 1)), 1).shape
-    (N, 3, 1)
-    """
+    """Without the dimensions ``dim`` (all when None) that are 1: IShuffleLayer. Dynamic dimensions stay."""
     dims = range(input.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
     axes = [axis_of(d, input.ndim) for d in dims]
     return L.squeeze(input, [axis for axis in axes if input.ndim and input.shape[axis] == 1])
@@ -241,11 +216,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 @operation
 def repeat(input: Tensor, *repeats: SizeLike | Sequence[SizeLike]) -> Tensor:
-    """The whole repeated along each dimension, new ones in front: ISliceLayer (WRAP).
-
-    >>> F.repeat(net.input("x", (2, 3)), 4, 1, 2).shape
-    (4, 2, 6)
-    """
+    """The whole repeated along each dimension, new ones in front: ISliceLayer (WRAP)."""
     times = varargs(repeats)
     if len(times) < input.ndim:
         raise ShapeError(f"repeat needs a number for each of the {input.ndim} dimensions, not {times}")
@@ -261,11 +232,7 @@ def repeat(input: Tensor, *repeats: SizeLike | Sequence[SizeLike]) -> Tensor:
 
 @operation
 def tile(input: Tensor, dims: Sequence[SizeLike]) -> Tensor:
-    """As :func:`repeat`, where missing numbers in front are 1: ISliceLayer (WRAP).
-
-    >>> F.tile(net.input("x", (2, 3)), (2,)).shape
-    (2, 6)
-    """
+    """As :func:`repeat`, where missing numbers in front are 1: ISliceLayer (WRAP)."""
     times = tuple(dims)
     return repeat(input, (*(1,) * (input.ndim - len(times)), *times))
 
@@ -278,9 +245,6 @@ def repeat_interleave(
 
     ISliceLayer, IShuffleLayers; IGatherLayer where each has a number of its own, a constant. Repeats that are computed
     are refused: sizes that depend on data.
-
-    >>> F.repeat_interleave(net.input("x", ("N", 3)), 2, dim=1).shape
-    (N, 6)
     """
     x = input if dim is not None else ravel(input)
     x, axis = as_vector(x), axis_of(dim or 0, x.ndim)

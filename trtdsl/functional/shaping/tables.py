@@ -34,11 +34,7 @@ tril_indices, triu_indices = family(
 
 @operation
 def unravel_index(indices: Tensor, shape: Sequence[SizeLike]) -> tuple[Tensor, ...]:
-    """The index in each dimension of ``shape`` of an index into the flattened tensor: IElementWiseLayers.
-
-    >>> [part.shape for part in F.unravel_index(net.input("i", ("N",), "int64"), (3, 4))]
-    [(N,), (N,)]
-    """
+    """The index in each dimension of ``shape`` of an index into the flattened tensor: IElementWiseLayers."""
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     parts = []
     for size in reversed(sizes):
@@ -50,11 +46,7 @@ def unravel_index(indices: Tensor, shape: Sequence[SizeLike]) -> tuple[Tensor, .
 
 @operation
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """All choices of ``r`` elements of a vector of static length, in order: IGatherLayer.
-
-    >>> F.combinations(net.input("x", (4,))).shape
-    (6, 2)
-    """
+    """All choices of ``r`` elements of a vector of static length, in order: IGatherLayer."""
     require_rank(input, "combinations takes a vector", 1)
     if not is_static(input.shape):
         raise UnsupportedError(f"combinations of {input.shape[0]} elements: the length must be static")
@@ -68,11 +60,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 
 @operation
 def block_diag(*tensors: Any) -> Tensor:
-    """A matrix with the given ones along its diagonal, 0 elsewhere: ISliceLayers (FILL) and IConcatenationLayer.
-
-    >>> F.block_diag(net.input("a", (2, 3)), net.input("b", (4, 1))).shape
-    (6, 4)
-    """
+    """A matrix with the given ones along its diagonal, 0 elsewhere: ISliceLayers (FILL) and IConcatenationLayer."""
     if not (given := varargs(tensors)):
         raise DefinitionError("block_diag needs one tensor at least")
     network, dtype = require_network(*given), result_type(*given)
