@@ -164,8 +164,7 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Any, *, reduce: str | N
     """
     if reduce is not None:
         operations = {"add": "sum", "multiply": "prod"}
-        if reduce not in operations:
-            raise DefinitionError(f"scatter: reduce is 'add' or 'multiply', not {reduce!r}")
+        require_one_of("scatter: reduce", reduce, operations)
         return scatter_reduce(input, dim, index, src, operations[reduce])
     places, values, axis = _written(input, dim, index, src)
     return input if index.numel() == 0 else L.scatter(input, places, values, "ELEMENT", axis)

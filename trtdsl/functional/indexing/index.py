@@ -193,15 +193,14 @@ def slice_bounds(item: slice, length: SizeLike) -> tuple[SizeLike, SizeLike, Siz
     if isinstance(length, int) and all(part is None or isinstance(part, int) for part in (item.start, item.stop)):
         chosen = range(length)[item]
         return (chosen.start if len(chosen) else 0), len(chosen), step
-    if step > 0:
-        start = _clamp(item.start, 0, 0, length, length)
-        stop = _clamp(item.stop, length, 0, length, length)
-        count = size_max(stop - start + (step - 1), 0) // step
-    else:
-        start = _clamp(item.start, length - 1, -1, length - 1, length)
-        stop = length * 0 - 1 if item.stop is None else _clamp(item.stop, -1, -1, length - 1, length)
-        count = size_max(start - stop + (-step - 1), 0) // -step
-    return start, count, step
+    sign = 1 if step > 0 else -1
+    low, high = (0, length) if step > 0 else (-1, length - 1)
+    first, last = (low, high)[::sign]
+    start, stop = (
+        default if part is None else size_max(size_min(from_front(part, length), high), low)
+        for part, default in ((item.start, first), (item.stop, last))
+    )
+    return start, size_max((stop - start) * sign + (abs(step) - 1), 0) // abs(step), step
 
 
 def _bound(part: Any) -> Any:
@@ -212,9 +211,3 @@ def _bound(part: Any) -> Any:
     except TypeError:
         text = f"a slice goes from int to int, or Size, such as x.shape[1] // 2, not to {part!r}"
         raise DefinitionError(text) from None
-
-
-def _clamp(part: Any, default: SizeLike, low: SizeLike, high: SizeLike, length: SizeLike) -> SizeLike:
-    if part is None:
-        return default
-    return size_max(size_min(from_front(part, length), high), low)
