@@ -142,7 +142,7 @@ def test_a_loop_on_values_is_refused_at_its_line():
 @pytest.mark.parametrize(
     ("forward", "error", "text"),
     [
-        (asks_for_an_item, td.UnsupportedError, "item makes a number of .* [(]compute with the tensor itself[)]"),
+        (asks_for_an_item, td.UnsupportedError, "an end of a slice, .* [(]keep all elements, or go all rounds, with"),
         (counts, td.UnsupportedError, "the size of what torch.bincount gives depends on .* and a mask that says which"),
         (computes_with_numpy, td.UnsupportedError, "numpy needs a tensor's values, .*: compute it with torch's"),
         (gives_complex, td.UnsupportedError, r"test_odd_modules.py:\d+: forward gives complex numbers"),

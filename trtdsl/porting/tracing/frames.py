@@ -36,7 +36,8 @@ def _is_pythons(file: str) -> bool:
     return file == "<string>" or f"{os.sep}numpy{os.sep}" in file
 
 
-NUMBERS = ("traced_sizes.py", "stand_ins.py", "scans.py", "frames.py")  # what numbers of a trace do themselves
+NUMBERS = ("traced_sizes.py", "stand_ins.py", "scans.py", "frames.py", "numbers.py")
+"""Files with what numbers of a trace do themselves."""
 
 
 def _asking_frame() -> FrameType | None:

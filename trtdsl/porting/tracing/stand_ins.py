@@ -24,6 +24,7 @@ from ..translating.named_axes import operations_of
 from ..translating.spellings import held_by
 from .frames import asking, is_inside
 from .guards import GUARDS, again, note
+from .recording.numbers import stands_in
 from .scans.marks import backwards, counted
 from .traced_sizes import (
     TracedFloat,
@@ -47,6 +48,8 @@ class _StandInType(type):
         return getattr(cls.plain, name)
 
     def __instancecheck__(cls, instance: Any) -> bool:
+        if stands_in(instance):
+            return cls.plain is (float if instance.is_floating_point() else int)
         return isinstance(instance, cls.plain)
 
     def __subclasscheck__(cls, subclass: type) -> bool:
@@ -71,8 +74,10 @@ class _Int(int, metaclass=_StandInType):
         if len(given) == 1 and isinstance(given[0], TracedFloat):
             return whole_of("int", given[0], int(float.__int__(given[0])))
         if len(given) == 1 and isinstance(given[0], torch.Tensor):
-            number = given[0].item()  # which may be traced, or the tensor itself, which has no values
-            return int(number) if isinstance(number, torch.Tensor) else cls(number)
+            number = (given[0].long() if given[0].dtype == torch.bool else given[0]).item()  # which may stand for it
+            if not isinstance(number, torch.Tensor):
+                return cls(number)
+            return number.trunc().long() if number.is_floating_point() else number
         return int(*given, **options)
 
 
@@ -84,8 +89,10 @@ class _Float(float, metaclass=_StandInType):
     def __new__(cls, *given: Any) -> Any:
         given = tuple(map(held_by, given))
         if len(given) == 1 and isinstance(given[0], torch.Tensor):
-            number = given[0].item()
-            return number if isinstance(number, torch.Tensor) else cls(number)
+            number = (given[0].float() if given[0].dtype == torch.bool else given[0]).item()
+            if not isinstance(number, torch.Tensor):
+                return cls(number)
+            return number if number.is_floating_point() else number.float()
         return as_float(given[0]) if len(given) == 1 and is_traced(given[0]) else float(*given)
 
 
@@ -107,11 +114,18 @@ class _Type(type, metaclass=_TypeType):
     """``type``, which says of what stands in for a tensor or a number that it is one."""
 
 
+def _better(is_better: Callable[[Any, Any], Any], kept: Any, item: Any) -> Any:
+    chosen = is_better(item, kept)
+    return torch.where(chosen, item, kept) if isinstance(chosen, torch.Tensor) else item if chosen else kept
+
+
 def _extremum(name: str) -> Callable[..., Any]:
     plain = getattr(builtins, name)
 
     def function(*given: Any, **options: Any) -> Any:
         items = list(given[0]) if len(given) == 1 else list(given)
+        if not options and any(map(stands_in, items)) and not any(map(is_traced, items)):
+            return functools.reduce(functools.partial(_better, operator.lt if name == "min" else operator.gt), items)
         numbers = bool(items) and all(isinstance(item, (int, float)) for item in items)
         if options or not numbers or not any(map(is_traced, items)):
             return plain(items, **options) if len(given) == 1 else plain(*given, **options)

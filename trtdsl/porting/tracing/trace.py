@@ -29,6 +29,7 @@ from .frames import returned_names
 from .guards import GUARDS, SCANS, Choice, Choices, Guard, Record
 from .modes import free, modes_below, numbers_of, tensors_of
 from .names import RANDOM, drawn
+from .recording.numbers import read_as_numbers
 from .recording.recorder import Recorder
 from .scans.as_one import with_scans
 from .scans.marks import Whiles
@@ -161,6 +162,8 @@ def _trace(
     types_in: Collection[str],
     choices: Choices | None = None,
 ) -> Trace:
+    from torch._subclasses.fake_tensor import FakeTensor
+
     module = copied(module, parameters=False)
     tensors = without_values(inputs)
     recorder, before = Recorder(module, count, choices), numbers_of(module)
@@ -173,6 +176,7 @@ def _trace(
         stack.enter_context(unlogged())
         stack.enter_context(mock.patch.object(torch.distributions.Distribution, "_validate_args", False))  # asserts
         stack.enter_context(mock.patch("torch.broadcast_shapes", lambda *s: torch.Size(broadcast_shapes(*s))))
+        stack.enter_context(read_as_numbers(FakeTensor))
         for path, part in module.named_modules():
             for handle in recorder.hooks(path, part):
                 stack.callback(handle.remove)

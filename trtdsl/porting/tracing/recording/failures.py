@@ -13,7 +13,8 @@ from ..frames import TRANSFORMS, place_of, transforms
 OF_WHOLE = r"scalar types: Long|used as indices must be|must be (an )?(int|long)|expected index|dtype int64"
 """How torch refuses floating-point numbers where it takes indices."""
 OF_SEVERAL = r"values to unpack|invalid data type 'str'|is not a mapping|only integers, slices"
-NUMBERS = ("item", "int", "float", "index", "tolist")
+NUMBERS = ("item", "int", "float", "tolist")
+TRUTHS = ("bool", "is_nonzero", "equal", "allclose", "contains", "")
 
 
 def failed(
@@ -47,8 +48,13 @@ def needs_values(name: str, sized: bool) -> str:
     if sized:
         gives = f"the size of what {name} gives" if name else "the size of a result"
         what, instead = f"{gives} depends on a tensor's values", "keep all elements, and a mask that says which count"
+    elif name == "index":
+        what = "a size, an end of a slice, a place that is written or a number of rounds depends on a tensor's values"
+        instead = "keep all elements, or go all rounds, with torch.where(torch.arange(n) < count, a, b)"
     elif name in NUMBERS:
         what, instead = f"{name} makes a number of a tensor's values", "compute with the tensor itself"
+    elif name not in TRUTHS:
+        what, instead = f"{name} takes a number that depends on a tensor's values", "compute it of the tensor itself"
     else:
         what, instead = "what runs here depends on a tensor's values", "compute both, and torch.where(condition, a, b)"
     by_hand = "write this part by hand (td.cond, td.while_loop)"

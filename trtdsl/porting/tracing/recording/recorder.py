@@ -32,6 +32,7 @@ from .bodies import Bodies
 from .constants import MOST_NUMBERS, Constants
 from .failures import failed, needs_values
 from .memory import Memory, check_writes, layout, refuse_set, target_of, writes_itself
+from .numbers import at_numbers, filled, standing_in, stands_in
 from .packed import PackedSequences
 
 
@@ -231,15 +232,19 @@ class Recorder:
             return lambda: torch.nn.functional.pad(x, [each and traced(each.number, each) for each in pads])
         if name == "getitem" and scanning(GUARDS.get()) and (steps := in_steps(args[1])) is not None:
             return lambda: args[0][steps[0]][steps[1]]
+        if name == "getitem" and (taken := at_numbers(*args)) is not None:
+            return taken
         if name in ("getitem", "masked_select"):
             return self._chosen(name, *args, **kwargs)
+        if (made := filled(name, args, kwargs)) is not None:
+            return made
         if name in ("equal", "allclose") and not {*map(type, args[:2])} <= {torch.Tensor, torch.nn.Parameter}:
             a, b = args[:2]
             if name == "allclose":  # which broadcasts
                 return lambda: bool(torch.isclose(*args, **kwargs).all())
             return lambda: a.shape == b.shape and bool((a == b).all())
         if name == "item" and self._stays(args[0]):
-            return lambda: args[0].reshape(()) if args[0].dim() else args[0]
+            return lambda: self._number(args[0])
         if name in WINDOWS and args and is_traced(args[0]) and again():
             note("==", expression_of(args[0]), 1, bool(args[0] == 1), here())
             return lambda: WINDOWS[name](*args, **kwargs)
@@ -271,6 +276,8 @@ class Recorder:
         if target is None and not any(True for _ in _tensors(result)):
             return self._fact(name, before, args, result)
         self.sizes.remember(before, (args, kwargs), result)
+        if target is None and all(map(stands_in, before)):
+            standing_in(_tensors(result) if before else ())
         for tensor in before if name not in CONVERSIONS else ():  # TensorRT's layers convert uint8, and nothing else
             if (value := self.values.get(id(tensor))) is not None and value.dtype == torch.uint8:
                 self.bodies.root.body.insert(0, self._cast(tensor, torch.int32))
@@ -366,9 +373,17 @@ class Recorder:
             return rebuilt(given, lambda x: x.item() if type(x) is torch.Tensor and x.dtype in kinds else x)
 
     def _stays(self, tensor: torch.Tensor) -> bool:
-        """Whether a number of the tensor's can be the tensor itself: a fraction, of which no shape can be made."""
-        plain = type(tensor) in (torch.Tensor, torch.nn.Parameter)
-        return not plain and tensor.dtype.is_floating_point and tensor.numel() == 1
+        """Whether a number of the tensor's is traced as the tensor itself, which has no values."""
+        return type(tensor) not in (torch.Tensor, torch.nn.Parameter) and tensor.numel() == 1
+
+    def _number(self, tensor: torch.Tensor) -> Any:
+        """What stands for a number: a tensor without dimensions that computes as Python's number would; of bool, it."""
+        if tensor.dtype == torch.bool:
+            return bool(tensor)
+        number = tensor.reshape(()) if tensor.dim() else tensor.detach()
+        if tensor.dtype.is_floating_point and tensor.dtype.itemsize < 4:
+            number = number.float()
+        return standing_in([number])[0]
 
     def _given_data(self, function: Any, tensor: torch.Tensor, given: Any) -> bool:
         """``weight.data = y`` of one of the module's own tensors, which is y from now on; whether it is that."""
@@ -399,12 +414,6 @@ class Recorder:
             self.tried, self.place, self.needed = True, here(), canonical(function)[1]
             return result
         except DataDependentOutputException as error:
-            if name in ("getitem", "setitem"):
-                raise UnsupportedError(
-                    "an index that is a tensor without dimensions is a number to torch, which a trace does not have: "
-                    "index with a tensor of one element (place.reshape(1)), and keep its dimension of 1 in the result",
-                    location=here(),
-                ) from error
             outcome = unless_it_raises() if name in ("bool", "is_nonzero") else None
             if outcome is not None:
                 self.assumed[here()] = None
@@ -413,7 +422,8 @@ class Recorder:
                 chosen = self.choices.choose(self.values.get(id(args[0])), here())
                 if chosen is not None:
                     return chosen.guard.outcome
-            self.failure, self.place, self.needed = error, here(), name
+            of_an_index = name in ("getitem", "setitem")
+            self.failure, self.place, self.needed = error, here(), "index" if of_an_index else name
             raise
         finally:
             self.inside = False
