@@ -517,7 +517,7 @@ class KeptMask(nn.Module):
         mask = torch.zeros(h, w)
         for place, rows in enumerate((slice(0, -3), slice(-3, -1), slice(-1, None))):
             mask[rows] = place
-        return mask / 3
+        return mask / 4
 
     def forward(self, x):
         size = x.shape[2], x.shape[3]

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import torch
+from torch import nn
 
 import trtdsl as td
 import trtdsl.porting
@@ -108,6 +109,27 @@ def test_one_way_that_gives_what_the_others_do_serves_for_all():
     ported = trtdsl.porting.ported(f"{sized_modules.__file__}:KeptMask", {"x": shape}, dims=dims)
     assert "td.cond(" not in ported.text and "w.mask" not in ported.text
     assert any("gives the same there: checked at N = 2, H = 6, W = 6" in note for note in ported.notes), ported.notes
+
+
+class RoundedMask(nn.Module):
+    """What it keeps was decided by rounded numbers: 0.2 + 0.4 > 0.6."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mask", self.made(6, 6))
+
+    def made(self, h, w):
+        return torch.linspace(0, 1, h)[:, None] + torch.linspace(0, 1, w) > 0.6
+
+    def forward(self, x):
+        mask = self.mask if x.shape[2:] == (6, 6) else self.made(*x.shape[2:])
+        return x.masked_fill(mask, 0.0)
+
+
+def test_what_is_kept_is_taken_where_it_was_rounded_otherwise():
+    spec = td.from_module(RoundedMask(), {"x": "1,1,H,W"}, dims={"H": (5, 7, 8), "W": (5, 6, 7)})
+    report = td.check(spec, sizes=[{"H": 6, "W": 6}, {"H": 5, "W": 7}])  # as the port itself has judged it
+    assert report.passed, list(report.problems())
 
 
 def test_one_way_that_gives_something_else_does_not_serve():

@@ -68,7 +68,7 @@ def defined(spec: NetworkSpec, trace: Trace) -> Network:
     Raises TrtdslError where it is one of several ways that forward goes and does not give what the others do, or where
     TensorRT builds no engine of its branches.
     """
-    network = spec.define(exact=not trace.elsewhere)  # what serves for other ways may round what these have kept
+    network = spec.define(exact=True)
     if trace.elsewhere:
         from ..checking.check import check
 

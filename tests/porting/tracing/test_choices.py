@@ -8,6 +8,7 @@ from torch import nn
 
 import trtdsl as td
 from trtdsl.interpreter.interpret import Interpreter
+from trtdsl.porting import ported
 
 pytestmark = pytest.mark.long
 DIMS = {"T": (2, 4, 7)}
@@ -141,3 +142,19 @@ def test_both_sides_are_computed_where_tensorrt_builds_no_branch_inside_of_anoth
     spec = td.from_module(Returning(), {"x": "2,T"}, dims=DIMS)
     calls = [layer.call.name for layer in spec.define().layers.values() if layer.call]
     assert "cond" in calls and "where" in calls, calls  # the outer branch stays
+
+
+class Greatest(nn.Module):
+    def forward(self, x):
+        return x * 2 if x.max() > 1 else x - 1
+
+
+class Summed(nn.Module):
+    def forward(self, x):
+        return x * 2 if x.amax(1).sum() > 1 else x - 1
+
+
+@pytest.mark.parametrize(("kind", "said"), [(Greatest, True), (Summed, False)])
+def test_a_greatest_value_that_chooses_is_said_to_skip_nan(kind, said):
+    notes = ported(kind(), {"x": "2,3"}).notes
+    assert any("beside NaN" in note and "test_choices.py" in note for note in notes) is said, notes

@@ -20,7 +20,7 @@ from typing import Any
 from ...core.errors import DefinitionError, TrtdslError, UnsupportedError
 from ...core.lazy import torch
 from ...sizes.operators import COMPARISONS, SYMBOLS
-from ..calls import Op, SizeOf, SizeOp, Value, Weight, apart, leaves, operations
+from ..calls import Op, SizeOf, SizeOp, Value, Weight, apart, leaves, operations, values_in
 from .branches import Apart, Way, compute_both, snapshot, united
 from .choices import chosen
 from .frames import is_raised
@@ -169,9 +169,16 @@ def trace(module: torch.nn.Module, inputs: Inputs, count: int = 3) -> Trace:
             if further.location != error.location:
                 further.context.append(f"{error.location} asks for values, too: both ways are followed")
                 raise  # this stays refused on its way
+            error.context.append(
+                f"no td.cond is written: it is asked more than {MOST} times. A loop that runs until values say so is "
+                "td.while_loop, or as many rounds as it may have, with torch.where(goes_on, new, old)"
+            )
         except TrtdslError as failure:
             error.context.append(f"on one of its ways: {failure}")
         raise
+
+
+EXTREMA = {"max", "min", "amax", "amin", "aminmax"}
 
 
 def _of_all_ways(run: Callable[[Choices], Trace]) -> Trace:
@@ -219,7 +226,20 @@ def _united(ways: Sequence[Trace]) -> Trace:
         if sides.both:
             compute_both(found, 0)
     refuse_random(found)
+    places = (each.guard.location for way in ways for each in way.choices if _is_of_an_extremum(each.guard.left))
+    found.remarks += [
+        f"{place} asks for a greatest or least value, which TensorRT takes of the numbers beside NaN: "
+        "where there is NaN, the network may go another way"
+        for place in dict.fromkeys(places)
+    ]
     return found
+
+
+def _is_of_an_extremum(truth: Value) -> bool:
+    """Whether a truth compares the greatest or least of fractions."""
+    near = [truth, *values_in(truth.producer.args if truth.producer is not None else ())]
+    extrema = (op for value in near if (op := value.producer) is not None and op.name in EXTREMA)
+    return any(value.dtype.is_floating_point for op in extrema for value in values_in(op.args))
 
 
 def _parting_last(ways: Sequence[Trace], place: int = 0) -> list[Trace]:
