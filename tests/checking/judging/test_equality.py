@@ -77,6 +77,14 @@ def test_an_error_that_is_beyond_float64_has_figures():
     assert not found.passed and found.snr_db == -math.inf
 
 
+def test_what_overflows_in_torch_too_is_no_error_in_the_figures():
+    true = torch.tensor([1.0, 1e45], dtype=torch.float64)
+    own = true.float()
+    found = judge("y", torch.tensor([1.5, math.inf]), own, true)
+    assert own.isinf().any() and (found.max_abs, found.max_rel) == (0.5, 0.5)
+    assert judge("y", torch.tensor([1.0, -math.inf]), own, true).max_abs == math.inf
+
+
 def test_dtype_and_shape_must_match():
     one = torch.ones(2)
     assert "dtype float16, the reference has float32" in (judge("y", one.half(), one).problem or "")

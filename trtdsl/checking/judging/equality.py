@@ -231,7 +231,8 @@ def described(
     """The comparison, with what is worst; ``over`` has each element's error over what is allowed of it."""
     wrong, ratio = over > 1, float(over.max())
     a, b, o = got.double(), true, own.double()
-    error = torch.where((a == b) | (a.isnan() & b.isnan()), 0.0, (a - b).abs()).nan_to_num(math.inf)
+    same = (a == b) | (a.isnan() & b.isnan()) | ((a == o) & a.isinf())  # what overflows in torch, too, is no error
+    error = torch.where(same, 0.0, (a - b).abs()).nan_to_num(math.inf, math.inf)
     noise = torch.where((o == b) | ~torch.isfinite(o - b), 0.0, (o - b).abs())
     finite = torch.isfinite(a) & torch.isfinite(b)
     a0, b0 = torch.where(finite, a, 0.0).flatten(), torch.where(finite, b, 0.0).flatten()
