@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from torch import nn
 
 import trtdsl as td
 from trtdsl.porting import ported, write_files
@@ -188,3 +189,19 @@ def test_a_window_that_forward_makes_is_rounded_in_the_weights():
     assert spec.constants and not spec.reference_buffers()
     report = td.check(spec)
     assert report.passed, report
+
+
+class Unwritten(nn.Module):
+    """Numbers by functions that a network does not have: as exact as the file's other numbers are."""
+
+    def forward(self, x):
+        places = torch.linspace(1, 7, 5) / 3
+        return x * torch.lgamma(places) + torch.i0(torch.lgamma(places)) + torch.tensor(0.1).digamma()
+
+
+def test_numbers_of_functions_without_a_counterpart_are_not_rounded():
+    found = ported(Unwritten(), ["N,5"], dims={"N": (1, 2, 3)}, check=True)
+    assert found.verdict.passed, found.verdict.text
+    places = torch.linspace(1, 7, 5, dtype=torch.float64) / 3
+    for numbers in (torch.lgamma(places), torch.i0(torch.lgamma(places))):
+        assert all(repr(number) in found.text for number in numbers.tolist())

@@ -6,7 +6,9 @@ made. Arguments are trees of lists, tuples, dicts and slices, whose leaves are v
 
 from __future__ import annotations
 
+import functools
 import operator
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import CodeType
@@ -357,6 +359,11 @@ def change_trees(call: Call, change: Callable[[Any], Any]) -> None:
         for inner, results in zip(item.inner, item.args[len(item.args) - len(item.inner) :]):
             change_trees(inner, change)
             inner.results = results
+
+
+def function_of(path: str) -> Any:
+    """What is found in torch under a path, such as torch.linalg.pinv; None where nothing is."""
+    return functools.reduce(lambda found, name: getattr(found, name, None), path.split(".")[1:], sys.modules["torch"])
 
 
 def made_by(value: Value) -> Iterator[Op]:

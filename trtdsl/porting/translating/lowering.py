@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import math
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from ...core.dtypes import dtype_name
 from ...core.lazy import torch
-from ..calls import Op, Scan, SizeOf, SizeOp, Value, Weight, leaves, made_by
+from ..calls import Op, Scan, SizeOf, SizeOp, Value, Weight, function_of, leaves, made_by
 from ..statements import Argument, Expression, Literal, Statement, made, plain
 from .counterpart import counterpart
 
@@ -92,15 +90,9 @@ def _of_constants(op: Op) -> Expression | None:
     fixed = all(isinstance(value, Weight) for value in given)
     if not fixed or any(each.name in STARTS or each.inner for each in made_of):
         return None
-    name, _, attribute = op.qualified.rpartition(".")
-    if op.form == "attribute" or not callable(getattr(_named(name), attribute, None)):
+    if op.form == "attribute" or not callable(function_of(op.qualified)):
         return None
     return replace(_call_of(op, "constants"), name=op.qualified)
-
-
-def _named(path: str) -> Any:
-    """What is found in torch under a path; None where nothing is."""
-    return functools.reduce(lambda found, name: getattr(found, name, None), path.split(".")[1:], sys.modules["torch"])
 
 
 def _operands(op: Op) -> list[Value]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 from ....core.dtypes import narrowed
 from ....core.errors import UnsupportedError
@@ -11,6 +12,7 @@ from ...calls import Op, Value, Weight
 from ..frames import authors_frame, here
 from ..modes import free
 from .bodies import Bodies
+from .doubles import in_double
 
 MOST_NUMBERS = 16  # that are written out in a file
 
@@ -26,6 +28,8 @@ class Constants:
         self.large: dict[str, torch.Tensor] = {}
         self._bodies, self._weights, self._taken, self._kept = bodies, weights, taken, kept
         self._made: dict[tuple[int, int], Value] = {}  # by tensor and by the call that has them
+        self._doubles: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        """Without rounding, by tensor, with the numbers that it had then."""
 
     def value(self, tensor: torch.Tensor) -> Value:
         """A value for a tensor that is not the module's."""
@@ -45,11 +49,24 @@ class Constants:
             self.large[path] = tensor.detach().clone().to(dtype)
             self._made[key] = self._weights[path] = Weight(shape, dtype, True, path=path, stored=False, location=here())
         else:
-            given = (tensor.detach().cpu().tolist(),)
+            given = (self._numbers(tensor).tolist(),)
             op = Op("tensor", "torch.tensor", "function", given, {"dtype": dtype}, None, here(), self._bodies.path)
             op.results = self._made[key] = Value(shape, dtype, known=True, producer=op)
             self._bodies.note(op, container)
         return self._made[key]
+
+    def folded(self, op: Op, result: Any) -> None:
+        """Has a tensor be what a call gave, of which the file has numbers alone: as many digits as float64 says."""
+        few = isinstance(result, torch.Tensor) and result.numel() <= MOST_NUMBERS
+        if few and result.dtype == torch.float32:
+            double = in_double(op, result)
+            if double is not None:
+                self._doubles[id(result)] = double, result.detach().clone()
+
+    def _numbers(self, tensor: torch.Tensor) -> torch.Tensor:
+        own = tensor.detach().cpu()
+        double, single = self._doubles.get(id(tensor), (own, own))
+        return double if torch.equal(single, tensor) else own
 
     def narrowed(self, tensor: torch.Tensor, weight: Weight) -> Value:
         """A tensor of the module's in a dtype that a network has."""
@@ -72,7 +89,7 @@ class Constants:
         """Whether a constant has a tensor's numbers still."""
         if isinstance(constant, Weight):
             return torch.equal(self.large[constant.path], tensor.to(constant.dtype))
-        return constant.producer is not None and repr(constant.producer.args[0]) == repr(tensor.tolist())
+        return constant.producer is not None and repr(constant.producer.args[0]) == repr(self._numbers(tensor).tolist())
 
 
 def _called(tensor: torch.Tensor) -> str | None:

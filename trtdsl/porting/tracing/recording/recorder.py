@@ -486,6 +486,11 @@ class Recorder:
             self.values.pop(id(tensor), None)
             self.constants.forget(tensor)
             self.kept.append(tensor)
+        self.inside = True
+        try:
+            self.constants.folded(op, result)
+        finally:
+            self.inside = False
         return True
 
     def _expose(self, tensor: torch.Tensor) -> None:

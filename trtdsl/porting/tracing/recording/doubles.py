@@ -1,0 +1,56 @@
+"""What calls give of known numbers in float64, as a check has it: without the rounding of what they are made of."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from ....core.lazy import torch
+from ...calls import Op, SizeOf, SizeOp, Value, Weight, function_of, leaves, rebuilt
+
+CLOSE = 1e-3  # of the greatest value, as far as float32's rounding may lead
+
+
+class _Unknown(Exception):
+    """A call that cannot be made once more."""
+
+
+def in_double(op: Op, single: torch.Tensor) -> torch.Tensor | None:
+    """What a call gives that gives ``single`` in float32; None where it cannot be said."""
+    try:
+        found = _Doubles().made(op)
+    except Exception:  # torch's own, of what a call in float64 does not take
+        return None
+    if not isinstance(found, torch.Tensor) or found.dtype != torch.float64 or found.shape != single.shape:
+        return None
+    same = torch.isclose(
+        found.float(), single, CLOSE, CLOSE * float(single.abs().nan_to_num(0, 0).max()), equal_nan=True
+    )
+    return found if bool(same.all()) else None
+
+
+class _Doubles:
+    def __init__(self) -> None:
+        self.value = functools.cache(self._value)
+
+    def made(self, op: Op) -> Any:
+        function = function_of(op.qualified)
+        if op.inner or op.form not in ("function", "method") or not callable(function):
+            raise _Unknown
+        args, kwargs = rebuilt((op.args, op.kwargs), self._leaf)
+        return function(*args, **kwargs)
+
+    def _leaf(self, leaf: Any) -> Any:
+        if isinstance(leaf, Value):
+            return self.value(leaf).clone()
+        if isinstance(leaf, (SizeOf, SizeOp)):
+            return leaf.number
+        return torch.float64 if leaf is torch.float32 else leaf
+
+    def _value(self, value: Value) -> torch.Tensor:
+        op = value.producer
+        if isinstance(value, Weight) or op is None:
+            raise _Unknown
+        made = self.made(op)
+        found = next(each for own, each in zip(leaves(op.results), leaves(made), strict=True) if own is value)
+        return found.double() if found.dtype == torch.float32 else found
