@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from ..core.errors import Location, placed
 from ..core.html import folded, table
+from ..core.lazy import torch
 from ..sizes.shape import Shape
 from .tensor import Draft, LayerFacts, Node, Operation, Tensor
 
@@ -55,17 +56,19 @@ class Layer(Node):
         return [tensor for tensor in (*self.operands, *self.weights) if tensor is not None]
 
 
+@dataclass(eq=False, slots=True)
 class Call(Node):
     """What becomes layers where it is first needed: :meth:`lower` gives its result, of layers or of another call."""
 
-    rule = ""
+    rule: ClassVar[str] = ""
     """What its remarks are about."""
-    __slots__ = ("fold_limit", "made", "precision")
+    made: Tensor | None = field(default=None, init=False)
+    precision: torch.dtype | None = field(init=False)
+    fold_limit: int = field(init=False)
 
-    def __init__(self, operation: Operation, operands: Sequence[Tensor | None]):
-        super().__init__(operation, operands)
-        self.precision, self.fold_limit = operation.precision, operation.network.fold_limit
-        self.made: Tensor | None = None
+    def __post_init__(self) -> None:
+        Node.__post_init__(self)
+        self.precision, self.fold_limit = self.operation.precision, self.operation.network.fold_limit
 
     def lower(self) -> Tensor:
         """The result."""
@@ -116,24 +119,19 @@ class Call(Node):
         return result
 
 
+@dataclass(eq=False, slots=True)
 class Later(Call):
     """A call of which ``function`` makes the layers when the network is whole.
 
     Its result lies in memory in the order of its dimensions.
     """
 
-    __slots__ = ("function",)
-
-    def __init__(self, operation: Operation, operands: Sequence[Tensor | None], function: Callable[[], Tensor]):
-        super().__init__(operation, operands)
-        self.function = function
+    function: Callable[[], Tensor]
 
     def expected_order(self) -> tuple[int, ...]:
-        """The order of its dimensions."""
         return tuple(range(self.results[0].ndim))
 
     def lower(self) -> Tensor:
-        """What the function gives."""
         return self.function()
 
 

@@ -44,12 +44,12 @@ def lifted(operands: Sequence[Tensor | None]) -> tuple[list[Any], Callable[[Tens
             images.append(Tensor(network, shape, x.dtype, data=data, weight_names=x.weight_names))
         else:
             steps = ShuffleSteps((0, 1, 2), shape, (0, 1, 2, 3))
-            images.append(kind(call, x, steps).tensor(shape, x.dtype, lead.name, x.scope))
+            images.append(kind(call, [x], x, steps).tensor(shape, x.dtype, lead.name, x.scope))
 
     def lowered(result: Tensor) -> Tensor:
         shape = (*result.shape[:HEIGHT], *result.shape[HEIGHT + 1 :])
         steps = ShuffleSteps((0, 1, 2, 3), shape, (0, 1, 2))
-        return kind(call, result, steps).tensor(shape, result.dtype, lead.name, result.scope)
+        return kind(call, [result], result, steps).tensor(shape, result.dtype, lead.name, result.scope)
 
     return images, lowered
 

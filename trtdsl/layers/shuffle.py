@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ..core.tensors.memory import reshaped
 from ..definition.graph import Call
 from ..definition.input import MAX_DIMS
-from ..definition.operation import Operation, operation
+from ..definition.operation import operation
 from ..definition.tensor import Draft as Network
 from ..sizes.size import Size, SizeLike, bounds, is_static, product
 from .common import DefinitionError, Shape, ShapeError, Tensor, add_layer, adds, normalize_axis, shape_text, torch
@@ -17,14 +18,12 @@ from .shape import size_tensor
 from .shuffle_steps import ShuffleSteps, permuted
 
 
+@dataclass(eq=False, slots=True)
 class Shuffle(Call):
     """A shuffle that one layer does, perhaps with those before it."""
 
-    __slots__ = ("source", "steps")
-
-    def __init__(self, operation: Operation, source: Tensor, steps: ShuffleSteps):
-        super().__init__(operation, [source])
-        self.source, self.steps = source, steps
+    source: Tensor
+    steps: ShuffleSteps
 
     def lower(self) -> Tensor:
         """The layer, for a shuffle too that the call before this one ends with."""
@@ -40,7 +39,6 @@ class Shuffle(Call):
         return _added(self.source, _along(self.source, self.steps))
 
     def expected_order(self) -> tuple[int, ...]:
-        """In which order the result's dimensions lie in memory."""
         return self.steps.order(self.source.shape, self.source.order)
 
 
@@ -124,7 +122,7 @@ def shuffle(
             network.constraints.not_negative(size, network.current_operation)
     call = network.current_operation
     assert call is not None
-    return Shuffle(call, source, steps).tensor(shape, x.dtype, call.name, source.scope)
+    return Shuffle(call, [source], source, steps).tensor(shape, x.dtype, call.name, source.scope)
 
 
 def _of_constant(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from ...definition.operation import Operation, require_network
+from ...definition.operation import require_network
 from ...layers.reduce import FEW
 from ..common import Call, DefinitionError, L, Tensor, torch
 from ..lowerings import Choice, reasons
@@ -44,7 +45,7 @@ def _einsum(equation: Equation, tensors: list[Tensor], lowering: str) -> Tensor:
     sizes = label_sizes(equation, [tensor.shape for tensor in tensors])
     call = tensors[0].network.current_operation
     assert call is not None
-    contraction = Contraction(call, equation, tensors, Choice("einsum", lowering, *tensors))
+    contraction = Contraction(call, tensors, equation, tensors, Choice("einsum", lowering, *tensors))
     if all(tensor.is_constant for tensor in tensors):
         return contraction.lower()
     scope = next((tensor.scope for tensor in tensors if not tensor.is_constant), "")
@@ -53,16 +54,15 @@ def _einsum(equation: Equation, tensors: list[Tensor], lowering: str) -> Tensor:
     return result
 
 
+@dataclass(eq=False, slots=True)
 class Contraction(Call):
     """An einsum of operands of one dtype."""
 
     rule = "weights into einsum"
-    __slots__ = ("_how", "choice", "equation", "tensors")
-
-    def __init__(self, operation: Operation, equation: Equation, tensors: list[Tensor], choice: Choice):
-        super().__init__(operation, tensors)
-        self.equation, self.tensors, self.choice = equation, tensors, choice
-        self._how: dict[str, Any] | None = None
+    equation: Equation
+    tensors: list[Tensor]
+    choice: Choice
+    _how: dict[str, Any] | None = field(default=None, init=False)
 
     @property
     def how(self) -> dict[str, Any]:
@@ -91,7 +91,6 @@ class Contraction(Call):
         return dense.target if chosen == "dense" else None
 
     def lower(self) -> Tensor:
-        """The layers of a plan, perhaps with the weights of a product that nothing else needs as an operand."""
         result = self.choice.lowered(*self.tensors, **self.how)
         if self.choice.used == "merged":
             self.remark("with the weights of the product before it as an operand")

@@ -9,9 +9,9 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from ...definition.operation import Operation
 from ...definition.tensor import Tensor, weight_names_of
 from ...layers.convolution import Geometry
 from ...layers.shuffle import Shuffle, behind_shuffles
@@ -23,6 +23,7 @@ from ..pointwise.quantization import narrow_weight, product_in_int4
 from .fusion import scaled_weight, values_of
 
 
+@dataclass(eq=False, slots=True)
 class Product(Call):
     """A product with weights, which what follows may join: ``add`` makes its layers of a kernel and a bias.
 
@@ -32,29 +33,18 @@ class Product(Call):
     in which the result's dimensions lie in memory; None where only its layers tell.
     """
 
-    __slots__ = ("add", "axis", "bias", "channel", "geometry", "input", "kernel", "memory", "pointwise")
     is_product = True
-
-    def __init__(
-        self,
-        operation: Operation,
-        add: Callable[[Tensor, Tensor | None], Tensor],
-        input: Tensor,
-        kernel: Tensor,
-        bias: Tensor | None,
-        memory: tuple[int, ...] | None,
-        *,
-        axis: int,
-        channel: int,
-        pointwise: bool,
-        geometry: Geometry | None,
-    ):
-        super().__init__(operation, [input])
-        self.add, self.input, self.kernel, self.bias, self.memory = add, input, kernel, bias, memory
-        self.axis, self.channel, self.pointwise, self.geometry = axis, channel, pointwise, geometry
+    add: Callable[[Tensor, Tensor | None], Tensor]
+    input: Tensor
+    kernel: Tensor
+    bias: Tensor | None
+    memory: tuple[int, ...] | None
+    axis: int
+    channel: int
+    pointwise: bool
+    geometry: Geometry | None
 
     def lower(self) -> Tensor:
-        """The layers with the product's own weights."""
         return self.add(self.kernel, self.bias)
 
     def weights(self, scale: torch.Tensor, shift: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
@@ -85,7 +75,6 @@ class Product(Call):
         return result
 
     def expected_order(self) -> tuple[int, ...]:
-        """The order in which the result's dimensions lie in memory."""
         return self.resolved().order if self.memory is None else self.memory
 
 
@@ -101,29 +90,20 @@ def _keeps_digits(kernel: torch.Tensor, dtype: torch.dtype, axis: int) -> bool:
     return greatest == 0 or greatest >= torch.finfo(dtype).smallest_normal / 2
 
 
+@dataclass(eq=False, slots=True)
 class Scaled(Call):
     """``x * scale + shift`` per channel, made from the constants ``given``: part of the product that gives ``x``, or
     layers of their own."""
 
     rule = "norm into product"
-    __slots__ = ("channel", "choice", "given", "scale", "shift", "x")
-
-    def __init__(
-        self,
-        operation: Operation,
-        x: Tensor,
-        given: Sequence[Tensor],
-        scale: torch.Tensor,
-        shift: torch.Tensor,
-        channel: int,
-        choice: Choice,
-    ):
-        super().__init__(operation, [x])
-        self.x, self.given, self.scale, self.shift = x, given, scale, shift
-        self.channel, self.choice = channel, choice
+    x: Tensor
+    given: Sequence[Tensor]
+    scale: torch.Tensor
+    shift: torch.Tensor
+    channel: int
+    choice: Choice
 
     def lower(self) -> Tensor:
-        """The product with other weights where nothing else needs it, or layers of its own."""
         within = self._within(self.x, self.channel, self.given, self.scale, self.shift)
         by = self.scale, self.shift
         result = self.choice.lowered(self.x, within=within, statistics=self.given, by=by)
@@ -169,7 +149,6 @@ class Scaled(Call):
         return product.folded(kernel, bias, given)
 
     def expected_order(self) -> tuple[int, ...]:
-        """The order in which the result's dimensions lie in memory: that of what it scales."""
         return self.x.order
 
 
@@ -197,9 +176,8 @@ def deferred(
     constant = kernel.data is not None and (bias is None or bias.data is not None)
     if input.data is not None or not constant or input.dtype != kernel.dtype or operation is None:
         return add(kernel, bias)
-    facts = {"axis": axis, "channel": channel, "pointwise": pointwise, "geometry": geometry}
-    product = Product(operation, add, input, kernel, bias, order, **facts)
-    return product.tensor(shape, input.dtype, product.operation.name)
+    product = Product(operation, [input], add, input, kernel, bias, order, axis, channel, pointwise, geometry)
+    return product.tensor(shape, input.dtype, operation.name)
 
 
 def weighted(

@@ -57,7 +57,7 @@ def batch_norm(
     scale, shift = affine(running_mean, running_var, eps, weight, bias)
     choice, call = Choice("batch_norm", lowering, input), input.network.current_operation
     assert call is not None
-    scaled = Scaled(call, input, given, scale, shift, 1, choice)
+    scaled = Scaled(call, [input], input, given, scale, shift, 1, choice)
     if isinstance(input.node, Call):
         return scaled.tensor(input.shape, input.dtype, "batch_norm", input.scope)
     return scaled.lower()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ...core.errors import ShapeError, UnsupportedError
 from ...definition.methods import Dims
-from ...definition.operation import Operation
 from ...definition.tensor import Extremes, Selected
 from ...layers.shuffle import Shuffle
 from ..checks import require_floats
@@ -289,7 +289,7 @@ def _by_use(x: Tensor, op: str, axes: Sequence[int], keepdim: bool) -> Tensor:
     operation = x.network.current_operation
     assert operation is not None
     shape = (*x.shape[:2], *(1,) * (x.ndim - 2)) if keepdim else x.shape[:2]
-    return Reduction(operation, x, op, axes, keepdim).tensor(shape, x.dtype, "a reduction", x.scope)
+    return Reduction(operation, [x], (x, op, axes, keepdim)).tensor(shape, x.dtype, "a reduction", x.scope)
 
 
 @way("amax", "reduce", "IReduceLayer")
@@ -318,6 +318,7 @@ def _pooled(x: Tensor, op: str, axes: Sequence[int], keepdim: bool) -> Tensor:
     return L.squeeze(result, gone) if gone else result
 
 
+@dataclass(eq=False, slots=True)
 class Reduction(Call):
     """A reduction that becomes another layer where products with weights alone use it.
 
@@ -327,11 +328,7 @@ class Reduction(Call):
     """
 
     rule = "reduction by use"
-    __slots__ = ("how",)
-
-    def __init__(self, operation: Operation, x: Tensor, *how: Any):
-        super().__init__(operation, [x])
-        self.how = (x, *how)
+    how: tuple[Tensor, str, Sequence[int], bool]
 
     def lower(self) -> Tensor:
         """IPoolingLayer or IReduceLayer."""

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from ...definition.operation import Operation
 from ..common import Call, Tensor, channels_last
 from ..products.folding import free_product_of
 
 
+@dataclass(eq=False, slots=True)
 class Maximum(Call):
     """Maxima over windows of ``source``, which ``pool`` computes."""
 
-    __slots__ = ("pool", "source")
-
-    def __init__(self, operation: Operation, source: Tensor, pool: Callable[[Tensor], Tensor]):
-        super().__init__(operation, [source])
-        self.source, self.pool = source, pool
+    source: Tensor
+    pool: Callable[[Tensor], Tensor]
 
     def lower(self) -> Tensor:
-        """The layers of ``pool``."""
         return self.pool(self.source)
 
     def expected_order(self) -> tuple[int, ...]:
-        """In which order the result's dimensions lie in memory."""
         return channels_last(self.source.ndim)
 
 
+@dataclass(eq=False, slots=True)
 class Monotone(Call):
     """A function that never falls, of ``x``: of maxima, the maxima of the function are the same.
 
@@ -34,11 +31,8 @@ class Monotone(Call):
     """
 
     rule = "before maxima"
-    __slots__ = ("function", "x")
-
-    def __init__(self, operation: Operation, x: Tensor, function: Callable[[Tensor], Tensor]):
-        super().__init__(operation, [x])
-        self.x, self.function = x, function
+    x: Tensor
+    function: Callable[[Tensor], Tensor]
 
     def lower(self) -> Tensor:
         """The function before the maxima, or behind them."""
@@ -50,16 +44,12 @@ class Monotone(Call):
             self.remark("behind the maxima: what they are of is no product, or is used otherwise, too", False)
         else:
             self.remark("before the maxima, in the product that they are of")
+            before = self.function(node.source)
             with node.operation:
-                return node.pool(self._named(node.source))
+                return node.pool(before)
         return self.function(self.x)
 
-    def _named(self, source: Tensor) -> Tensor:
-        with self.operation:
-            return self.function(source)
-
     def expected_order(self) -> tuple[int, ...]:
-        """In which order the result's dimensions lie in memory."""
         return self.x.order
 
 
@@ -68,4 +58,4 @@ def monotone(x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
     operation = x.network.current_operation
     if not isinstance(x.node, Maximum) or operation is None:
         return function(x)
-    return Monotone(operation, x, function).tensor(x.shape, x.dtype, operation.name, x.scope)
+    return Monotone(operation, [x], x, function).tensor(x.shape, x.dtype, operation.name, x.scope)

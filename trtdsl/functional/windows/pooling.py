@@ -107,7 +107,7 @@ def _maxima(windows: Windows) -> Tensor:
     def pool(x: Tensor) -> Tensor:
         return _pool(dataclasses.replace(windows, x=x), "MAX", exclude_padding=True)
 
-    return Maximum(operation, x, pool).tensor((*x.shape[:2], *windows.counts), x.dtype, "a maximum", x.scope)
+    return Maximum(operation, [x], x, pool).tensor((*x.shape[:2], *windows.counts), x.dtype, "a maximum", x.scope)
 
 
 # -- average -----------------------------------------------------------------------------------------------------------
