@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from support import assert_close, layer_types
+from support import assert_close, evaluate, layer_types
 
 import trtdsl as td
 import trtdsl.functional as F
@@ -466,3 +466,20 @@ def test_attention_in_float32_of_a_query_in_half_precision_is_built(dtype, betwe
     query, key = between(low.float()), between(given)
     net.output(F.scaled_dot_product_attention(query, key, key), "y")
     torch.testing.assert_close(td.evaluate_engine(net, {"x": x})["y"], want, rtol=1e-4, atol=1e-5)
+
+
+def test_a_scale_that_is_computed_is_an_operand():
+    """Its sigmoid is a factor, too, so that ``y * sigmoid(y)`` cannot become one activation without it."""
+    torch.manual_seed(0)
+    x, weight, tokens = torch.randn(1, 1, 1, 1), torch.randn(1, 1, 1, 1), torch.randn(1, 2, 6, 8)
+
+    def network(x, tokens):
+        y = F.conv2d(x, weight)
+        scale = F.sigmoid(y)
+        return F.scaled_dot_product_attention(tokens, tokens, tokens, scale=scale), y * scale
+
+    y = x * weight
+    scale = y.sigmoid()
+    got = evaluate(network, x, tokens)
+    assert_close(got[0], ((tokens @ tokens.mT) * scale).softmax(-1) @ tokens)
+    assert_close(got[1], y * scale)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from ...definition.graph import Later, made_by
 from ...definition.precision import is_low
@@ -66,61 +67,45 @@ def scaled_dot_product_attention(
     _check(query, key, value, attn_mask, dropout_p, is_causal)
     groups = [_heads_of_each(x, query) for x in (key, value)] if enable_gqa else None
     network = query.network
-    choice, in_body = Choice("scaled_dot_product_attention", lowering, query, key, value), network.enclosing is not None
-    call = network.current_operation
+    choice, call = Choice("scaled_dot_product_attention", lowering, query, key, value), network.current_operation
     assert call is not None
-
     operands = query, key, value
-    lower = functools.partial(
-        _attention, choice, *operands, attn_mask, is_causal, scale, groups, in_body, _was_low(query)
-    )
+    how = _Attention(attn_mask, is_causal, scale, groups, network.enclosing is not None, _was_low(query), lowering)
+    lower = functools.partial(_attention, choice, *operands, how)
     leads = [x.shape[: -3 if enable_gqa else -2] for x in operands]
     alike = leads.count(leads[0]) == 3 and len({x.dtype for x in operands}) == 1
     if not alike or all(x.is_constant for x in operands):
         return lower()
     shape = (*query.shape[:-1], value.shape[-1])
-    return Later(call, [*operands, attn_mask], lower).tensor(shape, query.dtype, call.name, query.scope)
+    given = [*operands, attn_mask, scale if isinstance(scale, Tensor) else None]
+    return Later(call, given, lower).tensor(shape, query.dtype, call.name, query.scope)
 
 
-def _attention(
-    choice: Choice,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None,
-    is_causal: bool,
-    scale: float | Tensor | None,
-    groups: Sequence[int] | None,
-    in_body: bool,
-    was_low: bool,
-) -> Tensor:
-    """Attention in one of its ways, by what gives its operands and by what else the network has.
-
-    ``groups``: how many heads of the query share one of key and value; None where each has its own.
-    """
-    enable_gqa = groups is not None
-    factor = _default_scale(query) if scale is None else scale
-    given, (key, value, attn_mask) = key, _even(query, key, value, attn_mask, is_causal)
+def _attention(choice: Choice, query: Tensor, key: Tensor, value: Tensor, how: _Attention) -> Tensor:
+    """Attention in one of its ways, by what gives its operands and by what else the network has."""
+    enable_gqa = how.groups is not None
+    factor = _default_scale(query) if how.factor is None else how.factor
+    given, (key, value, attn_mask) = key, _even(query, key, value, how.mask, how.is_causal)
     if attn_mask is not None and attn_mask.dtype not in (torch.bool, query.dtype):
         attn_mask = L.cast(attn_mask, query.dtype)  # first of all: what half precision has no number for becomes -inf
     mask, shown = attn_mask, None if attn_mask is None else open_rows(attn_mask)
     # In loops and branches TensorRT-RTX 1.7 builds no IAttention, but in half precision without a mask.
-    wide = in_body or (not enable_gqa and _are_products_better(query, given, mask, shown))
+    wide = how.in_body or (not enable_gqa and _are_products_better(query, given, mask, shown))
     if mask is not None and mask.dtype == torch.bool and not wide and not mask.is_constant:
         # The logarithm of a bool mask is 0 or -inf, and the builder fuses it. It fuses ISelectLayer for some sizes,
         # and in front of IAttention it turns one into a search for padding that takes seven launches.
         mask = L.unary(L.cast(mask, query.dtype), "LOG")
     # In half precision attention is one kernel either way, with better ways to and from it for the products. Those of
     # heads that are repeated are not fused in every network.
-    sharpness = _sharpness(query, scale) if is_low(query) else 0
+    sharpness = _sharpness(query, how.factor) if is_low(query) else 0
     plain = is_low(query) and not (enable_gqa or sharpness)
     within = None if is_low(value) else shown  # a choice there keeps products from being fused
     call = query.network.current_operation
     step = 0.0 if call is None or not isinstance(factor, float) else call.step
-    how = _Attention(attn_mask, mask, is_causal, factor, groups, sharpness > 0, within, choice.given, step, was_low)
+    how = replace(how, mask=attn_mask, added=mask, factor=factor, sharp=sharpness > 0, within=within, step=step)
     against = {
         "in fp8 the builder fuses two products": step > 0,
-        "it is in a loop or a branch": in_body,
+        "it is in a loop or a branch": how.in_body,
         "two products move less": wide,
         "its kernel for a single key reads weights that other threads have": key.shape[-2] == 1
         and query.shape[-2] != 1,
@@ -137,24 +122,27 @@ def _attention(
 
 @dataclass(frozen=True)
 class _Attention:
-    """What the ways are told."""
+    """What a call says, and what its ways are told."""
 
     mask: Tensor | None
-    added: Tensor | None
-    """The mask as it is added, where it can be."""
     is_causal: bool
-    factor: float | Tensor
+    factor: Any
+    """A number or a Tensor; None for the default, until a way is chosen."""
     groups: Sequence[int] | None
     """How many heads of the query share one of key and value, where several may."""
-    sharp: bool
-    """Whether scores stay in float32."""
-    within: Tensor | None
-    """The rows that are not hidden wholly, where that is chosen between products."""
-    lowering: str
-    step: float
-    """The scale by which operands become fp8, and weights by that of 1; 0 where they do not."""
+    in_body: bool
+    """Whether it is in a loop or a branch."""
     was_low: bool
     """Whether the query is float32 of a half type."""
+    lowering: str
+    added: Tensor | None = None
+    """The mask as it is added, where it can be."""
+    sharp: bool = False
+    """Whether scores stay in float32."""
+    within: Tensor | None = None
+    """The rows that are not hidden wholly, where that is chosen between products."""
+    step: float = 0.0
+    """The scale by which operands become fp8, and weights by that of 1; 0 where they do not."""
 
     def narrow(self, x: Tensor, step: float) -> Tensor:
         """An operand of a product."""
