@@ -558,7 +558,7 @@ def rnn_relu_cell(
 
 def gru(
     input: Tensor,
-    hx: Tensor,
+    hx: Tensor | Sequence[Tensor],
     params: Sequence[Tensor],
     has_biases: bool,
     num_layers: int,
@@ -568,12 +568,12 @@ def gru(
     batch_first: bool,
     *,
     lengths: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, ...]:
     """Gated recurrent units (torch.nn.GRU): all hidden states and the last ones, as :func:`lstm`."""
 
 def rnn_tanh(
     input: Tensor,
-    hx: Tensor,
+    hx: Tensor | Sequence[Tensor],
     params: Sequence[Tensor],
     has_biases: bool,
     num_layers: int,
@@ -583,12 +583,12 @@ def rnn_tanh(
     batch_first: bool,
     *,
     lengths: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, ...]:
     """A plain recurrent network (torch.nn.RNN) with tanh: all hidden states and the last ones, as :func:`lstm`."""
 
 def rnn_relu(
     input: Tensor,
-    hx: Tensor,
+    hx: Tensor | Sequence[Tensor],
     params: Sequence[Tensor],
     has_biases: bool,
     num_layers: int,
@@ -598,7 +598,7 @@ def rnn_relu(
     batch_first: bool,
     *,
     lengths: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, ...]:
     """A plain recurrent network (torch.nn.RNN) with relu: all hidden states and the last ones, as :func:`lstm`."""
 
 def fliplr(input: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ...core.errors import several
 from ..checks import require_rank
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
-from ..family import family
+from ..family import family, member
 from ..operands import along
 from ..pointwise.activation import relu, sigmoid, tanh
 from ..products.matmul import linear
@@ -96,10 +96,10 @@ def lstm_cell(
 # -- layers, over all steps --------------------------------------------------------------------------------------------
 
 
-@operation
-def lstm(
+def _recurrent(
+    kind: tuple[str, Step, int],
     input: Tensor,
-    hx: Sequence[Tensor],
+    hx: Tensor | Sequence[Tensor],
     params: Sequence[Tensor],
     has_biases: bool,
     num_layers: int,
@@ -109,7 +109,22 @@ def lstm(
     batch_first: bool,
     *,
     lengths: Tensor | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, ...]:
+    """A recurrent network: its name in messages, its step, and of how many tensors its state is."""
+    name, step, states = kind
+    if train and dropout:
+        raise UnsupportedError(f"dropout={dropout} in training is random: an engine is for inference")
+    first = (hx,) if isinstance(hx, Tensor) else tuple(hx)
+    if len(first) != states:
+        raise DefinitionError(f"the first state of {name} is {several(states, 'tensor')}, not {len(first)}")
+    projected = first[0].shape[-1] != first[-1].shape[-1]
+    weights = _by_layer(name, params, has_biases, num_layers, 1 + bidirectional, projected)
+    output, ends = _run(input, first, weights, step, batch_first, lengths)
+    return output, *ends
+
+
+@member(_recurrent, ("lstm", _lstm_step, 2))
+def lstm():
     """A long short-term memory (torch.nn.LSTM): all hidden states, the last ones, and the last cells.
 
     ``input`` is (T, N, features), or (N, T, features) with ``batch_first``; ``hx`` the first states h and c, each
@@ -128,37 +143,10 @@ def lstm(
     >>> [y.shape for y in F.lstm(x, (h, c), weights, False, 1, 0.0, False, False, False)]
     [(T, N, 2), (1, N, 2), (1, N, 2)]
     """
-    _inference(dropout, train)
-    projected = hx[0].shape[-1] != hx[1].shape[-1]
-    weights = _by_layer("lstm", params, has_biases, num_layers, 1 + bidirectional, projected)
-    output, (h, c) = _run(input, tuple(hx), weights, _lstm_step, batch_first, lengths)
-    return output, h, c
-
-
-def _one_state(
-    kind: tuple[str, Step],
-    input: Tensor,
-    hx: Tensor,
-    params: Sequence[Tensor],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-    *,
-    lengths: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """A recurrent network whose state is one tensor: its name in messages, and its step."""
-    name, step = kind
-    _inference(dropout, train)
-    weights = _by_layer(name, params, has_biases, num_layers, 1 + bidirectional)
-    output, (h,) = _run(input, (hx,), weights, step, batch_first, lengths)
-    return output, h
 
 
 gru, rnn_tanh, rnn_relu = family(
-    _one_state,
+    _recurrent,
     """{}: all hidden states and the last ones, as :func:`lstm`.
 
     >>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
@@ -167,19 +155,14 @@ gru, rnn_tanh, rnn_relu = family(
     >>> [y.shape for y in F.{name}(x, h, weights, True, 1, 0.0, False, False, False)]
     [(T, N, 2), (1, N, 2)]
     """,
-    gru=(("gru", _gru_step), "Gated recurrent units (torch.nn.GRU)"),
-    rnn_tanh=(("rnn_tanh", _rnn_step(tanh)), "A plain recurrent network (torch.nn.RNN) with tanh"),
-    rnn_relu=(("rnn_relu", _rnn_step(relu)), "A plain recurrent network (torch.nn.RNN) with relu"),
+    gru=(("gru", _gru_step, 1), "Gated recurrent units (torch.nn.GRU)"),
+    rnn_tanh=(("rnn_tanh", _rnn_step(tanh), 1), "A plain recurrent network (torch.nn.RNN) with tanh"),
+    rnn_relu=(("rnn_relu", _rnn_step(relu), 1), "A plain recurrent network (torch.nn.RNN) with relu"),
 )
 
 
-def _inference(dropout: float, train: bool) -> None:
-    if train and dropout:
-        raise UnsupportedError(f"dropout={dropout} in training is random: an engine is for inference")
-
-
 def _by_layer(
-    name: str, params: Sequence[Tensor], has_biases: bool, layers: int, directions: int, projected: bool = False
+    name: str, params: Sequence[Tensor], has_biases: bool, layers: int, directions: int, projected: bool
 ) -> list[list[Weights]]:
     """The flat weights by layer and direction."""
     each = 2 + 2 * has_biases + projected
