@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -109,33 +110,8 @@ class _Projection:
         """The same of another stretch of time; itself where it is fixed."""
         return replace(self, value=change(self.value)) if self.varies else self
 
-    def at(self, loop: L.Loop) -> _Projection:
-        """The same at the loop's iteration."""
-        return self.over_time(lambda value: loop.iterator(value, value.ndim - 1))
-
-    def chunk(self, loop: L.Loop) -> _Projection:
-        """The same for the loop's chunk of time."""
-        return self.over_time(lambda value: _chunk(loop, value))
-
-    def back(self, steps: int) -> _Projection:
-        """The same of that many steps before, within a block."""
-        if not steps:
-            return self
-        return self.over_time(lambda x: shifted(x, x.ndim - 1, steps, False, *filled_by(x, 0.0)))
-
-    def spread(self, x: Tensor, time: str) -> Tensor:
-        """``x`` (b d, and l) times the projection: with n at the end."""
-        return self._product(x, time, "", "n")
-
-    def times(self, h: Tensor, time: str) -> Tensor:
-        """``h`` (b d, perhaps l, n) times the projection."""
-        return self._product(h, time, "n", "n")
-
-    def gathered(self, h: Tensor, time: str) -> Tensor:
-        """``h`` (b d, perhaps l, n) times the projection, summed over n."""
-        return self._product(h, time, "n", "")
-
-    def _product(self, x: Tensor, time: str, before: str, after: str) -> Tensor:
+    def times(self, x: Tensor, time: str, before: str = "n", after: str = "n") -> Tensor:
+        """``x`` (b d, ``time``, ``before``) times the projection: (b d, ``time``, ``after``)."""
         if self.groups is None:
             own = f"bn{time}" if self.varies else "dn"
             return einsum(f"bd{time}{before},{own}->bd{time}{after}", x, self.value)
@@ -148,7 +124,7 @@ class _Projection:
             return L.unsqueeze(self.value, [0, 2, 3])
         if self.groups is None:
             return L.unsqueeze(L.shuffle(self.value, [0, 2, 1]), [1, 5 - axis])
-        return L.unsqueeze(self.spread(filled(x.network, x.shape, 1.0, x.dtype), "l"), [5 - axis])
+        return L.unsqueeze(self.times(filled(x.network, x.shape, 1.0, x.dtype), "l", before=""), [5 - axis])
 
     def _grouped(self, x: Tensor) -> Tensor:
         assert self.groups is not None
@@ -213,17 +189,21 @@ def _selective_blocks(u: Tensor, delta: Tensor, A: Tensor, B: _Projection, C: _P
     before = shifted(states, 2, 1, False, *filled_by(states, 0.0))
     total, here, since = None, driven, None
     for back in range(BLOCK):
-        part = B.back(back).spread(here, "cl")
+        part = B.over_time(functools.partial(_earlier, steps=back)).times(here, "cl", before="")
         part = part if since is None else decay(since, inside) * part
         total = part if total is None else total + part
-        earlier = shifted(step, 3, back, False, *filled_by(step, 0.0)) if back else step
-        since = earlier if since is None else since + earlier
-        here = shifted(driven, 3, back + 1, False, *filled_by(step, 0.0))
+        since = step if since is None else since + _earlier(step, back)
+        here = _earlier(driven, back + 1)
     assert total is not None and since is not None
     h = total + decay(since, inside) * L.unsqueeze(before, [3])
-    y = L.shuffle(C.gathered(h, "cl"), reshape=(*u.shape[:2], step.shape[2] * BLOCK))
+    y = L.shuffle(C.times(h, "cl", after=""), reshape=(*u.shape[:2], step.shape[2] * BLOCK))
     y = L.slice(y, (0, 0, 0), u.shape)
     return y, lambda: L.squeeze(along(states, 2, step.shape[2] - 1, 1), [2])
+
+
+def _earlier(x: Tensor, steps: int) -> Tensor:
+    """What stands that many steps before, within a block."""
+    return shifted(x, x.ndim - 1, steps, False, *filled_by(x, 0.0)) if steps else x
 
 
 def _blocks(x: Tensor, size: int = BLOCK) -> Tensor:
@@ -256,11 +236,12 @@ def _selective_chunks(u: Tensor, delta: Tensor, A: Tensor, B: _Projection, C: _P
     loop = L.Loop(u.network)
     count = (length + (CHUNK - 1)) // CHUNK
     loop.count(count)
-    step, driven = _chunk(loop, delta), _chunk(loop, delta * u)
+    chunk = functools.partial(_chunk, loop)
+    step, driven = chunk(delta), chunk(delta * u)
     state = loop.recurrence(filled(u.network, (*u.shape[:2], A.shape[1]), 0, u.dtype))
-    h = passes(Decays(step, _by_channel(A, 4)), B.chunk(loop).spread(driven, "l"), 2, state)
+    h = passes(Decays(step, _by_channel(A, 4)), B.over_time(chunk).times(driven, "l", before=""), 2, state)
     loop.next(state, L.squeeze(along(h, 2, CHUNK - 1, 1), [2]))
-    y = loop.concatenate(C.chunk(loop).gathered(h, "l"), count, 2)
+    y = loop.concatenate(C.over_time(chunk).times(h, "l", after=""), count, 2)
     y = L.shuffle(y, reshape=(*u.shape[:2], count * CHUNK))
     return L.slice(y, (0, 0, 0), u.shape), lambda: loop.last_value(state)
 
@@ -275,9 +256,13 @@ def _selective_loop(u: Tensor, delta: Tensor, A: Tensor, B: _Projection, C: _Pro
     length = u.shape[2]
     loop = L.Loop(u.network)
     loop.count(length)
-    step, driven = loop.iterator(delta, 2), loop.iterator(delta * u, 2)
+
+    def at(x: Tensor) -> Tensor:
+        return loop.iterator(x, x.ndim - 1)
+
+    step, driven = at(delta), at(delta * u)
     before = loop.recurrence(filled(u.network, (*u.shape[:2], A.shape[1]), 0, u.dtype))
-    after = exp(einsum("bd,dn->bdn", step, A)) * before + B.at(loop).spread(driven, "")
+    after = exp(einsum("bd,dn->bdn", step, A)) * before + B.over_time(at).times(driven, "", before="")
     loop.next(before, after)
-    y = loop.concatenate(C.at(loop).gathered(after, ""), length, 2)
+    y = loop.concatenate(C.over_time(at).times(after, "", after=""), length, 2)
     return y, lambda: loop.last_value(before)
