@@ -181,7 +181,7 @@ def test_istft_gives_the_signal_back():
         (lambda x: F.stft(x, 8), "return_complex=True or False"),
         (lambda x: F.view_as_complex(x[:, :2]).relu(), "a ComplexTensor has no 'relu'"),
         (lambda x: F.view_as_complex(x[:, :2]).to(torch.float32), "a ComplexTensor stays torch.complex64"),
-        (lambda x: F.fft(x[:, :4], norm="orthogonal"), "'forward' or 'ortho'"),
+        (lambda x: F.fft(x[:, :4], norm="orthogonal"), "'forward', 'ortho'"),
     ],
 )
 def test_bad_calls(call, message):

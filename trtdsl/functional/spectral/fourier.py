@@ -8,11 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...sizes.size import SizeLike, bounds, size_min
-from ..checks import require_rank
+from ..checks import require_one_of, require_rank
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, torch
 from ..family import family, member
 from ..operands import along, axes_of, axis_of, binary, floating, with_last
-from ..pointwise.elementary import cos, sin
 from ..products.matmul import matmul
 from ..shaping.arrange import pad
 from ..shaping.create import arange
@@ -23,38 +22,24 @@ LONGEST = 4096
 NORMS = (None, "backward", "forward", "ortho")
 
 
-def waves(rows: int, columns: int, length: int, sign: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _numbers(size: SizeLike) -> Any:
+    """0, 1, …, of a dynamic size in the current network; what is computed of them is written alike."""
+    return torch.arange(size) if isinstance(size, int) else arange(size)
+
+
+def _waves(rows: SizeLike, columns: SizeLike, length: Any, sign: int) -> tuple[Any, Any]:
     """``exp(sign · 2πi · j · k / length)`` for j < rows and k < columns, as cosines and sines in float32."""
-    turns = torch.outer(torch.arange(rows, dtype=torch.int64), torch.arange(columns, dtype=torch.int64)) % length
-    angles = turns.to(torch.float64) * (2 * math.pi / length)
+    turns = _numbers(rows).unsqueeze(1) * _numbers(columns) % length
+    angles = turns.to(torch.float64 if isinstance(turns, torch.Tensor) else torch.float32) * (2 * math.pi / length)
     quarters = turns * 4 % length == 0  # whose values are 0 and 1, which π in float64 misses
-    cosines, sines = (torch.where(quarters, values.round(), values) for values in (angles.cos(), angles.sin()))
-    return cosines.float(), (sign * sines).float()
+    cosines, sines = (values.round().where(quarters, values) for values in (angles.cos(), angles.sin()))
+    return cosines.to(torch.float32), (sines * sign).to(torch.float32)
 
 
-def _waves(input: Any, rows: SizeLike, columns: SizeLike, length: SizeLike, sign: int) -> tuple[Any, Any]:
-    """As :func:`waves`; those of a dynamic length are computed in the network."""
-    if isinstance(length, int) and isinstance(rows, int) and isinstance(columns, int):
-        return waves(rows, columns, length, sign)
-    with input.network.current():
-        turns = arange(rows).unsqueeze(1) * arange(columns) % length
-        angles = L.cast(turns, torch.float32) * (2 * math.pi) / length
-        quarters = turns * 4 % length == 0  # as in waves
-    cosines, sines = (L.select(quarters, values.round(), values) for values in (cos(angles), sin(angles)))
-    return cosines, sines * sign
-
-
-def mirrored(length: int) -> torch.Tensor:
+def _mirrored(length: SizeLike) -> Any:
     """How often each frequency (length // 2 + 1, 1) of a real signal counts: twice with a mirror image of its own."""
-    return (2.0 - (torch.arange(length // 2 + 1) * 2 % length == 0).float())[:, None]
-
-
-def _mirrored(input: Any, length: SizeLike) -> Any:
-    if isinstance(length, int):
-        return mirrored(length)
-    with input.network.current():
-        own = arange(length // 2 + 1) * 2 % length == 0
-    return (2.0 - L.cast(own, torch.float32)).unsqueeze(1)
+    own = _numbers(length // 2 + 1) * 2 % length == 0
+    return (2.0 - own.to(torch.float32)).unsqueeze(1)
 
 
 def _length(value: SizeLike) -> SizeLike:
@@ -66,13 +51,11 @@ def _length(value: SizeLike) -> SizeLike:
     return value
 
 
-def _scale(input: Any, norm: str | None, length: Any, inverse: bool) -> Any:
-    if norm not in NORMS:
-        raise DefinitionError(f"norm is None, 'backward', 'forward' or 'ortho', not {norm!r}")
-    with input.network.current():
-        if norm == "ortho":
-            return length**-0.5
-        return 1 / length if inverse == (norm in (None, "backward")) else 1.0
+def _scale(norm: str | None, length: Any, inverse: bool) -> Any:
+    require_one_of("norm", norm, NORMS)
+    if norm == "ortho":
+        return length**-0.5
+    return 1 / length if inverse == (norm in (None, "backward")) else 1.0
 
 
 def _parts(input: Any) -> tuple[Tensor, Tensor | None]:
@@ -106,8 +89,8 @@ Axes = Sequence[tuple[int, int | None]]
 def _complex(inverse: bool, input: Any, axes: Axes, norm: str | None) -> Any:
     for axis, given in reversed(axes):
         length = _length(input.shape[axis] if given is None else given)
-        turns = _waves(input, length, length, length, 1 if inverse else -1)
-        input = _product(input, axis, turns, _scale(input, norm, length, inverse))
+        turns = _waves(length, length, length, 1 if inverse else -1)
+        input = _product(input, axis, turns, _scale(norm, length, inverse))
     return input
 
 
@@ -116,8 +99,8 @@ def _half(input: Any, axes: Axes, norm: str | None) -> ComplexTensor:
         raise DefinitionError("rfft takes real values: F.fft takes complex ones")
     *others, (axis, given) = axes
     length = _length(input.shape[axis] if given is None else given)
-    half = _waves(input, length, length // 2 + 1, length, -1)
-    found = _product(input, axis, half, _scale(input, norm, length, False))
+    half = _waves(length, length // 2 + 1, length, -1)
+    found = _product(input, axis, half, _scale(norm, length, False))
     return _complex(False, found, others, norm)
 
 
@@ -126,8 +109,8 @@ def _whole(input: Any, axes: Axes, norm: str | None) -> Tensor:
     for other in others:
         input = _complex(True, input, [other], norm)
     length = _length(2 * (input.shape[axis] - 1) if given is None else given)
-    weight = _mirrored(input, length) * _scale(input, norm, length, True)
-    cosines, sines = (wave * weight for wave in _waves(input, length // 2 + 1, length, length, 1))
+    weight = _mirrored(length) * _scale(norm, length, True)
+    cosines, sines = (wave * weight for wave in _waves(length // 2 + 1, length, length, 1))
     real, imag = _parts(input)
     found = _times(real, axis, cosines)
     return found if imag is None else found - _times(imag, axis, sines)
@@ -148,7 +131,8 @@ IFFT: Transform = functools.partial(_complex, True)
 
 
 def _along(transform: Transform, input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
-    return transform(input, [(axis_of(dim, input.ndim), n)], norm)
+    with input.network.current():
+        return transform(input, [(axis_of(dim, input.ndim), n)], norm)
 
 
 @member(_along, FFT)
@@ -181,7 +165,8 @@ def _of_dims(
     dim: Sequence[int] | None = None,
     norm: str | None = None,
 ) -> Any:
-    return transform(input, _axes(input.ndim, s, dim), norm)
+    with input.network.current():
+        return transform(input, _axes(input.ndim, s, dim), norm)
 
 
 fftn, ifftn, rfftn, irfftn = family(
@@ -275,11 +260,10 @@ def stft(
     if center:
         x = pad(x, (n_fft // 2, n_fft // 2), pad_mode)
     frequencies = n_fft // 2 + 1 if onesided in (None, True) else n_fft
-    cosines, sines = waves(frequencies, n_fft, n_fft, -1)
     shape = _window(window, win_length, n_fft)
     scale = n_fft**-0.5 if normalized else 1.0
     names = () if window is None else window.weight_names
-    kernels = [(wave * shape * scale)[:, None].contiguous() for wave in (cosines, sines)]
+    kernels = [(wave * shape * scale)[:, None].contiguous() for wave in _waves(frequencies, n_fft, n_fft, -1)]
     parts = [conv1d(x, input.network.plain_constant(kernel, names), stride=hop) for kernel in kernels]
     real, imag = (L.squeeze(part, [0]) if input.ndim == 1 else part for part in parts)
     found = ComplexTensor(real, imag)
@@ -318,13 +302,12 @@ def istft(
     hop = n_fft // 4 if hop_length is None else hop_length
     shape = _window(window, win_length, n_fft)
     names = () if window is None else window.weight_names
-    cosines, sines = waves(n_fft // 2 + 1, n_fft, n_fft, 1)
-    scale = mirrored(n_fft) * shape * (n_fft**-0.5 if normalized else 1 / n_fft)
-    parts = [input.real, input.imag]
-    parts = [L.unsqueeze(part, range(3 - input.ndim)) for part in parts]
+    waves = _waves(n_fft // 2 + 1, n_fft, n_fft, 1)
+    scale = _mirrored(n_fft) * shape * (n_fft**-0.5 if normalized else 1 / n_fft)
+    parts = [L.unsqueeze(part, range(3 - input.ndim)) for part in (input.real, input.imag)]
     signals = [
         conv_transpose1d(part, network.plain_constant((wave * scale)[:, None].contiguous(), names), stride=hop)
-        for part, wave in zip(parts, (cosines, sines), strict=True)
+        for part, wave in zip(parts, waves, strict=True)
     ]
     frames = L.slice(parts[0], (0, 0, 0), (1, 1, parts[0].shape[2]))
     ones = frames * 0.0 + 1.0
