@@ -15,7 +15,6 @@ from trtdsl.functional.einsum import search
 from trtdsl.functional.einsum.costs import Costs
 from trtdsl.functional.einsum.draft import Draft, Value
 from trtdsl.functional.einsum.equation import Equation, parse
-from trtdsl.functional.einsum.paths import greatest
 from trtdsl.functional.einsum.ways import kinds_of, ways_of
 
 pytestmark = pytest.mark.long
@@ -77,7 +76,7 @@ def plan_of(case, paths=None):
 def test_no_plan_of_two_operands_is_cheaper_than_the_one_found(case):
     equation, draft = case[0], start(case)
     path = [(0, 1)]
-    limit = greatest(draft.costs, equation.terms, equation, path)
+    limit = search.greatest(draft.costs, equation.terms, equation, path)
     assert plan_of(case).cost == pytest.approx(cheapest(draft, path, equation, limit), rel=1e-12)
 
 
@@ -86,7 +85,7 @@ def test_no_plan_of_two_operands_is_cheaper_than_the_one_found(case):
 def test_no_plan_along_a_path_is_cheaper_where_all_layouts_are_carried_on(case):
     equation, draft = case[0], start(case)
     path = ((0, 1), (0, 1))
-    limit = greatest(draft.costs, equation.terms, equation, path)
+    limit = search.greatest(draft.costs, equation.terms, equation, path)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search, "BEAM", 1 << 20)
         search._searched.cache_clear()

@@ -16,9 +16,8 @@ from ..common import L, SizeLike, is_static, product, torch
 from ..products.folding import Found, deferred, free_product_of
 from .emit import emit
 from .equation import Equation, Labels, label_sizes
-from .paths import Path
 from .plan import EinsumPlan
-from .search import Order, Problem
+from .search import Order, Path, Problem
 
 
 class Operand(NamedTuple):
