@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...layers.windows import check_positive, require_windows
-from ...sizes.size import SizeLike, floor_divide, size_min
+from ...sizes.size import SizeLike, floor_divide, is_static, size_min
 from ..checks import require_rank
 from ..common import L, Shape, ShapeError, Tensor
 from ..family import Function, describe
@@ -18,7 +18,8 @@ Window = SizeLike | Sequence[SizeLike]  # one size, or one per spatial dimension
 
 @dataclass
 class Windows:
-    """Windows over the spatial dimensions of ``x`` (N, C, *spatial), of which there are two or three."""
+    """Windows over the spatial dimensions of ``x`` (N, C, *spatial), of which there are two or three, and what is taken
+    of them."""
 
     x: Tensor
     size: list[Any]
@@ -26,6 +27,12 @@ class Windows:
     padding: list[int]
     dilation: list[int]
     ceil_mode: bool
+    op: str = "MAX"
+    """What IReduceLayer calls it."""
+    divided: tuple[bool, int | None] = (True, None)
+    """How an average counts its elements: the padding, too; by another number."""
+    indices: bool = False
+    """Whether the places of maxima are wanted."""
 
     @property
     def axes(self) -> range:
@@ -47,6 +54,21 @@ class Windows:
         return size_min(floor_divide(room + (stride - 1), stride) + 1, starting)
 
     @property
+    def static(self) -> bool:
+        """Whether all sizes are known."""
+        return is_static((*self.size, *self.x.shape[2:])) and not self.ceil_mode
+
+    @property
+    def whole(self) -> bool:
+        """Whether one window is the whole of its dimensions."""
+        return not any(self.padding) and tuple(self.size) == self.x.shape[2:]
+
+    @property
+    def plain(self) -> bool:
+        """Whether IPoolingLayer gives it as it is."""
+        return self.divided[1] is None and not self.indices and all(gap == 1 for gap in self.dilation)
+
+    @property
     def counts(self) -> Shape:
         """How many there are along each dimension."""
         return tuple(map(self.count, self.axes))
@@ -63,7 +85,7 @@ class Windows:
 
 
 def windows_over(
-    ndim: int, x: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+    ndim: int, x: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, **taken: Any
 ) -> Windows:
     size = list(per_axis(kernel_size, ndim, "kernel_size"))
     given = stride is not None and (isinstance(stride, int) or len(stride) > 0)
@@ -78,7 +100,7 @@ def windows_over(
     if ndim == 1:
         x = L.unsqueeze(x, [2])
         size, steps, pads, gaps = [1, *size], [1, *steps], [0, *pads], [1, *gaps]
-    windows = Windows(x, size, steps, pads, gaps, ceil_mode)
+    windows = Windows(x, size, steps, pads, gaps, ceil_mode, **taken)
     for axis in windows.axes:
         length, padding = windows.length(axis), 2 * windows.padding[axis]
         require_windows(x.network, windows.count(axis), length, windows.extent(axis), padding)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import dataclass
 from typing import Any
 
-from ..common import Call, L, ShapeError, Tensor, UnsupportedError, channels_last, is_static, operation, torch
+from ..common import Call, L, ShapeError, Tensor, UnsupportedError, channels_last, operation, torch
 from ..family import family, member
 from ..lowerings import AUTO, LOWERINGS, lowered, reasons, way
 from ..operands import as_tensor, binary, per_axis, scaled
@@ -142,72 +141,41 @@ def _average(
         raise ShapeError("divisor_override must not be 0")
     if ceil_mode and divisor_override is None and not any(per_axis(padding, ndim, "padding")):
         kernel_size, stride = _within(ndim, input, kernel_size, stride)
-    windows = windows_over(ndim, input, kernel_size, stride, padding, 1, ceil_mode)
     divided = count_include_pad, divisor_override
-    how = _Pooling(windows, "AVG", divisor_override is None, not _in_last(windows.x), divided)
-    return _pooled(ndim, "avg_pool", how, lowering)
+    windows = windows_over(ndim, input, kernel_size, stride, padding, 1, ceil_mode, op="AVG", divided=divided)
+    return _pooled(ndim, "avg_pool", windows, not _in_last(windows.x), lowering)
 
 
-@dataclass(frozen=True)
-class _Pooling:
-    """What the ways of a pooling are told."""
-
-    windows: Windows
-    op: str
-    """What IReduceLayer calls it."""
-    plain: bool
-    """Whether IPoolingLayer gives it as it is."""
-    sliced: bool
-    """Whether slices are the better way, if they can be."""
-    divided: tuple[bool, int | None] = (True, None)
-    """How an average counts its elements."""
-    indices: bool = False
-    """Whether the places of maxima are wanted."""
-
-    @property
-    def static(self) -> bool:
-        """Whether all sizes are known."""
-        windows = self.windows
-        return is_static((*windows.size, *windows.x.shape[2:])) and not windows.ceil_mode
-
-    @property
-    def whole(self) -> bool:
-        """Whether one window is the whole of its dimensions."""
-        windows = self.windows
-        pairs = enumerate(zip(windows.size, windows.padding))
-        return all(not pad and size == windows.length(k) for k, (size, pad) in pairs)
-
-
-def _why_not_pooling(x: Tensor, how: _Pooling) -> str | None:
+def _why_not_pooling(x: Tensor, windows: Windows) -> str | None:
     if not x.dtype.is_floating_point:
         return "IPoolingLayer takes no integers"
-    return None if how.plain or how.op == "AVG" else "IPoolingLayer has no dilation, and gives no indices"
+    return None if windows.plain or windows.op == "AVG" else "IPoolingLayer has no dilation, and gives no indices"
 
 
-def _why_not_whole(x: Tensor, how: _Pooling) -> str | None:
-    fits = how.whole and how.plain and x.dtype.is_floating_point
+def _why_not_whole(x: Tensor, windows: Windows) -> str | None:
+    fits = windows.whole and windows.plain and x.dtype.is_floating_point
     return None if fits else "no window is the whole of its dimensions"
 
 
-def _why_not_sliced(x: Tensor, how: _Pooling) -> str | None:
-    if _why_not_pooling(x, how) is not None:
+def _why_not_sliced(x: Tensor, windows: Windows) -> str | None:
+    if _why_not_pooling(x, windows) is not None:
         return None
-    if not how.static or not 1 < math.prod(how.windows.size) <= MOST_SLICES:
+    if not windows.static or not 1 < math.prod(windows.size) <= MOST_SLICES:
         return f"slices are of static sizes, without ceil_mode, of windows of up to {MOST_SLICES} elements"
-    counted = how.op == "AVG" and (not how.plain or any(how.windows.padding))
+    counted = windows.op == "AVG" and (not windows.plain or any(windows.padding))
     return "padding that counts, and a divisor, are for IPoolingLayer" if counted else None
 
 
 @way("max_pool", "pooling", POOLED, unless=_why_not_pooling)
-def _pooled_maxima(x: Tensor, how: _Pooling) -> Tensor:
-    _whole(how.windows, "MAX")
-    return _maxima(how.windows)
+def _pooled_maxima(x: Tensor, windows: Windows) -> Tensor:
+    _whole(windows, "MAX")
+    return _maxima(windows)
 
 
 @way("avg_pool", "pooling", POOLED, unless=_why_not_pooling)
-def _pooled_average(x: Tensor, how: _Pooling) -> Tensor:
+def _pooled_average(x: Tensor, windows: Windows) -> Tensor:
     """Averages by IPoolingLayer, and by IReduceLayer over dynamic dimensions that one window is the whole of."""
-    windows, (count_include_pad, divisor_override) = how.windows, how.divided
+    count_include_pad, divisor_override = windows.divided
     length = [windows.length(axis) for axis in windows.axes]
     padded = any(windows.padding)
     beyond = any(windows.after(axis) > windows.padding[axis] for axis in windows.axes)
@@ -224,15 +192,14 @@ def _pooled_average(x: Tensor, how: _Pooling) -> Tensor:
 
 @way("max_pool", "reduce", "IReduceLayer", unless=_why_not_whole)
 @way("avg_pool", "reduce", "IReduceLayer", unless=_why_not_whole)
-def _reduced(x: Tensor, how: _Pooling) -> Tensor:
-    return L.reduce(x, how.op, range(2, x.ndim), keep_dims=True)
+def _reduced(x: Tensor, windows: Windows) -> Tensor:
+    return L.reduce(x, windows.op, range(2, x.ndim), keep_dims=True)
 
 
 @way("avg_pool", "slices", SLICED, unless=_why_not_sliced)
-def _sliced_average(x: Tensor, how: _Pooling) -> Tensor:
-    windows = how.windows
+def _sliced_average(x: Tensor, windows: Windows) -> Tensor:
     if not x.dtype.is_floating_point:
-        return integer_average(windows, *how.divided)
+        return integer_average(windows)
     windows.x = L.cast(x, torch.float32)
     total = by_slices(windows, "SUM", as_tensor(0.0, x.network, torch.float32))
     return L.cast(total / math.prod(windows.size), x.dtype)
@@ -283,15 +250,13 @@ def _maximum(
     *,
     lowering: str = "auto",
 ) -> Any:
-    windows = windows_over(ndim, input, kernel_size, stride, padding, dilation, ceil_mode)
-    plain = all(gap == 1 for gap in windows.dilation) and not return_indices
-    how = _Pooling(windows, "MAX", plain, _maxima_by_slices(windows), indices=return_indices)
-    return _pooled(ndim, "max_pool", how, lowering)
+    windows = windows_over(ndim, input, kernel_size, stride, padding, dilation, ceil_mode, indices=return_indices)
+    return _pooled(ndim, "max_pool", windows, _maxima_by_slices(windows), lowering)
 
 
 @way("max_pool", "slices", SLICED, unless=_why_not_sliced)
-def _sliced_maxima(x: Tensor, how: _Pooling) -> Any:
-    return with_indices(how.windows) if how.indices else by_slices(how.windows, "MAX", lowest_of(x))
+def _sliced_maxima(x: Tensor, windows: Windows) -> Any:
+    return with_indices(windows) if windows.indices else by_slices(windows, "MAX", lowest_of(x))
 
 
 @member(_maximum, 1)
@@ -327,19 +292,20 @@ def max_pool3d():
 # -- ways --------------------------------------------------------------------------------------------------------------
 
 
-def _pooled(ndim: int, function: str, how: _Pooling, lowering: str) -> Any:
-    """A pooling in one of its ways, without the dimension that windows over one have besides."""
-    x = how.windows.x
-    if lowering == AUTO and len(ruled_out := reasons(function, x, how=how)) == 2:
+def _pooled(ndim: int, function: str, windows: Windows, by_slices: bool, lowering: str) -> Any:
+    """A pooling in one of its ways, without the dimension that windows over one have besides; ``by_slices``: whether
+    these are the better way, if they can be."""
+    x = windows.x
+    if lowering == AUTO and len(ruled_out := reasons(function, x, windows=windows)) == 2:
         (only,) = LOWERINGS[function].keys() - ruled_out.keys()
-        result = LOWERINGS[function][only].emit(x, how=how)  # there is nothing to choose
+        result = LOWERINGS[function][only].emit(x, windows=windows)  # there is nothing to choose
     else:
-        few = how.static and math.prod(how.windows.size) <= SLICES
-        best = "pooling" if not how.sliced or not few else "slices"
-        if how.whole and best == "pooling" and not _in_last(x):
-            best = "reduce"
-        result = lowered(function, lowering, x, how=how, default=best)
-    return result if ndim > 1 else tuple(L.squeeze(r, [2]) for r in result) if how.indices else L.squeeze(result, [2])
+        few = windows.static and math.prod(windows.size) <= SLICES
+        best = "slices" if by_slices and few else "reduce" if windows.whole and not _in_last(x) else "pooling"
+        result = lowered(function, lowering, x, windows=windows, default=best)
+    if ndim > 1:
+        return result
+    return tuple(L.squeeze(each, [2]) for each in result) if windows.indices else L.squeeze(result, [2])
 
 
 def _in_last(x: Tensor) -> bool:

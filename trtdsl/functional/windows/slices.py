@@ -10,8 +10,9 @@ from ..operands import along, as_tensor, binary, combined, on_axis, stretch
 from .extent import Windows
 
 
-def integer_average(windows: Windows, count_include_pad: bool, divisor_override: int | None) -> Tensor:
+def integer_average(windows: Windows) -> Tensor:
     """The sum by slices, divided with truncation: IPoolingLayer takes no integers."""
+    count_include_pad, divisor_override = windows.divided
     length = [windows.length(axis) for axis in windows.axes]
     total = by_slices(windows, "SUM", as_tensor(0, windows.x.network, windows.x.dtype))
     if divisor_override is not None:
