@@ -95,9 +95,17 @@ def _by_taps(x: Tensor, grid: Tensor, how: _Sampling) -> Tensor:
     unless=lambda x, grid, how: how.why_not_resized or None,
 )
 def _by_resizing(x: Tensor, grid: Tensor, how: _Sampling) -> Tensor:
+    points = how.points()
     if how.transformation is not None:
-        return _resized_by_layer(x, how.points(), how.mode, how.transformation)
-    return _separable(x, how.points(), how.mode, how.padding_mode, how.align)
+        size = (*x.shape[:2], *(len(_line(point, axis)) for axis, point in enumerate(points)))
+        return L.resize(x, MODES[how.mode], size=size, coordinates=how.transformation, rounding="HALF_DOWN")
+
+    def taps_along(axis: int, point: Tensor) -> Taps:
+        line = x.network.constant(_line(point, axis).unsqueeze(-1))
+        taps = make_taps(line, x.shape[2 + axis], how.mode, how.padding_mode, how.align)
+        return taps if taps.inside is None else Taps(((taps.positions, L.cast(taps.inside, torch.float32)),))
+
+    return resample(x, {2 + axis: taps_along(axis, point) for axis, point in enumerate(points)})
 
 
 def _why_not_native(x: Tensor, grid: Tensor, how: _Sampling) -> str | None:
@@ -260,47 +268,23 @@ def _transformation_of(x: Tensor, points: Sequence[Tensor], mode: str, padding_m
 
     None where it has none, or would not read outside of the image as the padding asks.
     """
-    transformations = {"HALF_PIXEL", "ALIGN_CORNERS"}
-    for axis, (point, size) in enumerate(zip(points, x.shape[2:], strict=True)):
-        assert isinstance(size, int)
-        transformations &= _transformations(_line(point, axis).double().numpy(), size, mode, padding_mode)
-    return min(transformations, default=None)
+    lines = [_line(point, axis).double().numpy() for axis, point in enumerate(points)]
 
-
-def _resized_by_layer(x: Tensor, points: Sequence[Tensor], mode: str, transformation: str) -> Tensor:
-    """One IResizeLayer that reads these points."""
-    sizes = (len(_line(point, axis)) for axis, point in enumerate(points))
-    return L.resize(x, MODES[mode], size=(*x.shape[:2], *sizes), coordinates=transformation, rounding="HALF_DOWN")
-
-
-def _transformations(line: np.ndarray, size: int, mode: str, padding_mode: str) -> set[str]:
-    """The coordinate transformations of IResizeLayer that give these points in pixels."""
-    index, count = np.arange(len(line)), len(line)
-    found = set()
-    candidates = {"HALF_PIXEL": (index + 0.5) * size / count - 0.5}
-    if count > 1:
-        candidates["ALIGN_CORNERS"] = index * (size - 1) / (count - 1)
-    for name, wanted in candidates.items():
+    def reads(name: str, line: np.ndarray, size: Any) -> bool:
+        index, count = np.arange(len(line)), len(line)
+        if name == "ALIGN_CORNERS" and count == 1:
+            return False
+        wanted = index * (size - 1) / (count - 1) if name == "ALIGN_CORNERS" else (index + 0.5) * size / count - 0.5
         # As near as float32 coordinates are to the exact ones.
         near = np.allclose(line, wanted, rtol=0, atol=2.5e-7 * size)
         # The layer repeats the edge: so does border; the other paddings only where nothing lies outside.
         reach = 2 if mode == "bicubic" else 0
         outside = wanted.min() - reach < 0 or wanted.max() + reach > size - 1
         halves = mode == "nearest" and np.any(np.abs(wanted - np.floor(wanted) - 0.5) < 1e-3)
-        if near and not halves and (padding_mode == "border" or not outside):
-            found.add(name)
-    return found
+        return near and not halves and (padding_mode == "border" or not outside)
 
-
-def _separable(x: Tensor, points: Sequence[Tensor], mode: str, padding_mode: str, align_corners: bool) -> Tensor:
-    """The taps of one dimension after the other, as :func:`resample` reads them."""
-
-    def taps_along(axis: int, point: Tensor) -> Taps:
-        line = x.network.constant(_line(point, axis).unsqueeze(-1))
-        taps = make_taps(line, x.shape[2 + axis], mode, padding_mode, align_corners)
-        return taps if taps.inside is None else Taps(((taps.positions, L.cast(taps.inside, torch.float32)),))
-
-    return resample(x, {2 + axis: taps_along(axis, point) for axis, point in enumerate(points)})
+    names = "ALIGN_CORNERS", "HALF_PIXEL"
+    return next((name for name in names if all(map(reads, itertools.repeat(name), lines, x.shape[2:]))), None)
 
 
 # -- affine grids ------------------------------------------------------------------------------------------------------
