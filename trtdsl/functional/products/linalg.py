@@ -68,10 +68,10 @@ def inverse(input: Tensor) -> Tensor:
     rows = _square(input, "inverse")
     if rows == 0:
         return input
-    wide, one = L.cast(input, torch.float32), input.network.constant(torch.eye(rows))
+    one = input.network.constant(torch.eye(rows))
     if input.ndim > 2:
-        one = one + part(wide, -1, 0, 1) * 0.0
-    return L.cast(_eliminated(cat([wide, one], -1), rows)[0], input.dtype)
+        one = one + part(L.cast(input, torch.float32), -1, 0, 1) * 0.0
+    return solve(input, one)
 
 
 @operation

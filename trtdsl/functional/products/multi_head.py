@@ -10,7 +10,7 @@ from ..common import DefinitionError, L, ShapeError, SizeLike, Tensor, Unsupport
 from ..operands import choose, combined, scaled, stretch
 from ..pointwise.activation import softmax
 from ..pointwise.logic import logical_and, logical_not, ne
-from ..shaping.join import unbind
+from ..shaping.join import chunk, unbind
 from .attention import is_open, open_rows, opened, scaled_dot_product_attention
 from .matmul import linear, matmul
 
@@ -64,7 +64,7 @@ def multi_head_attention_forward(
     if width != embed_dim_to_check or not isinstance(width, int) or width % num_heads:
         raise ShapeError(f"{shape_text(query.shape)} has not the width {embed_dim_to_check} of {num_heads} equal heads")
     separate = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
-    parameters = (separate or _thirds(in_proj_weight, width), _thirds(in_proj_bias, width), (None, bias_k, bias_v))
+    parameters = (separate or _thirds(in_proj_weight), _thirds(in_proj_bias), (None, bias_k, bias_v))
     added = (bias_k is not None) + bool(add_zero_attn)
     if attn_mask is None and is_causal:
         raise DefinitionError("multi_head_attention_forward(is_causal=True) needs attn_mask, as in torch")
@@ -194,11 +194,8 @@ def _without_hidden_rows(weights: Tensor, masks: list[Tensor]) -> Tensor:
     return opened(weights, open_rows(functools.reduce(logical_and, taking))) if masks else weights
 
 
-def _thirds(x: Tensor | None, width: int) -> list[Tensor | None]:
-    if x is None:
-        return [None, None, None]
-    rest = tuple(x.shape[1:])
-    return [L.slice(x, (k * width, *(0,) * len(rest)), (width, *rest)) for k in range(3)]
+def _thirds(x: Tensor | None) -> Sequence[Tensor | None]:
+    return (None, None, None) if x is None else chunk(x, 3)
 
 
 def _open(mask: Tensor | None, added: int) -> Tensor | None:

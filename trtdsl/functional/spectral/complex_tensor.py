@@ -12,7 +12,7 @@ from typing import Any
 
 from ...core.html import folded
 from ...definition.operation import PAIRS
-from ...sizes.shape import Shape, shape_text
+from ...sizes.shape import shape_text
 from ..common import DefinitionError, Network, ShapeError, Tensor, UnsupportedError, operation, torch
 from ..constants import are_constants, of_constants
 from ..einsum import einsum
@@ -33,6 +33,7 @@ OF_BOTH_PARTS = {
     *("reshape", "roll", "select", "split", "squeeze", "sum", "swapaxes", "swapdims", "t", "tile", "transpose", "tril"),
     *("triu", "unbind", "unflatten", "unfold", "unsqueeze", "view"),
 }
+OF_EITHER_PART = {"ndim", "network", "shape", "size"}
 OPERATORS = {name: name for name in ("add", "sub", "mul", "matmul", "pow")} | dict.fromkeys(
     ("div", "true_divide"), "truediv"
 )
@@ -43,7 +44,7 @@ PRODUCTS = {"bmm": bmm, "mm": mm, "mv": mv, "outer": outer, "inner": inner, "kro
 
 
 class ComplexTensor:
-    """A complex value: ``real`` and ``imag`` are Tensors of one shape.
+    """A complex value: ``real`` and ``imag`` are Tensors of one ``shape``.
 
     It has the operators ``+ - * / @ **`` (with whole powers), indexing, and the methods of Tensor that move elements or
     add them up, and functions of these names take it: ``F.mul(x, z)``, ``F.exp(1j * x)``. A network's outputs are real:
@@ -60,28 +61,9 @@ class ComplexTensor:
         self.real, self.imag = (real, imag) if real.shape == imag.shape else broadcast_tensors(real, imag)
 
     @property
-    def network(self) -> Network:
-        """The network that it belongs to."""
-        return self.real.network
-
-    @property
-    def shape(self) -> Shape:
-        """The shape of either part."""
-        return self.real.shape
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return self.real.ndim
-
-    @property
     def dtype(self) -> torch.dtype:
         """torch's complex64 for parts of float32."""
         return torch.complex64 if self.real.dtype == torch.float32 else torch.complex32
-
-    def size(self, dim: int | None = None) -> Any:
-        """The shape, or the size of one dimension."""
-        return self.real.size(dim)
 
     def _repr_html_(self) -> str:
         return folded(repr(self), self.real._repr_html_(), self.imag._repr_html_())
@@ -90,6 +72,8 @@ class ComplexTensor:
         return f"ComplexTensor({shape_text(self.shape)})"
 
     def __getattr__(self, name: str) -> Any:
+        if name in OF_EITHER_PART:
+            return getattr(self.real, name)
         if name in ("T", "mT"):
             return self._both(lambda part: getattr(part, name))
         if name not in OF_BOTH_PARTS:
