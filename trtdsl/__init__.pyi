@@ -76,8 +76,8 @@ from .engine.running.evaluate import evaluate_engine as evaluate_engine
 from .engine.running.generate import Generator as Generator
 from .engine.triton import export_triton as export_triton
 from .functional.constants import of_constants as of_constants
-from .functional.einsum.explain import explain_einsum as explain_einsum
 from .functional.einsum.plan import EinsumPlan as EinsumPlan
+from .functional.einsum.search import explain_einsum as explain_einsum
 from .functional.pointwise.quantization import dequantize as dequantize
 from .functional.pointwise.quantization import quantize as quantize
 from .functional.scanning.control import cond as cond
