@@ -15,7 +15,7 @@ Labels = tuple[str, ...]
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"  # what torch's sublists number
 ELLIPSIS = "..."
 ITEM = 4  # bytes of a float32, in which costs are counted
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TOKENS = [re.compile(rf"(\.\.\.|{label})| +|(.)", re.DOTALL) for label in ("[A-Za-z]", "[A-Za-z_][A-Za-z0-9_]*")]
 
 
 @dataclass(frozen=True)
@@ -94,24 +94,12 @@ def _sublist(labels: Any) -> Labels:
 
 def _tokens(part: str, names: bool, place: str) -> Labels:
     labels: list[str] = []
-    position = 0
-    while position < len(part):
-        if part[position] == " ":
-            position += 1
-        elif part.startswith(ELLIPSIS, position):
-            labels.append(ELLIPSIS)
-            position += len(ELLIPSIS)
-        elif names and (match := _NAME.match(part, position)):
-            labels.append(match[0])
-            position = match.end()
-        elif not names and part[position].isascii() and part[position].isalpha():
-            labels.append(part[position])
-            position += 1
-        elif part[position] == ".":
+    for label, wrong in _TOKENS[names].findall(part):
+        if wrong == ".":
             raise DefinitionError(f"a '.' in {place} that is not part of an ellipsis '...'")
-        else:
-            allowed = "names and '...'" if names else "letters and '...'"
-            raise DefinitionError(f"{part[position]!r} in {place}: labels are {allowed}")
+        if wrong:
+            raise DefinitionError(f"{wrong!r} in {place}: labels are {'names' if names else 'letters'} and '...'")
+        labels += [label] * bool(label)
     return tuple(labels)
 
 
