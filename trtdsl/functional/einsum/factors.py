@@ -13,7 +13,7 @@ from ...definition.tensor import Tensor, weight_names_of
 from ...layers.shuffle import Shuffle
 from ...layers.shuffle_steps import ShuffleSteps, regrouped
 from ..common import L, SizeLike, is_static, product, torch
-from ..products.folding import Found, deferred, free_product_of
+from ..products.folding import Found, deferred, product_of
 from .emit import emit
 from .equation import Equation, Labels, label_sizes
 from .plan import EinsumPlan
@@ -112,7 +112,7 @@ def _product(x: Tensor) -> tuple[Found | None, ShuffleSteps | None]:
     steps, node = None, x.node
     if isinstance(node, Shuffle) and node.made is None and x.network.graph.is_used_once(x):
         x, steps = node.source, node.steps
-    found = free_product_of(x)
+    found = product_of(x, free=True)
     return (None, None) if found is None or not found.product.pointwise else (found, steps)
 
 

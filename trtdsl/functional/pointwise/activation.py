@@ -21,7 +21,7 @@ from ..operands import (
     sum_in_float32,
     with_dimension,
 )
-from ..products.folding import is_convolution, is_linear, product_of
+from ..products.folding import is_linear, product_of
 from ..shaping.join import chunk
 from ..windows.maxima import monotone
 from .arithmetic import clamp
@@ -156,7 +156,7 @@ def silu(input: Tensor, inplace: bool = False, *, lowering: str = "auto") -> Ten
 
 def silu_of(x: Tensor) -> str:
     """The way that serves best, by what gives ``x``."""
-    return "exp" if is_linear(x) else "float32" if is_convolution(x) else "sigmoid"
+    return "exp" if is_linear(x) else "sigmoid" if product_of(x) is None else "float32"
 
 
 @way("silu", "sigmoid", "x * sigmoid(x), which the builder makes part of a convolution or a group norm")

@@ -221,14 +221,20 @@ class Found(NamedTuple):
     given: tuple[Tensor, ...] = ()
 
 
-def product_of(x: Tensor) -> Found | None:
-    """The product that gives ``x``, perhaps with a scale and a shift; None where anything else does."""
+def product_of(x: Tensor, *, free: bool = False) -> Found | None:
+    """The product that gives ``x``, perhaps with a scale and a shift; None where anything else does.
+
+    ``free``: one that is no layer, and that nothing but ``x`` and one user of it needs.
+    """
     node = x.node
+    if not isinstance(node, (Product, Scaled)):
+        return None
+    if free and (node.made is not None or not x.network.graph.is_used_once(x)):
+        return None
     if isinstance(node, Product):
         return Found(node)
-    if not isinstance(node, Scaled) or (inner := product_of(node.x)) is None:
-        return None
-    if node.channel != inner.product.channel:
+    inner = product_of(node.x, free=free)
+    if inner is None or node.channel != inner.product.channel:
         return None
     scale, shift = node.scale, node.shift
     if inner.scale is not None and inner.shift is not None:
@@ -236,29 +242,10 @@ def product_of(x: Tensor) -> Found | None:
     return Found(inner.product, scale, shift, (*inner.given, *node.given))
 
 
-def free_product_of(x: Tensor) -> Found | None:
-    """As :func:`product_of`, of one that is no layer, and that nothing but ``x`` and one user of it needs."""
-    found, graph = product_of(x), x.network.graph
-    each: Tensor = x
-    while found is not None:
-        if not graph.is_used_once(each) or each.node.made is not None:
-            return None
-        if each.node is found.product:
-            return found
-        each = each.node.x
-    return None
-
-
 def is_linear(x: Tensor) -> bool:
     """Whether a linear product with constant weights gives ``x``, and not a convolution."""
     found = product_of(x)
     return found is not None and found.product.kernel.ndim == 2
-
-
-def is_convolution(x: Tensor) -> bool:
-    """Whether a convolution with constant weights gives ``x``."""
-    found = product_of(x)
-    return found is not None and found.product.kernel.ndim > 2
 
 
 def _before(steps: ShuffleSteps, shape: Shape, dim: int) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..common import Call, Tensor, channels_last
-from ..products.folding import free_product_of
+from ..products.folding import product_of
 
 
 @dataclass(eq=False, slots=True)
@@ -40,7 +40,7 @@ class Monotone(Call):
         assert isinstance(node, Maximum)
         if node.made is not None or not graph.is_used_once(self.x):
             self.remark("behind the maxima: they are used otherwise, too", False)
-        elif free_product_of(node.source) is None:
+        elif product_of(node.source, free=True) is None:
             self.remark("behind the maxima: what they are of is no product, or is used otherwise, too", False)
         else:
             self.remark("before the maxima, in the product that they are of")
