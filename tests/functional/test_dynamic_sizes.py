@@ -211,3 +211,11 @@ def test_a_part_of_another_size_is_refused():
         F.slice_scatter(net.input("x", (2, 8)), net.input("y", (2, 4)), 1, end=3)
     with pytest.raises(td.ShapeError, match="tensor takes lists of equal lengths"), net.current():
         F.tensor([[1, 2], [3]])
+
+
+@pytest.mark.parametrize("shape", [("N", 6), (3, 6)])
+def test_a_shape_that_divides_at_no_size_is_refused_where_it_is_asked_for(shape):
+    """Before TensorRT sees it, whose refusal names neither shape; N has no upper bound."""
+    x = td.Network().input("x", shape)
+    with pytest.raises(td.ShapeError, match=r"a tensor of shape \(., 6\) does not divide into \(., 4, -1\)"):
+        F.reshape(x, (x.shape[0], 4, -1))

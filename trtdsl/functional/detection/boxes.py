@@ -84,9 +84,6 @@ def nms(boxes: Tensor, scores: Tensor, iou_threshold: float, *, max_outputs: int
     A box is kept where no kept better one overlaps it: an ILoop starts from all and repeats that until nothing changes,
     as often as chains of overlaps are long. IElementWiseLayers over the pairs (n, n), IReduceLayer SUM; ITopKLayer,
     without ``max_outputs`` behind INonZeroLayer.
-
-    >>> F.nms(net.input("boxes", ("N", 50, 4)), net.input("scores", ("N", 50)), 0.5, max_outputs=10).shape
-    (N, 10)
     """
     return _suppressed(boxes, scores, None, iou_threshold, max_outputs, "nms")
 

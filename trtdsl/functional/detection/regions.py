@@ -33,9 +33,6 @@ def roi_align(
     torchvision.ops.roi_align; He et al., "Mask R-CNN", ICCV 2017.
 
     Raises UnsupportedError for a ``sampling_ratio`` below 1: their number would depend on data.
-
-    >>> F.roi_align(net.input("x", (1, 8, 32, 32)), net.input("boxes", ("K", 5)), 7, 0.25, 2).shape
-    (K, 8, 7, 7)
     """
     if sampling_ratio < 1:
         raise UnsupportedError(
@@ -111,10 +108,6 @@ def deform_conv2d(
     ``input`` is (N, C, H, W), ``weight`` (Co, C / weight groups, kh, kw), ``offset`` (N, 2 · groups · kh · kw, Ho, Wo)
     in pixels, y before x, and ``mask`` (N, groups · kh · kw, Ho, Wo). Positions are float32; outside is 0. Four
     IGatherLayers, IElementWiseLayers, IMatrixMultiplyLayer. torchvision.ops.deform_conv2d; Zhu et al., CVPR 2019.
-
-    >>> x, offset = net.input("x", ("N", 4, 8, 9)), net.input("offset", ("N", 18, 6, 7))
-    >>> F.deform_conv2d(x, offset, net.constant(torch.ones(5, 4, 3, 3))).shape
-    (N, 5, 6, 7)
     """
     n, c = input.shape[:2]
     out, part, kh, kw = weight.shape

@@ -38,9 +38,6 @@ def embedding_bag(
     product (bags, n, features) is reduced). ``scale_grad_by_freq`` and ``sparse`` concern gradients alone.
 
     Raises UnsupportedError for ``max_norm``, which changes the weight in place.
-
-    >>> F.embedding_bag(net.input("i", ("N", 7), "int64"), net.constant(torch.ones(10, 4))).shape
-    (N, 4)
     """
     if max_norm is not None:
         raise UnsupportedError("embedding_bag(max_norm=…) changes the weight in place: apply it beforehand")

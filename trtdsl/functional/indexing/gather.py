@@ -200,10 +200,6 @@ def scatter_reduce(
     IScatterLayer keeps one of several writes, so each place is compared with all indices (IElementWiseLayer EQUAL),
     and the values chosen so are reduced (ISelectLayer, IReduceLayer): memory of the order of ``index`` times the size
     of ``dim``.
-
-    >>> i, s = net.input("i", (2, 3), "int64"), net.input("s", (2, 3))
-    >>> F.scatter_reduce(net.input("x", (2, 5)), 1, i, s, "amax").shape
-    (2, 5)
     """
     require_one_of("scatter_reduce: reduce", reduce, _REDUCTIONS)
     if input.dtype == torch.bool:

@@ -28,9 +28,6 @@ def quantize(
 
     Raises UnsupportedError for another dtype or an int4 value that is not constant, ShapeError for a scale that does
     not fit or is not positive.
-
-    >>> F.quantize(net.input("x", (2, 8)), 0.5).dtype
-    torch.int8
     """
     wanted = _narrow(dtype)
     scale = _scale(input, scale, input.dtype)

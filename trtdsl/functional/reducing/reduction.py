@@ -57,11 +57,7 @@ def _without_nan(x: Tensor) -> Tensor:
 
 sum, nansum = family(
     _total,
-    """The sum {}
-
-    >>> F.{name}(net.input("x", (2, 3, 4)), (0, 2)).shape
-    (3,)
-    """,
+    "The sum {}",
     sum=(
         lambda x: x,
         "over ``dim`` (all dimensions when None): IReduceLayer SUM; integers and bool are summed as int64.",
@@ -78,9 +74,6 @@ def mean(
 
     IPoolingLayer AVERAGE (``"pooling"``) over all dimensions after (N, C) where the channels are the fastest in memory,
     as they are after a convolution, and another convolution or :func:`linear` uses it (``"by_use"``); not for bfloat16.
-
-    >>> F.mean(net.input("x", (2, "T", 4))).shape
-    ()
     """
     if dtype is not None:
         input = L.cast(input, as_dtype(dtype))

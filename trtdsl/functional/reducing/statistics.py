@@ -60,9 +60,6 @@ def var():
 
     IReduceLayer AVG, IElementWiseLayer SUB and PROD, IReduceLayer SUM, IElementWiseLayer DIV; AVG alone without
     correction.
-
-    >>> F.var(net.input("x", (2, "T", 4)), dim=1, correction=0).shape
-    (2, 4)
     """
 
 

@@ -155,11 +155,7 @@ def _two(name: str, ndim: int, *dims: int) -> list[int]:
 
 @operation
 def diagonal(input: Tensor, offset: SizeLike = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """The diagonal of two dimensions as the last one: IShuffleLayer, ISliceLayer with the stride of a row and one.
-
-    >>> F.diagonal(net.input("x", ("N", 3, 4)), 1, 1, 2).shape
-    (N, 3)
-    """
+    """The diagonal of two dimensions as the last one: IShuffleLayer, ISliceLayer with the stride of a row and one."""
     a, b = _two("diagonal", input.ndim, dim1, dim2)
     rest = [axis for axis in range(input.ndim) if axis not in (a, b)]
     rows, columns = input.shape[a], input.shape[b]
@@ -216,11 +212,7 @@ def diagflat(input: Tensor, offset: SizeLike = 0) -> Tensor:
 
 @operation
 def unfold_dimension(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """torch.Tensor.unfold: windows of ``size`` every ``step``, their elements along a new last dimension: IGatherLayer.
-
-    >>> F.unfold_dimension(net.input("x", ("N", 8)), 1, 3, 2).shape
-    (N, 3, 3)
-    """
+    """torch.Tensor.unfold: windows of ``size`` every ``step``, their elements as a new last dimension: IGatherLayer."""
     axis = axis_of(dimension, input.ndim)
     if input.ndim == 0:
         return as_vector(input) if size else L.slice(as_vector(input), (0,), (0,))

@@ -74,12 +74,7 @@ def _of_size(value: int, *size: Any, dtype: Any = None) -> Tensor:
 
 zeros, ones, empty = family(
     _of_size,
-    """{} (float32 unless ``dtype`` says otherwise), as :func:`full`.
-
-    >>> with net.current():
-    ...     F.{name}(2, 3).shape
-    (2, 3)
-    """,
+    "{} (float32 unless ``dtype`` says otherwise), as :func:`full`.",
     zeros=(0, "Zeros"),
     ones=(1, "Ones"),
     empty=(0, "Values that nobody may use, which are zeros"),
@@ -244,9 +239,6 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     """Each vector along a dimension of its own, stretched over those of the others: ISliceLayers with a stride of 0.
 
     ``indexing="xy"`` exchanges the first two dimensions.
-
-    >>> [x.shape for x in F.meshgrid(net.input("a", (2,)), net.input("b", ("N",)), indexing="ij")]
-    [(2, N), (2, N)]
     """
     require_one_of("meshgrid: indexing", indexing, ("ij", "xy"))
     given = list(map(as_vector, varargs(tensors)))
@@ -264,10 +256,6 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
     """All combinations of the vectors' elements, one in a row: ISliceLayers and IConcatenationLayer.
 
     A single vector is given back as it is.
-
-    >>> with net.current():
-    ...     F.cartesian_prod(F.arange(2), F.arange(3)).shape
-    (6, 2)
     """
     if len(tensors) == 1:
         return tensors[0]

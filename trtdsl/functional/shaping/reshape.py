@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...sizes.shape import Shape, shape_text
-from ...sizes.size import SizeLike, divide_exactly, floor_divide, product
+from ...sizes.size import Size, SizeLike, divide_exactly, floor_divide, product
 from ..common import L, Network, ShapeError, Tensor, UnsupportedError, broadcast, normalize_axis, operation, torch
 from ..family import family
 from ..operands import align, as_vector, axis_of, stretch, varargs
@@ -36,6 +36,9 @@ def _infer(network: Network, before: Shape, wanted: Sequence[SizeLike]) -> Shape
         raise ShapeError(f"-1 is ambiguous beside a size of 0: {shape_text(wanted)}")
     size = divide_exactly(total, known)
     if size is None:
+        whole, part = _coefficients(total, known)
+        if whole % part:
+            raise ShapeError(f"a tensor of shape {shape_text(before)} does not divide into {shape_text(wanted)}")
         size = floor_divide(total, known)
         what = f"the {total} elements do not divide into parts of {known}"
         network.constraints.equal(total % known, 0, what, network.current_operation)
@@ -62,6 +65,16 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[SizeLike]) -> Tensor:
     axis = normalize_axis(dim, input.ndim)
     parts = _infer(input.network, (input.shape[axis],), tuple(sizes))
     return L.shuffle(input, reshape=(*input.shape[:axis], *parts, *input.shape[axis + 1 :]))
+
+
+def _coefficients(total: SizeLike, known: SizeLike) -> tuple[int, int]:
+    """Of two multiples of one product of dimensions, how many times each is it; (0, 1) of any others."""
+    if isinstance(total, int) and isinstance(known, int):
+        return total, known
+    if isinstance(total, Size) and isinstance(known, Size) and len(total.terms) == len(known.terms) == 1:
+        (dims, whole), (others, part) = total.terms[0], known.terms[0]
+        return (whole, part) if dims == others else (0, 1)
+    return 0, 1
 
 
 @operation
@@ -119,11 +132,7 @@ def t(input: Tensor) -> Tensor:
 
 @operation
 def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
-    """Dimensions ``source`` moved to ``destination``, the others in their order: IShuffleLayer.
-
-    >>> F.movedim(net.input("x", (2, 3, 4)), 0, -1).shape
-    (3, 4, 2)
-    """
+    """Dimensions ``source`` moved to ``destination``, the others in their order: IShuffleLayer."""
     sources = [source] if isinstance(source, int) else list(source)
     places = [destination] if isinstance(destination, int) else list(destination)
     if len(sources) != len(places):

@@ -77,9 +77,6 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
     """The elements of the flattened ``input`` at ``storage_offset + Σ index * stride``: IShuffleLayer, IGatherLayer.
 
     ``input`` counts as contiguous, in torch's order. Sizes and strides must be static.
-
-    >>> F.as_strided(net.input("x", (4, 4)), (3, 2), (4, 1), 1).shape
-    (3, 2)
     """
     sizes, steps = tuple(size), tuple(stride)
     if len(sizes) != len(steps):
