@@ -44,7 +44,7 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         if kwargs and follows and (names := _names(function)) is not None and not names.issuperset(kwargs):
             kwargs = _as_torch_names(function, names, kwargs)  # type: ignore[assignment]
-        if follows and (of_pairs := next((PAIRS[type(each)] for each in args[:2] if type(each) in PAIRS), None)):
+        if follows and PAIRS and (of_pairs := _of_pairs(args[:3])) is not None:
             result = of_pairs(label, args, kwargs)
             if result is not NotImplemented:
                 return result
@@ -76,6 +76,12 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
             ) from error
 
     return call
+
+
+def _of_pairs(args: Sequence[Any]) -> Callable[[str, Sequence[Any], Mapping[str, Any]], Any] | None:
+    """What gives the result where there is a pair of Tensors among the arguments, or in a list that is the first."""
+    first = args[0] if args and type(args[0]) in (list, tuple) else ()
+    return next((PAIRS[type(each)] for each in (*args, *first) if type(each) in PAIRS), None)
 
 
 def _refuse_other_types(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -166,7 +172,7 @@ def _operand(network: Draft, argument: Any) -> Any:
 def find_network(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Draft | None:
     """The network of the Tensors among the arguments, else the current one, else None."""
     for argument in (*args, *kwargs.values()) if kwargs else args:
-        if isinstance(argument, Tensor):
+        if isinstance(argument, Tensor) or (type(argument) in PAIRS and not isinstance(argument, complex)):
             return argument.network
         if isinstance(argument, (list, tuple)):
             for item in argument:

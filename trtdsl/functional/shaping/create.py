@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+from ...core.lazy import complexes
 from ...definition.operation import operation, require_network
 from ...layers.shape import size_tensor
 from ...sizes.size import Size, SizeLike, product, size_max
@@ -43,6 +44,8 @@ def stored(function: Function) -> Function:
 
 def filled(network: Network, size: Sequence[SizeLike], value: Any, dtype: Any = None) -> Tensor:
     """A tensor of one value: a constant, or one element stretched by ISliceLayer where that is large or dynamic."""
+    if isinstance(value, complex) or (isinstance(dtype, torch.dtype) and dtype.is_complex):
+        return complexes.ComplexTensor(*(filled(network, size, float(part), None) for part in (value.real, value.imag)))
     if dtype is None and isinstance(value, float):
         dtype = torch.float32
     scalar = _tensor_of(value, network, None if dtype is None else as_dtype(dtype))

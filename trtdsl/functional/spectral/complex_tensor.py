@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import inspect
 import itertools
 import math
 import operator
@@ -11,18 +12,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...core.html import folded
+from ...core.lazy import F
 from ...definition.operation import PAIRS
 from ...sizes.shape import shape_text
-from ..common import DefinitionError, Network, ShapeError, Tensor, UnsupportedError, operation, torch
+from ...sizes.size import Size
+from ..common import DefinitionError, Network, ShapeError, Tensor, operation, torch
 from ..constants import are_constants, of_constants
 from ..einsum import einsum
 from ..indexing.index import getitem
 from ..operands import choose, floating
+from ..pointwise.activation import tanh
 from ..pointwise.arithmetic import atan2, hypot, maximum, minimum, mul
-from ..pointwise.elementary import cos, exp, log, log1p, neg, sin, sqrt
-from ..pointwise.logic import isnan, where
+from ..pointwise.elementary import cos, cosh, exp, log, log1p, neg, sin, sinh, sqrt
+from ..pointwise.logic import isfinite, isinf, isnan, logical_and, logical_not, logical_or, where
 from ..products.matmul import matmul
-from ..products.products import bmm, inner, kron, mm, mv, outer, tensordot
+from ..products.products import bmm, dot, inner, kron, mm, mv, outer, tensordot, vecdot
 from ..shaping.join import stack, unbind
 from ..shaping.reshape import broadcast_tensors
 
@@ -34,19 +38,53 @@ OF_BOTH_PARTS = {
     *("triu", "unbind", "unflatten", "unfold", "unsqueeze", "view"),
 }
 OF_EITHER_PART = {"ndim", "network", "shape", "size"}
+COMPARISONS = {"eq": operator.eq, "ne": operator.ne}
 OPERATORS = {name: name for name in ("add", "sub", "mul", "matmul", "pow")} | dict.fromkeys(
     ("div", "true_divide"), "truediv"
 )
 
-OF_ITSELF = {"abs", "exp", "log", "neg", "reciprocal", "sqrt", "square", "to"}
+OF_ITSELF = {
+    *("abs", "exp", "log", "neg", "reciprocal", "sqrt", "rsqrt", "square", "to", "sgn", "sin", "cos", "tan", "sinh"),
+    *("cosh", "tanh", "cumprod", "prod", "ones_like", "isnan", "isinf", "isfinite"),
+}
+# Functions of several values that move elements of these: they are done to both parts.
+MOVING = {
+    *("cat", "stack", "hstack", "vstack", "dstack", "column_stack", "pad", "setitem", "slice_scatter"),
+    *(
+        "select_scatter",
+        "index_put",
+        "index_copy",
+        "index_add",
+        "scatter",
+        "scatter_add",
+        "masked_fill",
+        "masked_scatter",
+    ),
+    *("zeros_like", "full_like", "diag", "diag_embed", "trace", "rot90", "fliplr", "flipud", "take_along_dim", "take"),
+}
+VALUES = {"input", "tensor", "tensors", "src", "source", "value", "values", "fill_value"}
+"""The parameters of these that are values, and not places or sizes."""
 TAKING = {"real", "imag", "conj", "angle", "view_as_real", "istft"}  # which take complex values themselves
-PRODUCTS = {"bmm": bmm, "mm": mm, "mv": mv, "outer": outer, "inner": inner, "kron": kron, "tensordot": tensordot}
+BIASED = {"linear", "conv1d", "conv2d", "conv3d"}
+CONJUGATED = {"vdot", "vecdot"}  # of the first operand
+PRODUCTS = {
+    "bmm": bmm,
+    "dot": dot,
+    "vdot": dot,
+    "vecdot": vecdot,
+    "mm": mm,
+    "mv": mv,
+    "outer": outer,
+    "inner": inner,
+    "kron": kron,
+    "tensordot": tensordot,
+}
 
 
 class ComplexTensor:
     """A complex value: ``real`` and ``imag`` are Tensors of one ``shape``.
 
-    It has the operators ``+ - * / @ **`` (with whole powers), indexing, and the methods of Tensor that move elements or
+    It has the operators ``+ - * / @ ** == !=``, indexing, and the methods of Tensor that move elements or
     add them up, and functions of these names take it: ``F.mul(x, z)``, ``F.exp(1j * x)``. A network's outputs are real:
     give :func:`view_as_real`, ``.real``, ``.imag`` or :func:`abs`.
 
@@ -76,12 +114,16 @@ class ComplexTensor:
             return getattr(self.real, name)
         if name in ("T", "mT"):
             return self._both(lambda part: getattr(part, name))
-        if name not in OF_BOTH_PARTS:
+        if name in ("H", "mH"):
+            return self.conj().mT
+        if name in OF_BOTH_PARTS:
+            return lambda *args, **kwargs: self._both(lambda part: getattr(part, name)(*args, **kwargs))
+        if name.startswith("_") or not hasattr(F, name):
             raise AttributeError(
                 f"a ComplexTensor has no {name!r}: it has the operators, {', '.join(sorted(OF_BOTH_PARTS))}; "
                 "of .real and .imag there is everything"
             )
-        return lambda *args, **kwargs: self._both(lambda part: getattr(part, name)(*args, **kwargs))
+        return functools.partial(getattr(F, name), self)
 
     def _both(self, change: Callable[[Tensor], Any]) -> Any:
         real, imag = change(self.real), change(self.imag)
@@ -116,11 +158,22 @@ class ComplexTensor:
         return self * _as_complex(other, self.network).reciprocal()
 
     def __pow__(self, other: Any) -> ComplexTensor:
-        if are_constants((self, other)) and not isinstance(other, int):
+        if isinstance(other, int):
+            power = functools.reduce(operator.mul, [self] * abs(other)) if other else self.ones_like()
+            return power.reciprocal() if other < 0 else power
+        if are_constants((self, other)):
             return of_constants(torch.pow, self, other)
-        if not isinstance(other, int) or other < 1:
-            raise UnsupportedError(f"a complex power is a whole number from 1 on, not {other!r}")
-        return functools.reduce(operator.mul, [self] * other)
+        return (self.log() * other).exp()
+
+    def __rpow__(self, other: Any) -> ComplexTensor:
+        return (_as_complex(other, self.network).log() * self).exp()
+
+    def __eq__(self, other: Any) -> Any:
+        b = _as_complex(other, self.network)
+        return logical_and(self.real == b.real, self.imag == b.imag)
+
+    def __ne__(self, other: Any) -> Any:
+        return logical_not(self == other)
 
     def __rsub__(self, other: Any) -> ComplexTensor:
         return -self + other
@@ -160,6 +213,64 @@ class ComplexTensor:
         """The root whose real part is not negative: half of the angle."""
         return polar(sqrt(self.abs()), self.angle() * 0.5)
 
+    def rsqrt(self) -> ComplexTensor:
+        """The reciprocal of the root."""
+        return self.sqrt().reciprocal()
+
+    def sgn(self) -> ComplexTensor:
+        """The value over its absolute value; 0 of 0."""
+        size = self.abs()
+        return self / choose(size == 0, 1.0, size)
+
+    def sinh(self) -> ComplexTensor:
+        """``sinh(real) cos(imag) + i cosh(real) sin(imag)``."""
+        return ComplexTensor(sinh(self.real) * cos(self.imag), cosh(self.real) * sin(self.imag))
+
+    def cosh(self) -> ComplexTensor:
+        """``cosh(real) cos(imag) + i sinh(real) sin(imag)``."""
+        return ComplexTensor(cosh(self.real) * cos(self.imag), sinh(self.real) * sin(self.imag))
+
+    def tanh(self) -> ComplexTensor:
+        """``(t + i s c (1 - t²)) / (c² + s² t²)``, of the real part's tanh t, and the other's sine s and cosine c."""
+        t, s, c = tanh(self.real), sin(self.imag), cos(self.imag)
+        return ComplexTensor(t, s * c * (1 - t * t)) / (c * c + s * s * t * t)
+
+    def sin(self) -> ComplexTensor:
+        """``-i sinh(i z)``."""
+        return (self * 1j).sinh() * -1j
+
+    def cos(self) -> ComplexTensor:
+        """``cosh(i z)``."""
+        return (self * 1j).cosh()
+
+    def tan(self) -> ComplexTensor:
+        """``-i tanh(i z)``."""
+        return (self * 1j).tanh() * -1j
+
+    def cumprod(self, dim: int) -> ComplexTensor:
+        """The products of the absolute values, turned by the sums of the angles."""
+        return polar(F.cumprod(self.abs(), dim), self.angle().cumsum(dim))
+
+    def prod(self, dim: int | None = None, keepdim: bool = False) -> ComplexTensor:
+        """The product of the absolute values, turned by the sum of the angles."""
+        return polar(F.prod(self.abs(), dim, keepdim), self.angle().sum(dim, keepdim))
+
+    def ones_like(self, **options: Any) -> ComplexTensor:
+        """1 in every place."""
+        return F.full_like(self, 1, **options)
+
+    def isnan(self) -> Tensor:
+        """Whether either part is NaN."""
+        return logical_or(isnan(self.real), isnan(self.imag))
+
+    def isinf(self) -> Tensor:
+        """Whether either part is infinite."""
+        return logical_or(isinf(self.real), isinf(self.imag))
+
+    def isfinite(self) -> Tensor:
+        """Whether both parts are finite."""
+        return logical_and(isfinite(self.real), isfinite(self.imag))
+
     def square(self) -> ComplexTensor:
         """The product with itself."""
         return self * self
@@ -169,13 +280,13 @@ class ComplexTensor:
         size = self.real * self.real + self.imag * self.imag
         return self.conj()._both(lambda part: part / size)
 
-    def to(self, *args: Any, **kwargs: Any) -> ComplexTensor:
-        """Itself: an engine has a place of its own for its values, and complex numbers of one precision."""
-        if any(isinstance(each, torch.dtype) and each != self.dtype for each in (*args, *kwargs.values())):
-            raise UnsupportedError(f"a ComplexTensor stays {self.dtype}: .real and .imag have other dtypes")
-        return self
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """Itself, since complex numbers have one precision; of a real dtype the real part, as torch gives it."""
+        dtype = kwargs.get("dtype", next((each for each in args if isinstance(each, torch.dtype)), self.dtype))
+        return self if dtype.is_complex else self.real.to(dtype)
 
     __abs__ = abs
+    __hash__ = object.__hash__
 
     def is_complex(self) -> bool:
         """True."""
@@ -185,12 +296,14 @@ class ComplexTensor:
 def _is_real(other: Any) -> bool:
     if isinstance(other, torch.Tensor):
         return not other.is_complex()
-    return isinstance(other, (int, float, Tensor))
+    return isinstance(other, (int, float, Size, Tensor))
 
 
 def _of_pairs(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """What a function of torch's gives of complex values: their operator's result, or their method's; of constants
     that have neither, torch's. NotImplemented for other functions."""
+    if name in ("add", "sub") and "alpha" in kwargs:
+        args, kwargs = (args[0], args[1] * kwargs["alpha"]), {}
     if name in OPERATORS and len(args) == 2 and not kwargs:
         network = next(each.network for each in args if isinstance(each, (Tensor, ComplexTensor)))
         a, b = (each if _is_real(each) else _as_complex(each, network) for each in args)
@@ -199,17 +312,63 @@ def _of_pairs(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         return getattr(b, f"__r{OPERATORS[name]}__")(a)
     if name == "einsum" and isinstance(args[0], str):
         return _by_parts(lambda *parts: einsum(args[0], *parts, **kwargs), args[1:])
+    if name in BIASED:
+        return _with_bias(name, *args, **kwargs)
+    if name in CONJUGATED:
+        args = (conj(args[0]), *args[1:])
     if name in PRODUCTS and len(args) > 1:
         return _by_parts(lambda a, b: PRODUCTS[name](a, b, *args[2:], **kwargs), args[:2])
     if name == "where" and not kwargs:
-        a, b = (_as_complex(each, args[1].network) for each in args[1:])
+        network = next(each.network for each in args[1:] if isinstance(each, ComplexTensor))
+        a, b = (_as_complex(each, network) for each in args[1:])
         return ComplexTensor(where(args[0], a.real, b.real), where(args[0], a.imag, b.imag))
+    if name in MOVING:
+        return _moved(getattr(F, name), args, kwargs)
+    if name in COMPARISONS and len(args) == 2:
+        pair, other = args if isinstance(args[0], ComplexTensor) else args[::-1]
+        return COMPARISONS[name](pair, other)
     if name in OF_BOTH_PARTS or name in OF_ITSELF:
         return getattr(args[0], name)(*args[1:], **kwargs)
     function = getattr(torch, name, getattr(torch.linalg, name, None))
     if callable(function) and name not in TAKING and are_constants((args, kwargs)):
         return of_constants(function, *args, **kwargs)
     return NotImplemented
+
+
+def _with_bias(name: str, input: Any, weight: Any, bias: Any = None, *args: Any, **kwargs: Any) -> ComplexTensor:
+    """A product with weights, whose bias is added along the channels."""
+    product = _by_parts(lambda a, b: getattr(F, name)(a, b, None, *args, **kwargs), (input, weight))
+    if bias is None:
+        return product
+    return product + (bias if name == "linear" else bias.reshape(-1, *[1] * (weight.ndim - 2)))
+
+
+def _moved(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """What moves elements of its operands, done to their real and to their imaginary parts."""
+    given = dict(inspect.signature(function).bind(*args, **kwargs).arguments)
+    operands = [each for value in given.values() for each in (value if isinstance(value, (list, tuple)) else [value])]
+    network = next(each.network for each in operands if isinstance(each, ComplexTensor))
+    dtype = given.pop("dtype", None)
+    if dtype is not None and not dtype.is_complex:
+        return function(
+            **{name: each.real if isinstance(each, ComplexTensor) else each for name, each in given.items()}
+        )
+    parts: list[Tensor] = []
+    for name in ("real", "imag"):
+        of = functools.partial(_part, name, network)
+        more = {
+            key: list(map(of, given[key])) if type(given[key]) in (list, tuple) else of(given[key])
+            for key in VALUES & {*given}
+        }
+        parts.append(function(**{**given, **more}))
+    return ComplexTensor(*parts)
+
+
+def _part(name: str, network: Network, value: Any) -> Any:
+    """The real or the imaginary part of a value, which may be a number; None of none."""
+    if isinstance(value, (int, float, builtins.complex)) or value is None:
+        return value if value is None else getattr(value, name)
+    return getattr(_as_complex(value, network), name)
 
 
 def _by_parts(product: Callable[..., Tensor], operands: Sequence[Any]) -> ComplexTensor:

@@ -26,7 +26,7 @@ def statements(op: Op) -> list[Statement]:
     if isinstance(op, Scan):
         return [Statement(results, _first_round(op), list(results))]
     write = WRITES.get(op.name)
-    expression = _of_pairs(op) or (write(op) if write is not None else counterpart(op))
+    expression = write(op) if write is not None else counterpart(op)
     expression = expression or _of_constants(op)
     if expression is None:
         return [Statement(results, _missing(op), several, _note(op, results))]
@@ -45,41 +45,6 @@ def _first_round(scan: Scan) -> Expression:
         one = made("method", "unsqueeze", value, 0)
         rounds.append(made("method", "expand", one, length, *[-1] * len(value.shape)))
     return made("sequence", "", (*carried, *rounds))
-
-
-def _of_pairs(op: Op) -> Expression | None:
-    """Complex values that are joined, padded, written to or zeros, as pairs of real numbers; None for other calls."""
-    if op.name not in PAIRED or not all(value.dtype.is_complex for value in leaves(op.results)):
-        return None
-    given = dict(zip(PAIRED[op.name], op.args)) | op.kwargs
-    operands = [leaf for leaf in leaves([given.get(name) for name in PAIRED[op.name]]) if isinstance(leaf, Value)]
-    operands = [each for each in operands if each.dtype.is_complex]
-    pairs = [made("function", "view_as_real", each) for each in operands]
-    if op.name in COMPLEX_ZEROS:
-        sizes = op.args[op.name == "new_zeros" :]
-        sizes = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (list, tuple)) else sizes or op.kwargs["size"]
-        return made("function", "view_as_complex", made("function", "zeros", (*sizes, 2)))
-    more: list[Any]
-    if op.name == "setitem":
-        index = op.args[1] if isinstance(op.args[1], tuple) else (op.args[1],)
-        whole = (*index, slice(None)) if any(each is Ellipsis for each in index) else index
-        if len(pairs) < 2 and op.args[2] != 0:
-            return None
-        more = [pairs[0], whole, pairs[-1] if len(pairs) > 1 else 0]
-    elif op.name == "pad":
-        if given.get("mode", "constant") != "constant" or given.get("value"):
-            return None
-        more = [pairs[0], (0, 0, *given["pad"])]
-    else:
-        dim = given.get("dim", 0)
-        more = [pairs, Argument("dim", Literal(dim if dim >= 0 else dim - 1, "dim"))]
-    return made("function", "view_as_complex", made("function", op.name, *more))
-
-
-COMPLEX_ZEROS = ("zeros", "new_zeros")
-PAIRED = {"cat": ("tensors", "dim"), "stack": ("tensors", "dim"), "pad": ("input", "pad", "mode", "value")}
-PAIRED |= {"setitem": ("input", "index", "value"), **dict.fromkeys(COMPLEX_ZEROS, ())}
-"""The arguments of what is done to pairs of real numbers, by the names of the calls."""
 
 
 def _of_constants(op: Op) -> Expression | None:

@@ -17,7 +17,6 @@ from ....definition.spec.reference import call_reference
 from ...calls import Call, Op, SizeOf, Value, Weight, leaves, made_by, rebuilt, sizes_of
 from ...translating.aten import is_overload, public_call, written_out
 from ...translating.counterpart import counterpart
-from ...translating.lowering import COMPLEX_ZEROS
 from ...translating.spellings import held_by, joined_to_zeros, of_an_array, python_type, respelled
 from ...translating.unknown import is_mask, sized, unlike_itself
 from ...translating.windows import WINDOWS
@@ -245,6 +244,8 @@ class Recorder:
             return lambda: a.shape == b.shape and bool((a == b).all())
         if name == "item" and self._stays(args[0]):
             return lambda: self._number(args[0])
+        if name in ("H", "mH", "adjoint") and args[0].is_complex():
+            return lambda: args[0].conj().mT
         if name in WINDOWS and args and is_traced(args[0]) and again():
             note("==", expression_of(args[0]), 1, bool(args[0] == 1), here())
             return lambda: WINDOWS[name](*args, **kwargs)
@@ -470,16 +471,13 @@ class Recorder:
         given = list(_tensors((args, kwargs)))
         operands = [*given, *tensors]
         sized = any(True for _ in sizes_of((op.args, op.kwargs))) or self.sizes.behind(given)
-        zeros = op.name in COMPLEX_ZEROS and not given and sized
         varies = sized and again()
         written = {"complex64", "float64"} if varies else {"complex64"} if sized else set()
-        double = not zeros and any(
-            (name := dtype_name(each.dtype)) in FOLDED and name not in written for each in operands
-        )
+        double = any((name := dtype_name(each.dtype)) in FOLDED and name not in written for each in operands)
         arrays = any(type(leaf).__module__ == "numpy" for leaf in leaves((args, kwargs)))
         folded = double or arrays or (not varies and any(id(tensor) in self.folded for tensor in operands))
         kept = op.form == "setitem" or bool(given and keeps_value(op, given[0], result))
-        if zeros or (not folded and (kept or counterpart(op) is not None)):
+        if not folded and (kept or counterpart(op) is not None):
             return False
         for tensor in tensors:
             self.folded.add(id(tensor))
