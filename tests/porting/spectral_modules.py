@@ -96,3 +96,15 @@ class Magnitudes(nn.Module):
     def forward(self, x):
         spectrum = torch.fft.rfft(x, dim=1)
         return torch.linalg.norm(spectrum, dim=1), torch.linalg.vector_norm(spectrum, 1, dim=1, keepdim=True)
+
+
+class Shifted(nn.Module):
+    """Complex values that are joined, written to, chosen between and multiplied along a dimension."""
+
+    def forward(self, x):
+        z = torch.view_as_complex(x.unflatten(-1, (2, 2)))
+        later = torch.zeros_like(z)
+        later[:, 1:] = z[:, :-1]
+        turns = torch.cumprod(torch.polar(torch.ones_like(x), x), dim=1)
+        mixed = torch.where(x.abs() > 0.3, torch.cat([later, z], -1).tanh(), turns)
+        return torch.view_as_real(mixed @ mixed.mH).flatten(2), (z**2 + z**0.5).real

@@ -88,6 +88,19 @@ def extrema(x):
     return torch.cat([x, torch.ones(np.maximum(n, 5), 3)]) * np.minimum(4, n)
 
 
+def steps(x):
+    n = x.shape[0]
+    evenly = torch.from_numpy(np.linspace(0.0, 1.0, n, endpoint=False)) + torch.from_numpy(np.eye(n)[0])
+    return x * (torch.arange(0.5, n + 0.5) + evenly.float())[:, None] + torch.arange(n / 2).sum()
+
+
+def frequencies(x):
+    n = x.shape[0]
+    turned = torch.fft.fft(x, dim=0) * torch.exp(2j * torch.pi * torch.fft.fftfreq(n))[:, None]
+    half = torch.fft.rfftfreq(n, d=0.5)
+    return turned.real + half.sum(), half
+
+
 class Applied(torch.nn.Module):
     def __init__(self, function):
         super().__init__()
@@ -99,7 +112,7 @@ class Applied(torch.nn.Module):
 
 @pytest.mark.parametrize(
     "function",
-    [old_constructors, kinds, double, hann, windows, sines, grid, masks, places, extrema],
+    [old_constructors, kinds, double, hann, windows, sines, grid, masks, places, extrema, steps, frequencies],
     ids=lambda each: each.__name__,
 )
 def test_made_of_sizes(function):
@@ -115,3 +128,10 @@ def test_made_of_sizes(function):
         wanted = wanted if isinstance(wanted, tuple) else (wanted,)
         for got, each in zip(run({"x": x}).values(), wanted, strict=True):
             torch.testing.assert_close(got, each.to(got.dtype), msg=lambda text, size=size: f"at {size}: {text}")
+
+
+def test_steps_whose_number_depends_on_rounding_are_refused():
+    """1 / (1 / 49) is a little more than 49."""
+    module = Applied(lambda x: x + torch.arange(0, 1, 1 / x.shape[0]).shape[0])
+    with pytest.raises(td.UnsupportedError, match="what ceil.. gives to be 49, and it is 50"):
+        td.from_module(module, {"x": "N,3"}, dims={"N": (1, 4, 60)})

@@ -21,6 +21,9 @@ def _triangle_indices(
     of: str, row: int, col: int, offset: int = 0, *, dtype: Any = None, layout: Any = None, device: Any = None
 ) -> Tensor:
     wanted = torch.int64 if dtype is None else as_dtype(dtype)
+    if not is_static((row, col, offset)):
+        mask = f"{of[:4]}(torch.ones({row}, {col}))"
+        raise UnsupportedError(f"{of} of a dynamic size, ({row}, {col}): give it a fixed one, or choose by {mask}")
     return require_network().constant(getattr(torch, of)(row, col, offset, dtype=wanted))
 
 

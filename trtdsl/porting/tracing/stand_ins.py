@@ -260,9 +260,22 @@ def _of_torchs_arrays(known: Mapping[str, Callable[..., Any]]) -> dict[str, Call
 
         return function
 
+    plain = vars(arrays)
+
+    def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, **options: Any) -> Any:
+        if endpoint or options:
+            return plain["linspace"](start, stop, num, endpoint, **options)
+        return plain["arange"](num) * ((1 / num) * (stop - start)) + start
+
+    def eye(N: Any, M: Any = None, k: int = 0, dtype: Any = None, **options: Any) -> Any:
+        if k or (M is not None and M is not N):
+            return plain["eye"](N, M, k, dtype, **options)
+        return plain["identity"](N, dtype=dtype or "float64")
+
     plains = {name: known.get(name, held) for name, held in vars(sys.modules["numpy"]).items()}
     of_sizes = {*known.values(), *(held for held in plains.values() if isinstance(held, np.ufunc))}
-    pairs = {name: (plains.get(name), held) for name, held in vars(arrays).items()}
+    named = {**plain, "linspace": linspace, "eye": eye}
+    pairs = {name: (plains.get(name), held) for name, held in named.items()}
     return {
         name: followed(plain, held)
         for name, (plain, held) in pairs.items()

@@ -224,11 +224,12 @@ def _rounding(name: str, compute: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
-def whole_of(name: str, number: Any, rounded: int) -> Any:
+def whole_of(name: str, number: Any, rounded: int, location: Any = None) -> Any:
     """A float computed from sizes, rounded with integer arithmetic alone; a guard states that both are equal.
 
     Where these cannot express it, it is the number that it is here, which a guard says it is everywhere.
     """
+    location = location or asking()
     whole = SizeOp(name, (number.expression,), rounded)
     found = _ratio(number.expression)
     exact: Any = None if found is None or _number(found[1]) <= 0 else _rounded(name, *found)
@@ -237,11 +238,11 @@ def whole_of(name: str, number: Any, rounded: int) -> Any:
     elif found is not None:
         top, bottom = found
         if not isinstance(bottom, int):
-            note(">", bottom, 0, True, asking())
+            note(">", bottom, 0, True, location)
         if name in ("int", "trunc") and not isinstance(top, int):  # towards 0
-            note("<", top, 0, _number(top) < 0, asking())
+            note("<", top, 0, _number(top) < 0, location)
     if exact is rounded or not _rounds_rightly(number.expression):
-        note("==", whole, exact, True, asking())
+        note("==", whole, exact, True, location)
     return traced(rounded, exact) if isinstance(exact, (SizeOf, SizeOp)) else rounded
 
 

@@ -47,8 +47,6 @@ def counterpart(op: Op) -> Expression | None:
     if op.name in SHIFTS and not op.kwargs and len(op.args) == 2 and type(op.args[1]) is int and op.args[1] >= 0:
         return _made("operator", SHIFTS[op.name], (op.args[0], 2 ** op.args[1]))
     args, kwargs = op.args, {key: item for key, item in op.kwargs.items() if key not in NOISE}
-    if op.name == "arange" and any(isinstance(leaf, SizeOp) and isinstance(leaf.number, float) for leaf in args):
-        kwargs.setdefault("dtype", torch.float32)
     if op.name in BY_SIZE and "size" in kwargs:  # which is no parameter of these: they take sizes one by one too
         args = (*args, kwargs.pop("size"))
     expression = _operator(op, args, kwargs) or _method(op, args, kwargs) or _function(op, args, kwargs)

@@ -1,4 +1,4 @@
-"""Windows whose length is a size, by what they are made of: torch's functions give their numbers alone."""
+"""Windows, frequencies and steps of sizes, by what they are made of: torch's functions give their numbers alone."""
 
 from __future__ import annotations
 
@@ -33,7 +33,20 @@ def _bartlett(places: Any, last: Any) -> Any:
     return 1 - (places * 2 / last - 1).abs()
 
 
+def _frequencies(length: Any, d: float = 1.0, *, half: bool = False, dtype: Any = None, **options: Any) -> torch.Tensor:
+    """Those of a Fourier transform, of which the negative ones follow the others, or of its half."""
+    places = torch.arange(length // 2 + 1 if half else length, dtype=dtype or torch.get_default_dtype())
+    return places / (length * d) if half else (places - (places >= (length + 1) // 2) * length) / (length * d)
+
+
+def stepped(count: Any, start: Any, step: Any, dtype: Any = None, **options: Any) -> torch.Tensor:
+    """``torch.arange`` of fractions that are computed of sizes, by the number of its places."""
+    return torch.arange(count, dtype=dtype or torch.get_default_dtype()) * step + start
+
+
 WINDOWS = {
+    "fft_fftfreq": _frequencies,
+    "fft_rfftfreq": partial(_frequencies, half=True),
     "hann_window": partial(_window, partial(_hamming, alpha=0.5, beta=0.5)),
     "hamming_window": partial(_window, _hamming),
     "blackman_window": partial(_window, _blackman),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,14 +20,14 @@ from ...translating.aten import is_overload, public_call, written_out
 from ...translating.counterpart import counterpart
 from ...translating.spellings import held_by, joined_to_zeros, of_an_array, python_type, respelled
 from ...translating.unknown import is_mask, sized, unlike_itself
-from ...translating.windows import WINDOWS
+from ...translating.windows import WINDOWS, stepped
 from ..frames import authors_frame, bound, here, place_of, unless_it_raises
 from ..guards import GUARDS, Choices, again, note
 from ..modes import storage_of, tensors_of
 from ..names import CONVERSIONS, FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value
 from ..scalars import READ, Compared, SizesBehind, SizesHeld, measured
 from ..scans.marks import count_parts, in_steps, parted, scanning, sliced
-from ..traced_sizes import TracedFloat, TracedInt, expression_of, is_traced, traced
+from ..traced_sizes import TracedFloat, TracedInt, expression_of, is_traced, plain_number, traced, whole_of
 from .bodies import Bodies
 from .constants import MOST_NUMBERS, Constants
 from .failures import failed, needs_values
@@ -247,8 +248,14 @@ class Recorder:
         if name in ("H", "mH", "adjoint") and args[0].is_complex():
             return lambda: args[0].conj().mT
         if name in WINDOWS and args and is_traced(args[0]) and again():
-            note("==", expression_of(args[0]), 1, bool(args[0] == 1), here())
+            if name.endswith("window"):
+                note("==", expression_of(args[0]), 1, bool(args[0] == 1), here())
             return lambda: WINDOWS[name](*args, **kwargs)
+        if name == "arange" and any(isinstance(each, TracedFloat) for each in args):
+            start, end, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
+            steps = (end - start) / step
+            count = whole_of("ceil", steps, math.ceil(plain_number(steps)), here())
+            return lambda: stepped(count, start, step, **kwargs)
         if name in ("tensor", "as_tensor") and args and (made := of_an_array(args[0], kwargs)) is not None:
             return made
         return None
