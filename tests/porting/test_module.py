@@ -10,6 +10,7 @@ from torch import nn
 import trtdsl as td
 import trtdsl.porting
 from trtdsl import porting
+from trtdsl.porting import ported
 
 X = torch.linspace(-2, 3, 12).reshape(3, 4)
 ANCHORS = torch.linspace(0, 1, 4)
@@ -184,6 +185,24 @@ def test_every_leaf_of_forwards_result_is_an_output():
     assert (spec.leave_out, spec.trivial) == (("kind",), ("grid",))
 
 
+class Positions(nn.Module):
+    """Gives beside its result what it makes of the sizes of x, and a parameter for each of the batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.token = nn.Parameter(torch.randn(1, 4))
+
+    def forward(self, x):
+        places = torch.arange(x.shape[1], device=x.device).float() / x.shape[1]
+        return x * 2, places.repeat(x.shape[0], 1).to(x.dtype), self.token.expand(x.shape[0], -1), self.token.type_as(x)
+
+
+def test_outputs_that_sizes_alone_decide_are_trivial():
+    found = ported(Positions(), ["N,T"], dims={"N": (1, 2, 3), "T": (4, 5, 7)}, check=True)
+    assert found.verdict.passed, found.verdict.text
+    assert 'trivial=("output_1", "output_2", "output_3")' in found.text
+
+
 class Deviation(nn.Module):
     """Takes shapes alone of two weights, one of them through a distribution of which it gives the mean."""
 
@@ -328,7 +347,6 @@ def test_inputs_are_the_parameters_of_forward():
     ],
 )
 def test_a_port_reports_the_verdict_of_its_check(monkeypatch, old, new, code, text):
-    from trtdsl.porting import ported
     from trtdsl.porting.writing import write
 
     whole = write.File.text
@@ -348,7 +366,6 @@ class Floor(nn.Module):
 
 def test_the_verdict_of_a_port_is_that_of_check():
     """Both know a network's constants before they were rounded: here, where its outputs are constants."""
-    from trtdsl.porting import ported
 
     torch.manual_seed(0)
     verdict = ported(Floor(), {"x": "N,8"}, dims={"N": (1, 2, 4)}, check=True).verdict

@@ -317,6 +317,8 @@ def _outputs(returned: Any, module: torch.nn.Module, tensors: dict[str, Value]) 
 
 # Functions that take no more than the shape and dtype of their first operand.
 SHAPE_ALONE = {"zero", "zeros_like", "ones_like", "full_like", "fill", "copy", "new_zeros", "new_ones", "new_full"}
+# Functions that take no more than that of their second one.
+AS_ANOTHER = {"expand_as", "view_as", "reshape_as", "type_as", "to"}
 
 
 def trivial(trace: Trace) -> list[str]:
@@ -327,14 +329,18 @@ def trivial(trace: Trace) -> list[str]:
 
 
 def values_read(trace: Trace, results: Any) -> set[Value]:
-    """The values that some of a trace's depend on by their numbers, these included."""
-    read = {*values_in(results)}
+    """The values that some of a trace's depend on by their numbers, not by their sizes alone, these included."""
+
+    def read_in(tree: Any) -> Iterator[Value]:
+        return (leaf for leaf in leaves(tree) if isinstance(leaf, Value))
+
+    read = {*read_in(results)}
     for op in reversed(list(operations(trace.root))):
-        if not read.isdisjoint(values_in(op.results)):
-            given = op.args[1:] if op.name in SHAPE_ALONE else op.args
+        if not read.isdisjoint(read_in(op.results)):
+            given = op.args[1:] if op.name in SHAPE_ALONE else op.args[: 1 if op.name in AS_ANOTHER else None]
             if op.name == "broadcast_tensors":
                 given = [each for each, made in zip(op.args, op.results) if made in read]
-            read.update(values_in((given, op.kwargs)))
+            read.update(read_in((given, op.kwargs)))
     return read
 
 
