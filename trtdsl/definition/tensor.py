@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, Union
 
 from ..core.backend import Backend, Messages
@@ -361,6 +361,7 @@ class Draft:
         return min(candidates, key=lambda found: (found[2], abs(found[3])))
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls, Refusals):
     """A value in a network: a result of its graph, which becomes an ITensor when the graph is emitted, or a constant.
 
@@ -368,49 +369,23 @@ class Tensor(FunctionMethods, ShapeMethods, ConversionMethods, NumpyCalls, Refus
     A constant has its value in ``data``; operations on constants alone are computed when the network is written.
     """
 
-    __slots__ = (
-        "_order",
-        "data",
-        "dtype",
-        "handle",
-        "name",
-        "network",
-        "node",
-        "partial",
-        "scope",
-        "shape",
-        "weight_names",
-    )
+    network: Draft
+    shape: Shape
+    dtype: torch.dtype
+    _: KW_ONLY
+    handle: Any = None
+    """The ITensor that there is already; None before the graph was emitted."""
+    data: Any = None
+    name: str = ""
+    scope: str = ""
+    weight_names: tuple[str, ...] = ()
+    node: Any = None
+    """The :class:`Node` that gives it; None for a constant and for an input."""
+    partial: bool = field(default=False, init=False)
+    """Whether it is, but for what is done to each element, one of an axis, or of the few of one: TensorRT-RTX
+    broadcasts these wrongly (docs/traps/builder-broadcast.md)."""
+    _order: tuple[int, ...] | Callable[[], tuple[int, ...]] | None = field(default=None, init=False)
     __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType]
-
-    def __init__(
-        self,
-        network: Draft,
-        shape: Shape,
-        dtype: torch.dtype,
-        *,
-        handle: Any = None,
-        data: torch.Tensor | None = None,
-        name: str = "",
-        scope: str = "",
-        weight_names: tuple[str, ...] = (),
-        node: Any = None,
-    ):
-        self.network = network
-        self.shape = shape
-        self.dtype = dtype
-        self.handle = handle
-        """The ITensor that there is already; None before the graph was emitted."""
-        self._order: tuple[int, ...] | Callable[[], tuple[int, ...]] | None = None
-        self.data: Any = data
-        self.name = name
-        self.scope = scope
-        self.weight_names = weight_names
-        self.node = node
-        """The :class:`Node` that gives it; None for a constant and for an input."""
-        self.partial = False
-        """Whether it is, but for what is done to each element, one of an axis, or of the few of one: TensorRT-RTX
-        broadcasts these wrongly (docs/traps/builder-broadcast.md)."""
 
     @property
     def trt(self) -> Any:
