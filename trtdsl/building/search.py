@@ -328,7 +328,7 @@ class Search:
     def _trial(self, choices: dict[SiteKey, str]) -> Trial:
         """The network with these choices, and what its program costs; built only where no equal one was."""
         began = time.perf_counter()
-        network = self.spec.tuned(Choices(choices, self.start)).define(**self.how)
+        network = self.spec.tuned(Choices(choices, start=self.start)).define(**self.how)
         known = fingerprint(network.definition, network.backend, values=False)
         if known not in self._known:
             self._known[known], program = measured(network, self.config, self.device)
@@ -340,7 +340,7 @@ class Search:
     def _gives_the_same(self, network: Network, label: str) -> bool:
         """Whether the interpreter gives the outputs of the network as it was at the start, rounding aside."""
         if self._truth is None:
-            self._truth = Truth(self.spec, self.spec.tuned(Choices({}, self.start)).define(**self.how))
+            self._truth = Truth(self.spec, self.spec.tuned(Choices({}, start=self.start)).define(**self.how))
             if reason := self._truth.reason:
                 self.skipped.append(f"the comparison of outputs, since the network cannot be interpreted: {reason}")
         different = self._truth.difference(network)

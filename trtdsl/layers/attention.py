@@ -6,7 +6,7 @@ from typing import Any
 
 from .cast import cast
 from .common import ShapeError, Tensor, UnsupportedError, add_layer, adds, as_dtype, member, operation, torch
-from .evaluation import Evaluate, Given, Mistakes, Node, Shapes, count, evaluates
+from .evaluation import Evaluate, Given, Mistakes, Node, Shapes, computes, count, evaluates
 from .quantize import narrow, spread
 
 NOT_NORMALIZED = (
@@ -227,23 +227,20 @@ TURNED = Mistakes(
 )
 
 
-@evaluates("ROTARY_EMBEDDING", wide=True, flops=3, mistakes=TURNED)
-def _rotary_embedding(node: Node) -> Evaluate:
+@computes("ROTARY_EMBEDDING", wide=True, flops=3, mistakes=TURNED)
+def _rotary_embedding(
+    node: Node, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, position_ids: Given = None
+) -> torch.Tensor:
     """``(a, b)`` becomes ``(a cos - b sin, a sin + b cos)``, computed in float32 and rounded once."""
-    interleaved, rotary_dim = node.layer.interleaved, node.layer.rotary_embedding_dim
-
-    def evaluate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, position_ids: Given = None) -> torch.Tensor:
-        size = rotary_dim or x.shape[-1]
-        if position_ids is not None:
-            cos, sin = cos[position_ids.long()], sin[position_ids.long()]
-        cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
-        turned, rest = x[..., :size], x[..., size:]
-        a, b = (turned[..., ::2], turned[..., 1::2]) if interleaved else turned.chunk(2, -1)
-        first, second = a * cos - b * sin, a * sin + b * cos
-        both = torch.stack((first, second), -1).flatten(-2) if interleaved else torch.cat((first, second), -1)
-        return torch.cat((both, rest), -1) if rest.shape[-1] else both
-
-    return evaluate
+    size, interleaved = node.layer.rotary_embedding_dim or x.shape[-1], node.layer.interleaved
+    if position_ids is not None:
+        cos, sin = cos[position_ids.long()], sin[position_ids.long()]
+    cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
+    turned, rest = x[..., :size], x[..., size:]
+    a, b = (turned[..., ::2], turned[..., 1::2]) if interleaved else turned.chunk(2, -1)
+    first, second = a * cos - b * sin, a * sin + b * cos
+    both = torch.stack((first, second), -1).flatten(-2) if interleaved else torch.cat((first, second), -1)
+    return torch.cat((both, rest), -1) if rest.shape[-1] else both
 
 
 @operation
@@ -269,21 +266,16 @@ def kv_cache_update(
     return add_layer(add, *operands, shape=cache.shape, fold=False, what=("kv_cache_update",))
 
 
-@evaluates("KV_CACHE_UPDATE")
-def _kv_cache_update(node: Node) -> Evaluate:
+@computes("KV_CACHE_UPDATE")
+def _kv_cache_update(
+    node: Node, cache: torch.Tensor, update: torch.Tensor, indices: torch.Tensor, lengths: Given = None
+) -> torch.Tensor:
     """An update that would leave the cache is ignored, as a whole for its batch item (documented as ignored)."""
-    form = node.known(node.layer.update_form, FORMS, "form")
     node.known(node.layer.cache_mode, ("LINEAR",), "cache mode")
-
-    def evaluate(
-        cache: torch.Tensor, update: torch.Tensor, indices: torch.Tensor, lengths: Given = None
-    ) -> torch.Tensor:
-        result = cache.clone()
-        updates = _items(update, form, lengths, cache.shape[0])
-        for item, start in enumerate(indices.tolist()):
-            size = updates[item].shape[1]
-            if start >= 0 and start + size <= cache.shape[2]:
-                result[item, :, start : start + size] = updates[item]
-        return result
-
-    return evaluate
+    result = cache.clone()
+    updates = _items(update, node.known(node.layer.update_form, FORMS, "form"), lengths, cache.shape[0])
+    for item, start in enumerate(indices.tolist()):
+        size = updates[item].shape[1]
+        if start >= 0 and start + size <= cache.shape[2]:
+            result[item, :, start : start + size] = updates[item]
+    return result

@@ -58,11 +58,6 @@ def convolution(
     return convolution_of_shape(convolution_shape(x, kernel, how), x, kernel, bias, how)
 
 
-def convolution_of_shape(shape: Shape, x: Tensor, kernel: Tensor, bias: Tensor | None, how: Geometry) -> Tensor:
-    """As :func:`convolution`, whose shape is known: :func:`convolution_shape` has checked the operands."""
-    return _added("add_convolution_nd", x, kernel, bias, shape, how)
-
-
 def convolution_shape(x: Tensor, kernel: Tensor, how: Geometry) -> Shape:
     """The shape of :func:`convolution`'s result; ShapeError where there is none."""
     size = _kernel_size(x.shape, kernel.shape)
@@ -93,8 +88,7 @@ def deconvolution(
     (2, 5, 16, 16)
     """
     how = Geometry(stride, pre_padding, post_padding, dilation, groups)
-    shape = deconvolution_shape(x, kernel, how)
-    return _added("add_deconvolution_nd", x, kernel, bias, shape, how)
+    return convolution_of_shape(deconvolution_shape(x, kernel, how), x, kernel, bias, how, "add_deconvolution_nd")
 
 
 def deconvolution_shape(x: Tensor, kernel: Tensor, how: Geometry) -> Shape:
@@ -111,8 +105,13 @@ def deconvolution_shape(x: Tensor, kernel: Tensor, how: Geometry) -> Shape:
     return (x.shape[0], int(kernel.shape[1]) * how.groups, *spatial)
 
 
-def _added(method: str, x: Tensor, kernel: Tensor, bias: Tensor | None, shape: Shape, how: Geometry) -> Tensor:
-    """The layer, with the attributes that differ from a new one's, and a computed kernel as its second input."""
+def convolution_of_shape(
+    shape: Shape, x: Tensor, kernel: Tensor, bias: Tensor | None, how: Geometry, method: str = "add_convolution_nd"
+) -> Tensor:
+    """The layer, with the attributes that differ from a new one's, and a computed kernel as its second input.
+
+    Its shape is known: :func:`convolution_shape` has checked the operands.
+    """
     size = _kernel_size(x.shape, kernel.shape)
     names = ("stride_nd", "pre_padding", "post_padding", "dilation_nd")
     attributes: dict[str, Any] = {
@@ -161,21 +160,6 @@ def _flops(node: Node, shapes: Shapes) -> int:
     return 2 * count(x) * count(tuple(layer.kernel_size_nd)) * maps // layer.num_groups
 
 
-def parameters_of(node: Node, channels_first: bool) -> tuple[Given, Given]:
-    """The static kernel (None when it is an input) and the bias (None when absent)."""
-    layer, dtype = node.layer, node.input_dtype()
-    maps, groups, size = layer.num_output_maps, layer.num_groups, tuple(layer.kernel_size_nd)
-    kernel = None
-    if not node.has_input(1):
-        per_group = layer.kernel.size * groups // (maps * count(size))
-        shape = (maps, per_group // groups, *size) if channels_first else (per_group, maps // groups, *size)
-        kernel = read_weights(node.backend, layer.kernel, shape, dtype)
-    bias = None
-    if not node.has_input(2) and layer.bias.size:
-        bias = read_weights(node.backend, layer.bias, (maps,), dtype)
-    return kernel, bias
-
-
 def _reads_nothing(node: Node) -> str | None:
     if 0 in tuple(node.inputs[0].shape)[2:] and 0 not in tuple(node.outputs[0].shape)[2:]:
         return "a convolution of padding alone cannot be built: its result is the bias"
@@ -186,16 +170,23 @@ class _Settings:
     """What the evaluators of both layers read: the geometry, and the kernel and bias that are part of the layer."""
 
     def __init__(self, node: Node, channels_first: bool):
-        layer = node.layer
-        self.stride, self.dilation, self.groups = tuple(layer.stride_nd), tuple(layer.dilation_nd), layer.num_groups
-        self.extents = [d * (k - 1) + 1 for d, k in zip(self.dilation, layer.kernel_size_nd, strict=True)]
-        self.given = parameters_of(node, channels_first)
-        self.widen = widened(fixed=True), widened(fixed=True)
+        layer, dtype, size = node.layer, node.input_dtype(), tuple(node.layer.kernel_size_nd)
+        self.stride, self.dilation = tuple(layer.stride_nd), tuple(layer.dilation_nd)
+        self.maps, self.groups = layer.num_output_maps, layer.num_groups
+        self.extents = [gap * (taps - 1) + 1 for gap, taps in zip(self.dilation, size, strict=True)]
         self.mode = node.known(layer.padding_mode, PADDING_MODES, "padding mode")
+        self.kernel = self.bias = None  # where they are inputs
+        if not node.has_input(1):
+            across = layer.kernel.size // (self.maps * count(size))
+            lead = (self.maps, across) if channels_first else (across * self.groups, self.maps // self.groups)
+            self.kernel = read_weights(node.backend, layer.kernel, (*lead, *size), dtype)
+        if not node.has_input(2) and layer.bias.size:
+            self.bias = read_weights(node.backend, layer.bias, (self.maps,), dtype)
+        self.widen = widened(fixed=True), widened(fixed=True)
 
     def weights(self, kernel: Given, bias: Given) -> tuple[torch.Tensor, Given]:
         """In float32, which both accumulate in."""
-        given = zip(self.widen, self.given, (kernel, bias), strict=True)
+        given = zip(self.widen, (self.kernel, self.bias), (kernel, bias), strict=True)
         kernel, bias = (widen(own) if other is None else other for widen, own, other in given)
         assert kernel is not None
         return kernel.float(), None if bias is None else bias.float()
@@ -219,7 +210,7 @@ def _convolution(node: Node) -> Evaluate:
     """torch's kernel, in float32 for the half types, rounded once. Assumed: SAME padding is never negative; the sum of
     no elements is 0.
     """
-    how, maps = _Settings(node, channels_first=True), node.layer.num_output_maps
+    how = _Settings(node, channels_first=True)
     function = torch.conv2d if len(how.stride) == 2 else torch.conv3d
 
     def evaluate(x: torch.Tensor, kernel: Given = None, bias: Given = None) -> torch.Tensor:
@@ -228,7 +219,7 @@ def _convolution(node: Node) -> Evaluate:
         if not x.numel():  # what comes out is the bias
             each = zip(x.shape[2:], sides, how.extents, how.stride, strict=True)
             lengths = [max((length + sum(side) - extent) // step + 1, 0) for length, side, extent, step in each]
-            return _biased(torch.zeros((x.shape[0], maps, *lengths)), bias)
+            return _biased(torch.zeros((x.shape[0], how.maps, *lengths)), bias)
         same = [pre for pre, post in sides if pre == post]
         if len(same) < len(sides):
             same, x = [0] * len(sides), _padded(x, sides)
@@ -259,7 +250,7 @@ def _unbuilt(node: Node) -> str | None:
 def _deconvolution(node: Node) -> Evaluate:
     """torch's kernel, in float32 for the half types, rounded once. Assumed: SAME cuts what exceeds the documented
     size."""
-    how, maps = _Settings(node, channels_first=False), node.layer.num_output_maps
+    how = _Settings(node, channels_first=False)
     function = torch.conv_transpose2d if len(how.stride) == 2 else torch.conv_transpose3d
 
     def evaluate(x: torch.Tensor, kernel: Given = None, bias: Given = None) -> torch.Tensor:
@@ -269,7 +260,7 @@ def _deconvolution(node: Node) -> Evaluate:
         else:
             sides = zip(x.shape[2:], how.extents, how.stride, strict=True)
             lengths = [max((length - 1) * step + extent, 0) for length, extent, step in sides]
-            full = torch.zeros((x.shape[0], maps, *lengths))
+            full = torch.zeros((x.shape[0], how.maps, *lengths))
         cut = [(-pre, -post) for pre, post, _ in paddings(node.layer, x.shape[2:], how.extents, transposed=True)]
         if how.mode.startswith("SAME"):
             sizes = zip(cut, x.shape[2:], how.stride, full.shape[2:], strict=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .common import ShapeError, Tensor, add_layer, adds, member, normalize_axis, operation, torch
-from .evaluation import Evaluate, Mistakes, Node, evaluates
+from .evaluation import Evaluate, Mistakes, Node, computes
 
 
 @operation
@@ -37,24 +37,16 @@ def _another_axis(node: Node) -> Evaluate | None:
 MISTAKES = Mistakes(left_out=True, flags=("exclusive", "reverse"), instead={"another axis": _another_axis})
 
 
-@evaluates("CUMULATIVE", category="reduction", settings=True, wide=True, flops=1, mistakes=MISTAKES)
-def _cumulative(node: Node) -> Evaluate:
+@computes("CUMULATIVE", category="reduction", settings=True, wide=True, flops=1, mistakes=MISTAKES)
+def _cumulative(node: Node, x: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
     """Assumed: float16 and bfloat16 accumulate in float32; the order of the additions is not defined."""
-    layer = node.layer
-    node.known(layer.op, ("SUM",), "operation")
-    exclusive, reverse = layer.exclusive, layer.reverse
-
-    def evaluate(x: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
-        axis = int(place) % x.ndim
-        total = x.flip(axis) if reverse else x
-        if exclusive and x.shape[axis]:
-            total = torch.cat(
-                (torch.zeros_like(total.narrow(axis, 0, 1)), total.narrow(axis, 0, x.shape[axis] - 1)), axis
-            )
-        total = running_sum(total, axis)
-        return total.flip(axis) if reverse else total
-
-    return evaluate
+    node.known(node.layer.op, ("SUM",), "operation")
+    axis, reverse = int(place) % x.ndim, node.layer.reverse
+    total = x.flip(axis) if reverse else x
+    if node.layer.exclusive and x.shape[axis]:
+        total = torch.cat((torch.zeros_like(total.narrow(axis, 0, 1)), total.narrow(axis, 0, x.shape[axis] - 1)), axis)
+    total = running_sum(total, axis)
+    return total.flip(axis) if reverse else total
 
 
 @operation
@@ -70,17 +62,13 @@ def reverse_sequence(x: Tensor, lengths: Tensor, batch_axis: int = 1, sequence_a
     return add_layer(add, x, lengths, shape=x.shape)
 
 
-@evaluates("REVERSE_SEQUENCE", category="rearranging", settings=True, mistakes=Mistakes(left_out=True))
-def _reverse_sequence(node: Node) -> Evaluate:
+@computes("REVERSE_SEQUENCE", category="rearranging", settings=True, mistakes=Mistakes(left_out=True))
+def _reverse_sequence(node: Node, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     """Elements from the length on stay where they are."""
     batch, sequence = node.layer.batch_axis, node.layer.sequence_axis
-
-    def evaluate(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        time = torch.arange(x.shape[sequence])
-        ends = lengths.long().unsqueeze(1)
-        source = torch.where(time < ends, ends - 1 - time, time)  # (batch, sequence)
-        moved = x.movedim((batch, sequence), (0, 1))
-        picked = moved[torch.arange(moved.shape[0]).unsqueeze(1), source]
-        return picked.movedim((0, 1), (batch, sequence))
-
-    return evaluate
+    time = torch.arange(x.shape[sequence])
+    ends = lengths.long().unsqueeze(1)
+    source = torch.where(time < ends, ends - 1 - time, time)  # (batch, sequence)
+    moved = x.movedim((batch, sequence), (0, 1))
+    picked = moved[torch.arange(moved.shape[0]).unsqueeze(1), source]
+    return picked.movedim((0, 1), (batch, sequence))

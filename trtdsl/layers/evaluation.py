@@ -68,9 +68,13 @@ class Node:
         self.type, cls = _type_and_class(backend.trt, backend.trt.ILayer.type.fget(layer))
         if cls is not None:
             layer.__class__ = cls
-        self.layer = layer
+        self.layer, self.name = layer, str(layer.name)
         self.inputs = [layer.get_input(index) for index in range(layer.num_inputs)]
         self.outputs = [layer.get_output(index) for index in range(layer.num_outputs)]
+        self.needs: list[str] = [tensor.name for tensor in self.inputs if tensor is not None]
+        """The names of the inputs that are there."""
+        self.makes: list[str] = [tensor.name for tensor in self.outputs]
+        """The names of the outputs."""
         self.given: Evaluate | None = None
         """The evaluator that the author gave for this one layer, a plugin's."""
         self.numbers: Mapping[str, float] = {}
@@ -81,21 +85,6 @@ class Node:
     @property
     def trt(self) -> Any:
         return self.backend.trt
-
-    @functools.cached_property
-    def name(self) -> str:
-        """The layer's name."""
-        return self.layer.name
-
-    @functools.cached_property
-    def needs(self) -> list[str]:
-        """The names of the inputs that are there."""
-        return [tensor.name for tensor in self.inputs if tensor is not None]
-
-    @functools.cached_property
-    def makes(self) -> list[str]:
-        """The names of the outputs."""
-        return [tensor.name for tensor in self.outputs]
 
     @functools.cached_property
     def dtype(self) -> torch.dtype:
@@ -238,11 +227,19 @@ def evaluates(
         if type in KINDS:
             raise AssertionError(f"two evaluators for {type}")
         cost = flops if callable(flops) else lambda node, shapes, each=flops: each * shapes.elements
-        refusal: Callable[[Node], str | None] = (
-            unbuilt if callable(unbuilt) else lambda node: str(unbuilt) if unbuilt else None
-        )
+        refusal = unbuilt if callable(unbuilt) else lambda node, reason=unbuilt: reason
         KINDS[type] = Kind(type, _rounded_once(prepare) if wide else prepare, cost, moves, refusal, **facts)
         return prepare
+
+    return register
+
+
+def computes(type: str, **facts: Any) -> Callable[[Evaluate], Evaluate]:
+    """As :func:`evaluates`, of a function of the node and its input tensors, which reads the attributes in each run."""
+
+    def register(evaluate: Evaluate) -> Evaluate:
+        evaluates(type, **facts)(functools.wraps(evaluate)(lambda node: functools.partial(evaluate, node)))
+        return evaluate
 
     return register
 

@@ -6,7 +6,7 @@ import itertools
 
 from .base import add_layer, adds, member
 from .common import Shape, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
-from .evaluation import Evaluate, Mistakes, Node, Shapes, evaluates
+from .evaluation import Mistakes, Node, Shapes, computes
 
 MISPLACED = (
     "TensorRT-RTX 1.7 reads the wrong pixels where a grid sample by CUBIC with FILL takes in the layer before it "
@@ -69,36 +69,32 @@ MISTAKES = Mistakes(
 )
 
 
-@evaluates("GRID_SAMPLE", category="sampling", wide=True, flops=_flops, mistakes=MISTAKES)
-def _grid_sample(node: Node) -> Evaluate:
+@computes("GRID_SAMPLE", category="sampling", wide=True, flops=_flops, mistakes=MISTAKES)
+def _grid_sample(node: Node, x: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
     """A coordinate that is NaN counts as -1. One that is infinite gives NaN in CUBIC, and in LINEAR with FILL. NEAREST
     rounds a point before REFLECT brings it inside. An image without pixels reads as 0.
     """
     layer = node.layer
     mode, outside, align = layer.interpolation_mode.name, layer.sample_mode.name, layer.align_corners
-
-    def evaluate(x: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
-        sizes = x.shape[2:]
-        if 0 in sizes:  # no pixel is inside
-            x = x.new_zeros((*x.shape[:2], *(max(size, 1) for size in sizes)))
-        taps = []
-        for axis, size in enumerate(sizes):
-            point = grid[..., len(sizes) - 1 - axis].float().nan_to_num(-1.0, torch.inf, -torch.inf) + 1
-            point = point * (0.5 * (size - 1)) if align else point * (0.5 * size) - 0.5
-            taps.append(_taps(point, size, mode, outside, align))
-        batch = torch.arange(x.shape[0]).reshape((-1,) + (1,) * (grid.ndim - 2))
-        last = x.movedim(1, -1)
-        total = torch.zeros((*grid.shape[:-1], x.shape[1]))
-        for chosen in itertools.product(*taps):
-            index = tuple(position for position, _, _ in chosen)
-            value = last[(batch, *index)]
-            weight, inside = torch.ones(()), torch.tensor(True)
-            for _, factor, ok in chosen:
-                weight, inside = weight * factor, inside & ok
-            total = total + torch.where(inside[..., None], value, 0.0) * weight[..., None]
-        return total.movedim(-1, 1)
-
-    return evaluate
+    sizes = x.shape[2:]
+    if 0 in sizes:  # no pixel is inside
+        x = x.new_zeros((*x.shape[:2], *(max(size, 1) for size in sizes)))
+    taps = []
+    for axis, size in enumerate(sizes):
+        point = grid[..., len(sizes) - 1 - axis].float().nan_to_num(-1.0, torch.inf, -torch.inf) + 1
+        point = point * (0.5 * (size - 1)) if align else point * (0.5 * size) - 0.5
+        taps.append(_taps(point, size, mode, outside, align))
+    batch = torch.arange(x.shape[0]).reshape((-1,) + (1,) * (grid.ndim - 2))
+    last = x.movedim(1, -1)
+    total = torch.zeros((*grid.shape[:-1], x.shape[1]))
+    for chosen in itertools.product(*taps):
+        index = tuple(position for position, _, _ in chosen)
+        value = last[(batch, *index)]
+        weight, inside = torch.ones(()), torch.tensor(True)
+        for _, factor, ok in chosen:
+            weight, inside = weight * factor, inside & ok
+        total = total + torch.where(inside[..., None], value, 0.0) * weight[..., None]
+    return total.movedim(-1, 1)
 
 
 Tap = tuple["torch.Tensor", "torch.Tensor", "torch.Tensor"]  # index that can be read, weight, whether it is inside

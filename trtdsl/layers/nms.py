@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .common import ShapeError, Tensor, add_layer, adds, as_dtype, member, operation, torch
-from .evaluation import Evaluate, Given, Node, count, evaluates
+from .evaluation import Evaluate, Given, Node, computes, count, evaluates
 
 
 @operation
@@ -124,14 +124,9 @@ def assertion(condition: Tensor, message: str) -> None:
     add_layer(adds("add_assertion", message), condition, shape=[], fold=False)
 
 
-@evaluates("ASSERTION", computes=False, moves=False)
-def _assertion(node: Node) -> Evaluate:
+@computes("ASSERTION", computes=False, moves=False)
+def _assertion(node: Node, condition: torch.Tensor) -> tuple[()]:
     """An element that is false is an error with the layer's message."""
-    message = node.layer.message
-
-    def evaluate(condition: torch.Tensor) -> tuple[()]:
-        if not bool(condition.all()):
-            raise ShapeError(f"the assertion fails: {message}")
-        return ()
-
-    return evaluate
+    if not bool(condition.all()):
+        raise ShapeError(f"the assertion fails: {node.layer.message}")
+    return ()

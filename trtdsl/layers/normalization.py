@@ -8,6 +8,7 @@ from .base import add_layer, adds, axes_mask, axes_of, normalize_axis
 from .cast import cast
 from .common import DefinitionError, Evaluate, Mistakes, Node, ShapeError, Tensor, evaluates, operation, torch
 from .elementwise import elementwise
+from .evaluation import computes
 from .lifting import HEIGHT, lifted
 from .reduce import is_few, reduce
 from .unary import unary
@@ -65,31 +66,24 @@ MISTAKES = Mistakes(axes=True, left_out=True, numbers={"epsilon": lambda x: x * 
 
 
 # 8 FLOPs: mean, difference, square, variance, root, division, scale, bias
-@evaluates("NORMALIZATION", category="normalization", wide=True, flops=8, mistakes=MISTAKES)
-def _normalization(node: Node) -> Evaluate:
+@computes("NORMALIZATION", category="normalization", wide=True, flops=8, mistakes=MISTAKES)
+def _normalization(node: Node, x: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     """Assumed: float16 and bfloat16 are computed in float32 and rounded once, at the end."""
-    layer = node.layer
-    axes, groups, epsilon = axes_of(layer.axes, len(node.inputs[0].shape)), layer.num_groups, node.number("epsilon")
-    version_2 = getattr(layer, "is_v2", False)
-
-    def evaluate(x: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-        shape = x.shape
-        if not x.numel():  # var_mean warns of means of nothing
-            return x
-        over = axes
-        if groups != 1:
-            x = x.reshape(shape[0], groups, shape[1] // groups, *shape[2:])
-            over = list(range(2, x.ndim))
-            if not version_2:
-                scale, bias = scale.unsqueeze(2), bias.unsqueeze(2)
-        # var_mean sums in float64: a long sum of like numbers in float32 has an error of its own, which no GPU has.
-        variance, mean = torch.var_mean(x, over, correction=0, keepdim=True)
-        normal = (x - mean).div_(variance.add_(epsilon).sqrt_())
-        if groups != 1 and version_2:
-            normal = normal.reshape(shape)
-        return normal.mul_(scale).add_(bias).reshape(shape)
-
-    return evaluate
+    shape, groups, version_2 = x.shape, node.layer.num_groups, getattr(node.layer, "is_v2", False)
+    if not x.numel():  # var_mean warns of means of nothing
+        return x
+    axes = axes_of(node.layer.axes, x.ndim)
+    if groups != 1:
+        x = x.reshape(shape[0], groups, shape[1] // groups, *shape[2:])
+        axes = list(range(2, x.ndim))
+        if not version_2:
+            scale, bias = scale.unsqueeze(2), bias.unsqueeze(2)
+    # var_mean sums in float64: a long sum of like numbers in float32 has an error of its own, which no GPU has.
+    variance, mean = torch.var_mean(x, axes, correction=0, keepdim=True)
+    normal = (x - mean).div_(variance.add_(node.number("epsilon")).sqrt_())
+    if groups != 1 and version_2:
+        normal = normal.reshape(shape)
+    return normal.mul_(scale).add_(bias).reshape(shape)
 
 
 FLAT = "reshape the dimensions after the channels to two, (N, C, D * H, W)"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .common import Evaluate, Mistakes, Node, ShapeError, Tensor, add_layer, adds, evaluates, operation, torch
+from .common import Mistakes, Node, ShapeError, Tensor, add_layer, adds, operation, torch
+from .evaluation import computes
 
 
 @operation
@@ -25,19 +26,15 @@ def padding(x: Tensor, pre_padding: Sequence[int], post_padding: Sequence[int]) 
 MISTAKES = Mistakes(instead={"one element further on": lambda node: lambda f, x: f(x).roll(1, -1)})
 
 
-@evaluates("PADDING", category="rearranging", computes=False, mistakes=MISTAKES)
-def _padding(node: Node) -> Evaluate:
+@computes("PADDING", category="rearranging", computes=False, mistakes=MISTAKES)
+def _padding(node: Node, x: torch.Tensor) -> torch.Tensor:
     """Zeros; negative numbers trim, the padding of the other side too where nothing else is left."""
-    before, after = tuple(node.layer.pre_padding_nd), tuple(node.layer.post_padding_nd)
-
-    def evaluate(x: torch.Tensor) -> torch.Tensor:
-        for axis, (pre, post) in enumerate(zip(before, after, strict=True), x.ndim - len(before)):
-            length = x.shape[axis]
-            result = x.new_zeros((*x.shape[:axis], length + pre + post, *x.shape[axis + 1 :]))
-            first, last = max(-pre, 0), length - max(-post, 0)
-            if first < last:
-                result.narrow(axis, first + pre, last - first).copy_(x.narrow(axis, first, last - first))
-            x = result
-        return x
-
-    return evaluate
+    sides = list(zip(node.layer.pre_padding_nd, node.layer.post_padding_nd, strict=True))
+    for axis, (pre, post) in enumerate(sides, x.ndim - len(sides)):
+        length = x.shape[axis]
+        result = x.new_zeros((*x.shape[:axis], length + pre + post, *x.shape[axis + 1 :]))
+        first, last = max(-pre, 0), length - max(-post, 0)
+        if first < last:
+            result.narrow(axis, first + pre, last - first).copy_(x.narrow(axis, first, last - first))
+        x = result
+    return x

@@ -10,7 +10,7 @@ from .base import add_layer, adds, normalize_axis
 from .cast import cast, convert
 from .common import ShapeError, Tensor, as_dtype, dtype_name, operation, torch
 from .elementwise import elementwise
-from .evaluation import Evaluate, Given, Mistakes, Node, evaluates, is_half
+from .evaluation import Given, Mistakes, Node, computes, is_half
 from .shuffle import shuffle
 
 
@@ -148,52 +148,37 @@ def _has_blocks(layer: Any) -> bool:
         return False
 
 
-@evaluates(
-    "QUANTIZE",
-    category="pointwise",
-    flops=3,
-    unbuilt=_narrow_blocks,
-    fp8="gives",
-    mistakes=Mistakes(left_out=True),
+@computes(
+    "QUANTIZE", category="pointwise", flops=3, unbuilt=_narrow_blocks, fp8="gives", mistakes=Mistakes(left_out=True)
 )
-def _quantize(node: Node) -> Evaluate:
+def _quantize(node: Node, x: torch.Tensor, scale: torch.Tensor, zero: Given = None) -> torch.Tensor:
     """int8: a product with the reciprocal of the scale, in the type of the operand, in half types with each step
     rounded; NaN is 0, and 127 of half types, whose comparison with 127 is false. A quotient where the scale is one of
     blocks, and, of half types, where it is no constant; for fp8 always. int4 and fp4: a quotient in float32; int4 comes
     unpacked, as int8 values, and fp4 as float32 values.
     """
-    axis, dtype, meant = node.layer.axis, node.logical_dtype, "meant" in node.numbers
-    computed = node.inputs[1].name not in node.fixed
-
-    def evaluate(x: torch.Tensor, scale: torch.Tensor, zero: Given = None) -> torch.Tensor:
-        _refuse_zero_point(zero)
-        if dtype not in (torch.int8, torch.float8_e4m3fn):
-            return narrow(x.float() / spread(scale.float(), x.shape, axis), dtype)
-        step = spread(scale.to(x.dtype), x.shape, axis)
-        # Of one dimension, a scale for each element is one of blocks.
-        divides = dtype != torch.int8 or (computed and is_half(x)) or (scale.numel() > 1 and scale.ndim == x.ndim)
-        steps = x / step if divides else x * step.reciprocal()
-        if dtype != torch.int8:
-            made = narrow(steps.float(), dtype)
-        else:
-            whole = steps.round().clamp_(-128, 127).nan_to_num_(127.0 if is_half(x) else 0.0)
-            made = whole.float().to(dtype)  # which torch's CPU does in half the time of a half type's
-        return beside(made, lambda exact: exact, steps) if meant else made
-
-    return evaluate
+    axis, dtype, computed = node.layer.axis, node.logical_dtype, node.needs[1] not in node.fixed
+    _refuse_zero_point(zero)
+    if dtype not in (torch.int8, torch.float8_e4m3fn):
+        return narrow(x.float() / spread(scale.float(), x.shape, axis), dtype)
+    step = spread(scale.to(x.dtype), x.shape, axis)
+    # Of one dimension, a scale for each element is one of blocks.
+    divides = dtype != torch.int8 or (computed and is_half(x)) or (scale.numel() > 1 and scale.ndim == x.ndim)
+    steps = x / step if divides else x * step.reciprocal()
+    if dtype != torch.int8:
+        made = narrow(steps.float(), dtype)
+    else:
+        whole = steps.round().clamp_(-128, 127).nan_to_num_(127.0 if is_half(x) else 0.0)
+        made = whole.float().to(dtype)  # which torch's CPU does in half the time of a half type's
+    return beside(made, lambda exact: exact, steps) if "meant" in node.numbers else made
 
 
-@evaluates("DEQUANTIZE", category="pointwise", flops=1, unbuilt=_narrow_blocks, fp8="takes constants")
-def _dequantize(node: Node) -> Evaluate:
+@computes("DEQUANTIZE", category="pointwise", flops=1, unbuilt=_narrow_blocks, fp8="takes constants")
+def _dequantize(node: Node, x: torch.Tensor, scale: torch.Tensor, zero: Given = None) -> torch.Tensor:
     """Computed in the type of the scale and rounded to the output's dtype."""
-    axis, dtype = node.layer.axis, node.dtype
-
-    def evaluate(x: torch.Tensor, scale: torch.Tensor, zero: Given = None) -> torch.Tensor:
-        _refuse_zero_point(zero)
-        whole = x.float() if x.dtype == torch.int8 else x  # as above
-        return (whole.to(scale.dtype) * spread(scale, x.shape, axis)).to(dtype)
-
-    return evaluate
+    _refuse_zero_point(zero)
+    whole = x.float() if x.dtype == torch.int8 else x  # as above
+    return (whole.to(scale.dtype) * spread(scale, x.shape, node.layer.axis)).to(node.dtype)
 
 
 @operation
@@ -250,20 +235,14 @@ def _unbuilt(node: Node) -> str | None:
     return None
 
 
-@evaluates("DYNAMIC_QUANTIZE", flops=5, unbuilt=_unbuilt, fp8="gives")
-def _dynamic_quantize(node: Node) -> Evaluate:
+@computes("DYNAMIC_QUANTIZE", flops=5, unbuilt=_unbuilt, fp8="gives")
+def _dynamic_quantize(node: Node, x: torch.Tensor, double_scale: Given = None) -> tuple[torch.Tensor, torch.Tensor]:
     """Assumed: scales of the type E8M0 are rounded up, so that nothing saturates; a block of zeros gives zeros."""
-    layer, dtype = node.layer, node.logical_dtype
-    scale_dtype = node.output_dtype(1)
+    layer, dtype, scale_dtype = node.layer, node.logical_dtype, node.output_dtype(1)
     block = tuple(layer.block_shape)
     if not block:
-        axis = layer.axis
-        block = tuple(layer.block_size if dim == axis else 1 for dim in range(len(node.inputs[0].shape)))
-
-    def evaluate(x: torch.Tensor, double_scale: Given = None) -> tuple[torch.Tensor, torch.Tensor]:
-        scales = dynamic_scales(x, block, dtype, scale_dtype, double_scale)
-        steps = scales if double_scale is None else scales * double_scale.float().reshape(())
-        steps = spread(torch.where(steps == 0, 1.0, steps), x.shape, -1)
-        return narrow(x.float() / steps, dtype), scales.to(scale_dtype)
-
-    return evaluate
+        block = tuple(layer.block_size if dim == layer.axis else 1 for dim in range(x.ndim))
+    scales = dynamic_scales(x, block, dtype, scale_dtype, double_scale)
+    steps = scales if double_scale is None else scales * double_scale.float().reshape(())
+    steps = spread(torch.where(steps == 0, 1.0, steps), x.shape, -1)
+    return narrow(x.float() / steps, dtype), scales.to(scale_dtype)

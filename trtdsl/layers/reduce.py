@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from .base import add_layer, adds, axes_mask, axes_of, member, normalize_axis
 from .common import DefinitionError, Shape, Tensor, dtype_name, operation, torch
 from .elementwise import elementwise
-from .evaluation import Evaluate, Mistakes, Node, count, evaluates
+from .evaluation import Evaluate, Mistakes, Node, computes, count, evaluates
 from .unary import unary
 
 FEW = range(2, 7)
@@ -146,17 +146,13 @@ def ragged_softmax(x: Tensor, bounds: Tensor) -> Tensor:
     return add_layer(adds("add_ragged_softmax"), x, bounds, shape=x.shape)
 
 
-@evaluates("RAGGED_SOFTMAX", category="reduction", flops=5, mistakes=Mistakes(left_out=True))
-def _ragged_softmax(node: Node) -> Evaluate:
+@computes("RAGGED_SOFTMAX", category="reduction", flops=5, mistakes=Mistakes(left_out=True))
+def _ragged_softmax(node: Node, x: torch.Tensor, bounds: torch.Tensor) -> torch.Tensor:
     """Computed in the tensor's type, without the greatest element subtracted first: great elements overflow. What lies
     beyond a sequence's length is 0.
     """
-
-    def evaluate(x: torch.Tensor, bounds: torch.Tensor) -> torch.Tensor:
-        if not x.numel():
-            return x
-        inside = torch.arange(x.shape[-1]) < bounds.long()
-        powers = torch.where(inside, x.exp(), 0.0)
-        return torch.where(inside, powers / powers.sum(-1, keepdim=True), 0.0)
-
-    return evaluate
+    if not x.numel():
+        return x
+    inside = torch.arange(x.shape[-1]) < bounds.long()
+    powers = torch.where(inside, x.exp(), 0.0)
+    return torch.where(inside, powers / powers.sum(-1, keepdim=True), 0.0)

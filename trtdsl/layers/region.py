@@ -44,6 +44,7 @@ class Body(Protocol):
 
 
 Run = Callable[[State], None]
+Prepare = Callable[["Region", Body], Run]
 
 
 @dataclass(frozen=True)
@@ -51,16 +52,16 @@ class RegionKind:
     """What trtdsl knows of a kind of region."""
 
     name: str
+    prepare: Prepare
     boundary: Mapping[str, str]
     """The layer types that bound it, and what the view calls each."""
     owner: Callable[[Node], Any]
     """The TensorRT object that all its boundary layers share."""
-    opens: tuple[str, ...]
-    """The boundary types whose results begin the inside: what depends on them stands inside. Where there is none, what
-    nothing but the region needs stands inside, so that it runs only on demand."""
     inner: Callable[[Node], Collection[int]]
     """The inputs of a boundary layer that come from inside."""
-    prepare: Callable[[Region, Body], Run]
+    opens: tuple[str, ...] = ()
+    """The boundary types whose results begin the inside: what depends on them stands inside. Where there is none, what
+    nothing but the region needs stands inside, so that it runs only on demand."""
     mistakes: Mapping[str, Mistakes] = field(default_factory=dict)
     """By boundary layer type."""
 
@@ -124,20 +125,15 @@ def mistakes_of(type: str) -> Mistakes:
     return KINDS[type].mistakes if type in KINDS else Mistakes()
 
 
-def region(
-    name: str,
-    *,
-    boundary: Mapping[str, str],
-    owner: Callable[[Node], Any],
-    inner: Callable[[Node], Collection[int]],
-    opens: Sequence[str] = (),
-    mistakes: Mapping[str, Mistakes] = {},
-) -> Callable[[Callable[[Region, Body], Run]], Callable[[Region, Body], Run]]:
-    """Registers a kind of region; the decorated ``prepare(region, body)`` gives the function that runs it."""
+def region(name: str, **facts: Any) -> Callable[[Prepare], Prepare]:
+    """Registers a kind of region; the decorated ``prepare(region, body)`` gives the function that runs it.
 
-    def register(prepare: Callable[[Region, Body], Run]) -> Callable[[Region, Body], Run]:
-        kind = RegionKind(name, boundary, owner, tuple(opens), inner, prepare, mistakes)
-        REGIONS.update(dict.fromkeys(boundary, kind))
+    ``facts`` are the others of :class:`RegionKind`.
+    """
+
+    def register(prepare: Prepare) -> Prepare:
+        kind = RegionKind(name, prepare, **facts)
+        REGIONS.update(dict.fromkeys(kind.boundary, kind))
         return prepare
 
     return register

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .common import ShapeError, Tensor, add_layer, adds, member, normalize_axis, operation, shape_text, torch
-from .evaluation import Evaluate, Mistakes, Node, evaluates
+from .evaluation import Evaluate, Mistakes, Node, computes, evaluates
 
 
 @operation
@@ -102,15 +102,10 @@ def one_hot(indices: Tensor, values: Tensor, depth: Tensor | int, axis: int = -1
 SWAPPED = Mistakes(instead={"on and off swapped": lambda node: lambda f, at, on, *depth: f(at, on.flip(0), *depth)})
 
 
-@evaluates("ONE_HOT", category="sampling", settings=True, flops=1, mistakes=SWAPPED)
-def _one_hot(node: Node) -> Evaluate:
+@computes("ONE_HOT", category="sampling", settings=True, flops=1, mistakes=SWAPPED)
+def _one_hot(node: Node, indices: torch.Tensor, values: torch.Tensor, depth: torch.Tensor) -> torch.Tensor:
     """Assumed: a negative index counts from the end and one out of bounds sets nothing, as in ONNX."""
-    axis = node.layer.axis
-
-    def evaluate(indices: torch.Tensor, values: torch.Tensor, depth: torch.Tensor) -> torch.Tensor:
-        classes, place = int(depth), axis % (indices.ndim + 1)
-        index = torch.where(indices < 0, indices + classes, indices).unsqueeze(place)
-        label = torch.arange(classes).reshape((-1,) + (1,) * (indices.ndim - place))
-        return torch.where(index == label, values[1], values[0])
-
-    return evaluate
+    classes, place = int(depth), node.layer.axis % (indices.ndim + 1)
+    index = torch.where(indices < 0, indices + classes, indices).unsqueeze(place)
+    label = torch.arange(classes).reshape((-1,) + (1,) * (indices.ndim - place))
+    return torch.where(index == label, values[1], values[0])

@@ -13,7 +13,7 @@ from ..definition.operation import operation
 from ..definition.tensor import Draft as Network
 from ..sizes.size import Size, SizeLike, bounds, is_static, product
 from .common import DefinitionError, Shape, ShapeError, Tensor, add_layer, adds, normalize_axis, shape_text, torch
-from .evaluation import Evaluate, Given, Mistakes, Node, evaluates, given_dims
+from .evaluation import Evaluate, Given, Mistakes, Node, computes, evaluates, given_dims
 from .shape import size_tensor
 from .shuffle_steps import ShuffleSteps, permuted
 
@@ -318,15 +318,12 @@ def _with_axes(name: str, x: Tensor, places: Sequence[int], shape: Shape) -> Ten
     return add_layer(adds(f"add_{name}"), x, x.network.constant(torch.tensor(places, dtype=torch.int64)), shape=shape)
 
 
-@evaluates("UNSQUEEZE", category="rearranging", carries_sizes=True, computes=False, moves=False)
-def _unsqueeze(node: Node) -> Evaluate:
-    def evaluate(x: torch.Tensor, axes: torch.Tensor) -> torch.Tensor:
-        ndim = x.ndim + axes.numel()
-        for axis in sorted(axis % ndim for axis in axes.tolist()):
-            x = x.unsqueeze(axis)
-        return x
-
-    return evaluate
+@computes("UNSQUEEZE", category="rearranging", carries_sizes=True, computes=False, moves=False)
+def _unsqueeze(node: Node, x: torch.Tensor, axes: torch.Tensor) -> torch.Tensor:
+    ndim = x.ndim + axes.numel()
+    for axis in sorted(axis % ndim for axis in axes.tolist()):
+        x = x.unsqueeze(axis)
+    return x
 
 
 @operation
@@ -346,12 +343,8 @@ def squeeze(x: Tensor, axes: Sequence[int]) -> Tensor:
     return _with_axes("squeeze", x, places, shape)
 
 
-@evaluates("SQUEEZE", category="rearranging", carries_sizes=True, computes=False, moves=False)
-def _squeeze(node: Node) -> Evaluate:
+@computes("SQUEEZE", category="rearranging", carries_sizes=True, computes=False, moves=False)
+def _squeeze(node: Node, x: torch.Tensor, axes: Given = None) -> torch.Tensor:
     """Without axes, all dimensions that are of size 1 in the network; dynamic ones stay, whatever size they have."""
-    ones = tuple(axis for axis, size in enumerate(tuple(node.inputs[0].shape)) if size == 1)
-
-    def evaluate(x: torch.Tensor, axes: Given = None) -> torch.Tensor:
-        return x.squeeze(ones if axes is None else tuple(axes.tolist()))
-
-    return evaluate
+    ones = (axis for axis, size in enumerate(tuple(node.inputs[0].shape)) if size == 1)
+    return x.squeeze(tuple(ones) if axes is None else tuple(axes.tolist()))

@@ -7,7 +7,7 @@ from typing import Any
 from .base import add_layer, adds, axes_of, member, normalize_axis
 from .cast import cast
 from .common import ShapeError, Size, SizeLike, Tensor, as_dtype, operation, torch
-from .evaluation import Evaluate, Given, Mistakes, Node, Shapes, compact, count, evaluates
+from .evaluation import Given, Mistakes, Node, Shapes, compact, computes, count
 from .shape import size_tensor
 from .shuffle import squeeze
 
@@ -55,23 +55,16 @@ MISTAKES = Mistakes(
 )
 
 
-@evaluates("TOPK", category="reduction", settings=True, flops=_topk_flops, mistakes=MISTAKES)
-def _topk(node: Node) -> Evaluate:
+@computes("TOPK", category="reduction", settings=True, flops=_topk_flops, mistakes=MISTAKES)
+def _topk(node: Node, x: torch.Tensor, k: Given = None) -> tuple[torch.Tensor, torch.Tensor]:
     """Assumed: NaN is greater than every number, as torch and numpy sort it; the documentation does not say."""
-    layer = node.layer
-    (axis,) = axes_of(layer.axes, len(node.inputs[0].shape))
-    static: int = 0 if node.has_input(1) else layer.k
-    largest = node.known(layer.op, ("MAX", "MIN"), "operation") == "MAX"
-    indices_dtype = node.output_dtype(1)
-
-    def evaluate(x: torch.Tensor, k: Given = None) -> tuple[torch.Tensor, torch.Tensor]:
-        number = static if k is None else int(k)
-        if number > x.shape[axis]:
-            raise ShapeError(f"k = {number} is more than the {x.shape[axis]} elements of dimension {axis}")
-        values, indices = torch.sort(x, dim=axis, descending=largest, stable=True)  # stable: ties by lowest index
-        return compact(values.narrow(axis, 0, number)), indices.narrow(axis, 0, number).to(indices_dtype)
-
-    return evaluate
+    (axis,) = axes_of(node.layer.axes, x.ndim)
+    number: int = node.layer.k if k is None else int(k)
+    largest = node.known(node.layer.op, ("MAX", "MIN"), "operation") == "MAX"
+    if number > x.shape[axis]:
+        raise ShapeError(f"k = {number} is more than the {x.shape[axis]} elements of dimension {axis}")
+    values, indices = torch.sort(x, dim=axis, descending=largest, stable=True)  # stable: ties by lowest index
+    return compact(values.narrow(axis, 0, number)), indices.narrow(axis, 0, number).to(node.output_dtype(1))
 
 
 @operation
@@ -85,24 +78,19 @@ def non_zero(x: Tensor, indices_dtype: Any = "int32") -> Tensor:
     return add_layer(add, x, shape=(x.ndim, None), dtype=indices)
 
 
-@evaluates(
+@computes(
     "NON_ZERO",
     category="reduction",
     flops=lambda node, shapes: count(shapes.inputs[0]),
     unbuilt="NON_ZERO has no kernel without a GPU: keep the mask (F.where), or take a fixed number of positions by "
     "L.topk of it, or build where there is a GPU",
 )
-def _non_zero(node: Node) -> Evaluate:
+def _non_zero(node: Node, x: torch.Tensor) -> torch.Tensor:
     """NaN is not zero."""
-    dtype = node.dtype
-
-    def evaluate(x: torch.Tensor) -> torch.Tensor:
-        # Positions in row-major order, then each one's subscripts from the strides.
-        position = torch.arange(x.numel())[(x != 0).flatten()]
-        rows, below = [], x.numel()
-        for size in x.shape:
-            below //= size or 1
-            rows.append(torch.div(position, max(below, 1), rounding_mode="floor") % max(size, 1))
-        return torch.stack(rows).to(dtype) if rows else torch.empty((0, position.numel()), dtype=dtype)
-
-    return evaluate
+    # Positions in row-major order, then each one's subscripts from the strides.
+    position = torch.arange(x.numel())[(x != 0).flatten()]
+    rows, below = [], x.numel()
+    for size in x.shape:
+        below //= size or 1
+        rows.append(torch.div(position, max(below, 1), rounding_mode="floor") % max(size, 1))
+    return torch.stack(rows).to(node.dtype) if rows else torch.empty((0, position.numel()), dtype=node.dtype)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...core.dtypes import dtype_name
 from ...core.errors import Location
 from ...core.files.names import is_file
 from ...core.lazy import torch
 from ...sizes.shape import Shape, shape_text
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class SiteKey(NamedTuple):
@@ -68,6 +72,7 @@ class Site(NamedTuple):
         return tuple(f"{shape_text(shape)} {dtype_name(dtype)}" for shape, dtype in self.shapes)
 
 
+@dataclass(eq=False, repr=False)
 class Choices:
     """The lowerings of one network's calls: what is asked for, and the calls in their order.
 
@@ -75,32 +80,25 @@ class Choices:
     comes before both.
     """
 
-    def __init__(
-        self,
-        tuned: Mapping[SiteKey, str] | None = None,
-        start: Mapping[str, str] | None = None,
-    ):
-        self.tuned, self.start = tuned or {}, start or {}
-        self.folder: Path | None = None
-        """Of the network's file."""
-        self.tuning: str | None = None
-        """The name of the tuning that it has the choices from."""
-        self.unused: str | None = None
-        """Why a tuning that is there has nothing for this network."""
-        self._sites: dict[int, Site | None] = {}  # by the order in which the author made the calls
-        self.fallbacks: list[str] = []
-        """Which calls are lowered otherwise than they would be, because this version of TensorRT lacks a layer."""
-        self._counts: Counter[tuple[str, str, str, str]] = Counter()
-        self._labels: dict[str, str] = {}
+    tuned: Mapping[SiteKey, str] = field(default_factory=dict)
+    start: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+    folder: Path | None = field(default=None, init=False)
+    """Of the network's file."""
+    tuning: str | None = field(default=None, init=False)
+    """The name of the tuning that it has the choices from."""
+    unused: str | None = field(default=None, init=False)
+    """Why a tuning that is there has nothing for this network."""
+    fallbacks: list[str] = field(default_factory=list, init=False)
+    """Which calls are lowered otherwise than they would be, because this version of TensorRT lacks a layer."""
+    _sites: dict[int, Site | None] = field(default_factory=dict, init=False)  # in the order of the author's calls
+    _counts: Counter[tuple[str, str, str, str]] = field(default_factory=Counter, init=False)
+    _labels: dict[str, str] = field(default_factory=dict, init=False)
 
     def to_json(self) -> dict[str, Any] | None:
         """The tuning and the calls that it lowers otherwise than by default; None where there is none."""
+        calls = sum(site.open for site in self.sites)
         if self.tuning is None:
-            return (
-                None
-                if self.unused is None
-                else {"file": None, "unused": self.unused, "calls": sum(site.open for site in self.sites)}
-            )
+            return None if self.unused is None else {"file": None, "unused": self.unused, "calls": calls}
         changed = [
             {
                 "line": site.location.short if site.location else "",
@@ -110,11 +108,11 @@ class Choices:
             for site in self.sites
             if site.differs
         ]
-        return {"file": self.tuning, "calls": sum(site.open for site in self.sites), "changed": changed}
+        return {"file": self.tuning, "calls": calls, "changed": changed}
 
-    def fresh(self) -> Choices:
+    def fresh(self) -> Self:
         """What is asked for, without the calls."""
-        return Choices(self.tuned, self.start)
+        return replace(self)
 
     @property
     def sites(self) -> list[Site]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ def narrow_dtype(way: str) -> str:
     return "int8" if way == PER_TENSOR else way
 
 
+@dataclass(eq=False, repr=False)
 class Precisions(Choices):
     """The dtypes of a network's calls, by their keys; without any, all compute in float32.
 
@@ -45,23 +47,16 @@ class Precisions(Choices):
     here compute as autocast has it.
     """
 
-    def __init__(
-        self,
-        dtypes: Mapping[SiteKey, str],
-        scales: Mapping[SiteKey, tuple[float, ...]] | None = None,
-        file: Path | None = None,
-        made: Tuning | None = None,
-        sha256: str | None = None,
-        low: torch.dtype | None = None,
-        measured: Mapping[str, Any] | None = None,
-    ):
-        super().__init__(dtypes)
-        self.scales, self.file, self.made, self.sha256 = scales or {}, file, made, sha256
-        self.low, self.measured = low, measured or ({} if made is None else to_builtins(made.variants[0].measured))
+    scales: Mapping[SiteKey, tuple[float, ...]] = field(default_factory=dict)
+    file: Path | None = None
+    made: Tuning | None = None
+    sha256: str | None = None
+    low: torch.dtype | None = None
+    measured: Mapping[str, Any] = field(default_factory=dict)
 
-    def fresh(self) -> Precisions:
-        """What is asked for, without the calls."""
-        return Precisions(self.tuned, self.scales, self.file, self.made, self.sha256, self.low, self.measured)
+    def __post_init__(self) -> None:
+        if self.made is not None:
+            self.measured = to_builtins(self.made.variants[0].measured)
 
     def __str__(self) -> str:
         calls = [[*key, dtype, self.scales.get(key)] for key, dtype in self.tuned.items()]
