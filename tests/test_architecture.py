@@ -250,7 +250,7 @@ def test_texts_are_read_and_written_in_an_encoding_that_is_said():
 def test_what_is_known_of_layer_types_stands_beside_them():
     """A table of many layer types in a room above would have to be found by whoever adds one."""
     text = "".join(path.read_text() for path in (PACKAGE / "layers").glob("*.py"))
-    types = set(re.findall(r'@evaluates\(\s*"(\w+)"', text))
+    types = set(re.findall(r'@(?:evaluates|computes)\(\s*"(\w+)"', text))
     assert len(types) > 40
     for path, parts in FILES.items():
         for node in ast.walk(parsed(path)) if parts[0] != "layers" else ():

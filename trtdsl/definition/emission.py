@@ -13,7 +13,7 @@ from ..core.tensors.layer_target import LayerTarget
 from ..core.tensors.memory import contiguous, flat
 from ..sizes.shape import shape_text
 from .graph import Call, Graph, Layer
-from .tensor import LayerFacts, Tensor
+from .tensor import LayerFacts, Tensor, swapped
 
 
 class Emission:
@@ -39,8 +39,7 @@ class Emission:
             for each in passes.PASSES:
                 each(graph)
         lost = _lost_outputs(graph)
-        graph.adds = self._emit
-        try:
+        with swapped(graph, adds=self._emit):
             while graph.emitted < len(graph.nodes):
                 node = graph.nodes[graph.emitted]
                 graph.at = node.serial
@@ -61,8 +60,6 @@ class Emission:
                     self._marked.add(name)
             for facts in network.layers.values():
                 facts.call.forget()  # pyright: ignore[reportOptionalMemberAccess]
-        finally:
-            graph.adds = None
 
     def handle(self, tensor: Tensor) -> Any:
         """The ITensor of a Tensor, while the graph is emitted."""
@@ -202,10 +199,8 @@ class Emission:
             if region.start <= self.graph.at < region.end and ended < region.start:
                 key = id(region), handle.name
                 if key not in self._copies:
-                    copy, prefix = (
-                        self.network.target.definition.add_identity(handle),
-                        self.network.place_layer("", [])[0],
-                    )
+                    copy = self.network.target.definition.add_identity(handle)
+                    prefix = self.network.place_layer("", [])[0]
                     self._named(copy, f"{prefix}.loop.outside" if prefix else "loop.outside")
                     self._copies[key] = copy.get_output(0)
                 return self._copies[key]

@@ -20,8 +20,6 @@ REFLECTED = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul",
 class FunctionMethod:
     """A placeholder for a function, replaced by it at the first use: functional is imported after Tensor."""
 
-    __slots__ = ("function", "name", "reflected")
-
     def __init__(self, name: str, function: str, reflected: bool = False):
         self.name, self.function, self.reflected = name, function, reflected
 

@@ -16,7 +16,7 @@ from ..core.errors import Location, placed
 from ..core.html import folded, table
 from ..core.lazy import torch
 from ..sizes.shape import Shape
-from .tensor import Draft, LayerFacts, Node, Operation, Tensor
+from .tensor import Draft, LayerFacts, Node, Operation, Tensor, reached, swapped
 
 
 @dataclass(eq=False, slots=True)
@@ -100,14 +100,10 @@ class Call(Node):
     def resolved(self) -> Tensor:
         """The result; it is lowered once."""
         if self.made is None:
-            operation, network = self.operation, self.operation.network
-            before = operation.precision, network.fold_limit
-            operation.precision, network.fold_limit = self.precision, self.fold_limit
-            try:
-                with operation:
-                    self.made = self.lower()
-            finally:
-                operation.precision, network.fold_limit = before
+            operation = self.operation
+            limit = swapped(operation.network, fold_limit=self.fold_limit)
+            with limit, swapped(operation, precision=self.precision), operation:
+                self.made = self.lower()
         return self.made
 
     def tensor(self, shape: Shape, dtype: Any, name: str, scope: str = "") -> Tensor:
@@ -296,12 +292,8 @@ class Graph:
 
     def refuse(self, node: Node) -> None:
         """Forgets a layer that cannot be added, and all that needs it: in a notebook, the network goes on without."""
-        waiting: list[Node] = [node]
-        while waiting:
-            each = waiting.pop()
-            if not each.is_refused:
-                each.is_refused = True
-                waiting += each.users
+        for each in reached([node], lambda each: each.users):
+            each.is_refused = True
         self.nodes[self.emitted :] = [each for each in self.nodes[self.emitted :] if not each.is_refused]
         outputs = self.network.outputs
         for name in [name for name, tensor in outputs.items() if tensor.node is not None and tensor.node.is_refused]:

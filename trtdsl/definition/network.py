@@ -24,7 +24,7 @@ from .emission import Emission
 from .graph import Graph
 from .input import MAX_DIMS, MAX_SIZE, NEXT, Input, PluginUse, State, check_format
 from .precision import Policy, as_precision, is_low
-from .tensor import Draft, Operation, Tensor
+from .tensor import Draft, Tensor, swapped
 from .tuning.precisions import Precisions, around
 from .weights.scope import Scope
 from .weights.source import Source, Weights
@@ -69,7 +69,6 @@ class Network(Draft):
         super().__init__(name, backend if isinstance(backend, Backend) else get_backend(backend))
         self._profiles = as_profiles(profiles) or (Profile(),)
         self.policy: Policy | None = None
-        """What says in which dtype each call computes; None where that is its operands'."""
         self.asked = precision
         """The precision that was asked for, with which another definition computes alike."""
         if isinstance(precision, Precisions):
@@ -235,11 +234,8 @@ class Network(Draft):
             hint = ": weights are net.weights(…)" if isinstance(name, (Mapping, PathLike)) else f": {name!r}"
             raise UsageError(f"net.scope takes a module's name, such as 'head', not {type(name).__name__}{hint}")
         check_characters(name, "a module's name")
-        outer, self._scope = self._scope, f"{self._scope}.{name}" if self._scope else name
-        try:
+        with swapped(self, _scope=f"{self._scope}.{name}" if self._scope else name):
             yield
-        finally:
-            self._scope = outer
 
     def add_input(self, name: str, spec: Input) -> Tensor:
         """Adds the input that ``spec`` describes and takes note of its dynamic dimensions."""
@@ -282,10 +278,6 @@ class Network(Draft):
         if atom.range is not None and before.range is not None and before.range != atom.range:
             raise UsageError(f"two dimensions are named {atom.name}, with the ranges {before.range} and {atom.range}")
         return atom if before.range is None else before
-
-    def cast(self, call: Operation, function: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        """See :meth:`Policy.cast`."""
-        return (args, kwargs) if self.policy is None else self.policy.cast(call, function, args, kwargs)
 
     @property
     def plugins(self) -> list[PluginUse]:

@@ -14,7 +14,7 @@ from ..core.lazy import CURRENT_NETWORK, np, torch
 from ..sizes.size import Size
 from .call import author_location as author_location
 from .precision import follow
-from .tensor import Draft, NoValueError, Operation, Tensor
+from .tensor import Draft, NoValueError, Operation, Tensor, swapped
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -61,8 +61,8 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
             with Operation(network, label, None, (function, args, kwargs)) as current:
                 arguments = [given if isinstance(given, _UNCHANGED) else _operand(network, given) for given in args]
                 options = {name: _operand(network, given) for name, given in kwargs.items()} if kwargs else kwargs
-                if follows:
-                    arguments, options = network.cast(current, function, arguments, options)
+                if follows and network.policy is not None:
+                    arguments, options = network.policy.cast(current, function, arguments, options)
                 return function(*arguments, **options)  # pyright: ignore[reportCallIssue]
         except (AttributeError, TypeError, NoValueError) as error:
             if isinstance(error, TypeError) and (wrong := _not_bound(function, args, kwargs, follows)):
@@ -147,11 +147,8 @@ def _in_precision(operation: Operation, low: torch.dtype, function: Callable[...
     followed = follow(function.__name__, low, args, kwargs)
     if followed is None:
         return function(*args, **kwargs)
-    before, operation.precision = operation.precision, None
-    try:
+    with swapped(operation, precision=None):
         return function(*followed[0], **followed[1])
-    finally:
-        operation.precision = before
 
 
 def _operand(network: Draft, argument: Any) -> Any:

@@ -7,7 +7,7 @@ function in neither runs in the dtype of its operands; several of them are promo
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,7 +15,7 @@ from ..core.dtypes import SHORT, as_dtype, dtype_name
 from ..core.errors import Location, UsageError, nearest
 from ..core.lazy import CURRENT_NETWORK, quantization, torch
 from ..core.tensors.memory import contiguous, flat
-from .tensor import Operation, Tensor
+from .tensor import Operation, Tensor, reached, swapped
 from .tuning.choices import Site, SiteKey
 from .tuning.precisions import GROUP, NARROW, PER_TENSOR, Precisions, narrow_dtype
 
@@ -38,11 +38,7 @@ FLOAT32 = _names(
     vector_norm
     """
 )
-WIDEST = _names(
-    """
-    addcdiv addcmul atan2 bilinear cross dot grid_sample index_put scatter_add tensordot
-    """
-)
+WIDEST = _names("addcdiv addcmul atan2 bilinear cross dot grid_sample index_put scatter_add tensordot")
 MULTIPLYING = frozenset({"conv1d", "conv2d", "conv3d", "linear", "matmul"})
 """Functions of one operand and a constant weight that compute in narrow dtypes where a precision says so. A sum of two
 operands takes what such calls quantize, and attention without a mask quantizes its operands itself."""
@@ -97,16 +93,11 @@ def precision(precision: str) -> Iterator[None]:
     if precision is None or network is None:
         why = "takes 'fp32', 'fp16' or 'bf16', not None" if precision is None else "is for a network being defined"
         raise UsageError(f"td.precision {why}: call it in a @td.network function, or inside `with net.current():`")
-    before = network.policy
-    network.policy = policy = Policy() if before is None else before
     if network.precision is None and dtype != torch.float32:
         network.precision = dtype
-    policy.blocks.append(dtype)
-    try:
+    policy = network.policy or Policy()
+    with swapped(network, policy=policy), swapped(policy, blocks=[*policy.blocks, dtype]):
         yield
-    finally:
-        policy.blocks.pop()
-        network.policy = before
 
 
 class Policy:
@@ -114,8 +105,6 @@ class Policy:
 
     With both ``calls`` and ``autocast`` the calls are those that a file names, each in the dtype of autocast's lists.
     """
-
-    __slots__ = ("autocast", "blocks", "calls", "sources")
 
     def __init__(self, autocast: torch.dtype | None = None, calls: Precisions | None = None):
         self.autocast, self.calls = autocast, calls
@@ -273,18 +262,15 @@ def _tensors(tree: Any) -> list[Tensor]:
 
 def _sources(args: Any, kwargs: Any) -> set[SiteKey | None]:
     """The calls that made the operands, past those that only move values."""
-    waiting, seen, found = _tensors((args, kwargs)), set[int](), set[SiteKey | None]()
-    while waiting:
-        x = waiting.pop()
-        if x.is_constant or id(x) in seen:
-            continue
-        seen.add(id(x))
-        site = None if x.node is None else x.node.operation.site
-        if x.node is None or site is not None:
-            found.add(site)
-        else:
-            waiting += [each for each in x.node.operands if each is not None]
-    return found
+
+    def makers(operands: Iterable[Tensor | None]) -> list[Any]:
+        return [x.node for x in operands if x is not None and not x.is_constant]
+
+    def before(node: Any) -> list[Any]:
+        return [] if node is None or node.operation.site is not None else makers(node.operands)
+
+    found = reached(makers(_tensors((args, kwargs))), before)
+    return {node and node.operation.site for node in found if node is None or node.operation.site is not None}
 
 
 def _is_plain(dtype: torch.dtype) -> bool:

@@ -33,7 +33,37 @@ from .tuning.choices import Choices, SiteKey
 
 Operand = Union["Tensor", "torch.Tensor", "np.ndarray", bool, int, float]
 R = TypeVar("R")
+T = TypeVar("T")
 CONTROL_FLOW = {"scan", "while_loop", "cond"}
+
+
+@contextmanager
+def swapped(owner: Any, **values: Any) -> Iterator[None]:
+    """Inside, attributes of a network, a call or another object have these values."""
+    before = {name: getattr(owner, name) for name in values}
+    try:
+        for name, value in values.items():
+            setattr(owner, name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(owner, name, value)
+
+
+def reached(start: Iterable[T], following: Callable[[T], Iterable[T]]) -> set[T]:
+    """What it starts with, and all that is reached from there, where ``following`` gives the next ones of each.
+
+    >>> sorted(reached([1], {1: [2, 3], 2: [1], 3: []}.__getitem__))
+    [1, 2, 3]
+    """
+    found: set[T] = set()
+    waiting = list(start)
+    while waiting:
+        each = waiting.pop()
+        if each not in found:
+            found.add(each)
+            waiting += following(each)
+    return found
 
 
 @dataclass(eq=False, slots=True)
@@ -59,11 +89,6 @@ class Operation:
 
     Entered, it is its network's current operation; an error that leaves it gets its place and the operands' shapes.
     """
-
-    __slots__ = (
-        *("_before", "_call", "_outer", "body_of", "caller", "location", "low"),
-        *("name", "narrow", "network", "peers", "precision", "scope", "site", "step", "within"),
-    )
 
     def __init__(
         self,
@@ -212,6 +237,8 @@ class Draft:
         self.dims: dict[str, Dim] = {}
         self.precision: torch.dtype | None = None
         """The lowest that it computes in, where that is not float32: it is judged by it."""
+        self.policy: Any = None
+        """The Policy that says in which dtype each call computes; None where that is its operands'."""
         self.rank, self.ranks = 0, 1
         """Which part it is of a network on several GPUs."""
         self.layers = AddedLayers()
@@ -288,19 +315,9 @@ class Draft:
             CURRENT_NETWORK.reset(token)
         self.log.check("TensorRT refused a call while the network was defined")
 
-    @contextmanager
-    def authors_code(self) -> Iterator[None]:
+    def authors_code(self) -> AbstractContextManager[None]:
         """Inside, calls are the author's again: of the functions that a control flow is given."""
-        before = self.current_operation, self.enclosing
-        self.enclosing, self.current_operation = self.current_operation, None
-        try:
-            yield
-        finally:
-            self.current_operation, self.enclosing = before
-
-    def cast(self, call: Operation, function: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        """The arguments of an author's call in the dtype that it computes in."""
-        return args, kwargs
+        return swapped(self, enclosing=self.current_operation, current_operation=None)
 
     def place_layer(self, operation: str, operands: Sequence[Tensor]) -> tuple[str, str, tuple[str, ...]]:
         """What the name of a layer begins with, its users' scope, and the weights that it uses."""
@@ -518,11 +535,7 @@ class Selected(NamedTuple):
 
 def weight_names_of(tensors: Iterable[Tensor]) -> tuple[str, ...]:
     """The names of the weights that a constant made from these constants was made from."""
-    found: dict[str, None] = {}
-    for tensor in tensors:
-        for source in tensor.weight_names:
-            found[source] = None
-    return tuple(found)
+    return tuple(dict.fromkeys(source for tensor in tensors for source in tensor.weight_names))
 
 
 @functools.lru_cache(maxsize=1 << 14)

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from ..core.lazy import torch
 from ..definition.network import Network
+from ..definition.tensor import reached
 from ..layers.evaluation import read_nodes
 
 Name = TypeVar("Name")
@@ -44,9 +45,4 @@ def closure(steps: Iterable[tuple[Collection[Name], Collection[Name]]], names: s
     for sources, targets in steps:
         for source in sources:
             leads.setdefault(source, []).append(targets)
-    found, waiting = set(names), list(names)
-    while waiting:
-        for targets in leads.pop(waiting.pop(), ()):
-            waiting += set(targets) - found
-            found.update(targets)
-    return found
+    return reached(names, lambda name: (each for targets in leads.get(name, ()) for each in targets))

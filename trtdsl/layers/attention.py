@@ -266,14 +266,13 @@ def kv_cache_update(
     return add_layer(add, *operands, shape=cache.shape, fold=False, what=("kv_cache_update",))
 
 
-@computes("KV_CACHE_UPDATE")
+@computes("KV_CACHE_UPDATE", known={"update_form": FORMS, "cache_mode": ("LINEAR",)})
 def _kv_cache_update(
     node: Node, cache: torch.Tensor, update: torch.Tensor, indices: torch.Tensor, lengths: Given = None
 ) -> torch.Tensor:
     """An update that would leave the cache is ignored, as a whole for its batch item (documented as ignored)."""
-    node.known(node.layer.cache_mode, ("LINEAR",), "cache mode")
     result = cache.clone()
-    updates = _items(update, node.known(node.layer.update_form, FORMS, "form"), lengths, cache.shape[0])
+    updates = _items(update, node.layer.update_form.name, lengths, cache.shape[0])
     for item, start in enumerate(indices.tolist()):
         size = updates[item].shape[1]
         if start >= 0 and start + size <= cache.shape[2]:

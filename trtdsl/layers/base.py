@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Literal
 
 from ..core.errors import DefinitionError, ShapeError, UnsupportedError
@@ -21,7 +21,7 @@ from ..definition.graph import Call, Layer, Region
 from ..definition.input import PluginUse
 from ..definition.operation import Operation
 from ..definition.tensor import Draft as Network
-from ..definition.tensor import LayerFacts, Tensor, weight_names_of
+from ..definition.tensor import LayerFacts, Tensor, swapped, weight_names_of
 from ..sizes.dim import tensor_dim
 from ..sizes.shape import Shape
 from ..sizes.size import SizeLike
@@ -194,17 +194,12 @@ def _kept(result: Tensor, operands: Sequence[Tensor | None]) -> tuple[int, ...]:
     return tuple(range(result.ndim))
 
 
-@contextmanager
-def folding(network: Network) -> Iterator[None]:
+def folding(network: Network) -> AbstractContextManager[None]:
     """Inside, every layer on constants alone is folded, however large its result.
 
     For products, whose result is read where their operands would be, and grids of coordinates.
     """
-    before, network.fold_limit = network.fold_limit, sys.maxsize
-    try:
-        yield
-    finally:
-        network.fold_limit = before
+    return swapped(network, fold_limit=sys.maxsize)
 
 
 def as_constant(tensor: Tensor) -> Tensor | None:

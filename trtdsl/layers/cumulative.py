@@ -37,10 +37,11 @@ def _another_axis(node: Node) -> Evaluate | None:
 MISTAKES = Mistakes(left_out=True, flags=("exclusive", "reverse"), instead={"another axis": _another_axis})
 
 
-@computes("CUMULATIVE", category="reduction", settings=True, wide=True, flops=1, mistakes=MISTAKES)
+@computes(
+    "CUMULATIVE", known={"op": ("SUM",)}, category="reduction", settings=True, wide=True, flops=1, mistakes=MISTAKES
+)
 def _cumulative(node: Node, x: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
     """Assumed: float16 and bfloat16 accumulate in float32; the order of the additions is not defined."""
-    node.known(node.layer.op, ("SUM",), "operation")
     axis, reverse = int(place) % x.ndim, node.layer.reverse
     total = x.flip(axis) if reverse else x
     if node.layer.exclusive and x.shape[axis]:

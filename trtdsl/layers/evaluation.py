@@ -234,11 +234,20 @@ def evaluates(
     return register
 
 
-def computes(type: str, **facts: Any) -> Callable[[Evaluate], Evaluate]:
-    """As :func:`evaluates`, of a function of the node and its input tensors, which reads the attributes in each run."""
+def computes(type: str, *, known: Mapping[str, Sequence[str]] = {}, **facts: Any) -> Callable[[Evaluate], Evaluate]:
+    """As :func:`evaluates`, of a function of the node and its input tensors, which reads the attributes in each run.
+
+    ``known`` are the members that the function knows, by attribute: of others, the layer is refused before any runs.
+    """
 
     def register(evaluate: Evaluate) -> Evaluate:
-        evaluates(type, **facts)(functools.wraps(evaluate)(lambda node: functools.partial(evaluate, node)))
+        @functools.wraps(evaluate)
+        def prepare(node: Node) -> Evaluate:
+            for name, names in known.items():
+                node.known(getattr(node.layer, name), names, name.replace("_", " "))
+            return functools.partial(evaluate, node)
+
+        evaluates(type, **facts)(prepare)
         return evaluate
 
     return register
@@ -287,12 +296,9 @@ def _rounded_once(prepare: Callable[[Node], Evaluate]) -> Callable[[Node], Evalu
 
 def kind(node: Node) -> Kind:
     """The node's Kind; UnsupportedError naming the layer for a type that the interpreter does not know."""
-    try:
-        return KINDS[node.type]
-    except KeyError:
-        raise UnsupportedError(
-            f"layer {node.name!r} has type {node.type}, which the interpreter does not know"
-        ) from None
+    if node.type not in KINDS:
+        raise UnsupportedError(f"layer {node.name!r} has type {node.type}, which the interpreter does not know")
+    return KINDS[node.type]
 
 
 @dataclass(frozen=True)

@@ -62,20 +62,17 @@ def plugin(
     creator = find_creator(backend, name, version, namespace)
     values = field_values(backend, creator, fields or {})
     made = make_plugin(backend, creator, name, values)
-    if isinstance(made, backend.trt.IPluginV2):
-        if shape_inputs:
-            raise DefinitionError(f"the plugin {name} (version {version}) is of V2, which takes no shape_inputs")
+    is_v2 = isinstance(made, backend.trt.IPluginV2)
+    if is_v2 and shape_inputs:
+        raise DefinitionError(f"the plugin {name} (version {version}) is of V2, which takes no shape_inputs")
 
-        def add(target: Any, *handles: Any) -> Any:
-            return target.definition.add_plugin_v2(list(handles), made)
-    else:
-
-        def add(target: Any, *handles: Any) -> Any:
-            first, rest = handles[: len(operands)], handles[len(operands) :]
-            return target.definition.add_plugin_v3(list(first), list(rest), made)
+    def add(target: Any, *handles: Any) -> Any:
+        first, rest = list(handles[: len(operands)]), list(handles[len(operands) :])
+        if is_v2:
+            return target.definition.add_plugin_v2(first, made)
+        return target.definition.add_plugin_v3(first, rest, made)
 
     facts = {key: (kind, data.tolist()) for key, (kind, data) in values.items()}
-
     used = PluginUse(name, version, namespace, facts, evaluate)
     result = add_layer(add, *operands, *shape_inputs, network=network, fold=False, plugin=used)
     results = result if isinstance(result, tuple) else (result,)

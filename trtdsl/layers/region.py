@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..core.lazy import torch
+from ..definition.tensor import reached
 from .evaluation import KINDS, Mistakes, Node
 
 Program = Any
@@ -144,6 +145,7 @@ def partition(nodes: Sequence[Node], outputs: Collection[str]) -> tuple[list[Nod
     regions = _find(nodes)
     if not regions:
         return list(nodes), []
+    first = {min(item.inside): item for item in regions}
     graph = _Graph(nodes, regions, outputs)
     for item in regions:
         if item.kind.opens:
@@ -151,7 +153,8 @@ def partition(nodes: Sequence[Node], outputs: Collection[str]) -> tuple[list[Nod
     for item in regions:
         if not item.kind.opens:
             item.inside |= graph.exclusive(item)
-    _close(regions, nodes)
+    for item in regions:  # the layers of a nested region count among its own
+        item.inside = reached(item.inside, lambda index: first[index].inside if index in first else ())
     return _nest(nodes, regions)
 
 
@@ -186,14 +189,8 @@ class _Graph:
     def after(self, item: Region) -> set[int]:
         """What depends on the opening layers, up to the region's own end."""
         own = self.boundary[id(item)]
-        found: set[int] = set()
-        waiting = [index for index in own if self.nodes[index].type in item.kind.opens]
-        while waiting:
-            for user in self.users[waiting.pop()] - found - own:
-                reached = self._whole(user)
-                waiting.extend(reached - found)
-                found |= reached
-        return found
+        opening = [index for index in own if self.nodes[index].type in item.kind.opens]
+        return reached(opening, lambda at: [each for user in self.users[at] - own for each in self._whole(user)]) - own
 
     def exclusive(self, item: Region) -> set[int]:
         """What nothing but the region's inner inputs needs."""
@@ -214,33 +211,16 @@ class _Graph:
 
     def _before(self, names: Iterable[str], own: frozenset[int]) -> set[int]:
         """What makes these tensors, up to the region's own layers."""
-        found: set[int] = set()
-        waiting = [self.maker[name] for name in names if name in self.maker]
-        while waiting:
-            index = waiting.pop()
-            if index not in found and index not in own:
-                found |= (reached := self._whole(index))
-                needs = (name for each in reached for name in self.nodes[each].needs)
-                waiting.extend(self.maker[name] for name in needs if name in self.maker)
-        return found
+
+        def makers(names: Iterable[str]) -> set[int]:
+            found = {self.maker[name] for name in names if name in self.maker} - own
+            return {each for index in found for each in self._whole(index)}
+
+        return reached(makers(names), lambda index: makers(self.nodes[index].needs))
 
     def _whole(self, index: int) -> frozenset[int]:
         """A layer; at the boundary of a region all of its boundary: a region that is reached counts as a whole."""
         return self.boundary[id(self.bounds[index])] if index in self.bounds else frozenset((index,))
-
-
-def _close(regions: Sequence[Region], nodes: Sequence[Node]) -> None:
-    """Counts the layers of a nested region among those of the outer one."""
-    index_of = {id(node): index for index, node in enumerate(nodes)}
-    changed = True
-    while changed:
-        changed = False
-        for inner in regions:
-            first = index_of[id(inner.boundary[0])]
-            for outer in regions:
-                if outer is not inner and first in outer.inside and not inner.inside <= outer.inside:
-                    outer.inside |= inner.inside
-                    changed = True
 
 
 def _nest(nodes: Sequence[Node], regions: Sequence[Region]) -> tuple[list[Node], list[Region]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .common import ShapeError, Tensor, add_layer, adds, member, normalize_axis, operation, shape_text, torch
-from .evaluation import Evaluate, Mistakes, Node, computes, evaluates
+from .evaluation import Mistakes, Node, computes
 
 
 @operation
@@ -52,32 +52,22 @@ MISTAKES = Mistakes(
 )
 
 
-@evaluates("SCATTER", category="sampling", settings=True, computes=False, moves=True, mistakes=MISTAKES)
-def _scatter(node: Node) -> Evaluate:
+@computes(
+    "SCATTER", known={"mode": ("ELEMENT", "ND")}, category="sampling", settings=True, computes=False, mistakes=MISTAKES
+)
+def _scatter(node: Node, data: torch.Tensor, indices: torch.Tensor, updates: torch.Tensor) -> torch.Tensor:
     """Assumed: negative indices count from the end (ONNX, to which the documentation refers); one out of bounds is an
     error, since the documentation defines no result; of several writes to one place, which are undefined, one stays.
     """
-    mode, axis = node.known(node.layer.mode, ("ELEMENT", "ND"), "mode"), node.layer.axis
-
-    def element(data: torch.Tensor, indices: torch.Tensor, updates: torch.Tensor) -> torch.Tensor:
-        result = data.clone()
-        places: list[torch.Tensor] = [
-            torch.arange(size).reshape((-1,) + (1,) * (indices.ndim - dim - 1))
-            for dim, size in enumerate(indices.shape)
-        ]
-        along = axis % data.ndim
+    if node.layer.mode.name == "ND":
+        places = [_checked(indices[..., k], data.shape[k]) for k in range(indices.shape[-1])]
+    else:
+        along, sizes = node.layer.axis % data.ndim, enumerate(indices.shape)
+        places = [torch.arange(size).reshape((-1,) + (1,) * (indices.ndim - dim - 1)) for dim, size in sizes]
         places[along] = _checked(indices, data.shape[along])
-        result[tuple(places)] = updates
-        return result
-
-    def nd(data: torch.Tensor, indices: torch.Tensor, updates: torch.Tensor) -> torch.Tensor:
-        result = data.clone()
-        depth = indices.shape[-1]
-        places = tuple(_checked(indices[..., k], data.shape[k]) for k in range(depth))
-        result[places or ...] = updates
-        return result
-
-    return element if mode == "ELEMENT" else nd
+    result = data.clone()
+    result[tuple(places) or ...] = updates
+    return result
 
 
 @operation

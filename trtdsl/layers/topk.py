@@ -55,14 +55,16 @@ MISTAKES = Mistakes(
 )
 
 
-@computes("TOPK", category="reduction", settings=True, flops=_topk_flops, mistakes=MISTAKES)
+@computes(
+    "TOPK", known={"op": ("MAX", "MIN")}, category="reduction", settings=True, flops=_topk_flops, mistakes=MISTAKES
+)
 def _topk(node: Node, x: torch.Tensor, k: Given = None) -> tuple[torch.Tensor, torch.Tensor]:
     """Assumed: NaN is greater than every number, as torch and numpy sort it; the documentation does not say."""
     (axis,) = axes_of(node.layer.axes, x.ndim)
     number: int = node.layer.k if k is None else int(k)
-    largest = node.known(node.layer.op, ("MAX", "MIN"), "operation") == "MAX"
     if number > x.shape[axis]:
         raise ShapeError(f"k = {number} is more than the {x.shape[axis]} elements of dimension {axis}")
+    largest = node.layer.op.name == "MAX"
     values, indices = torch.sort(x, dim=axis, descending=largest, stable=True)  # stable: ties by lowest index
     return compact(values.narrow(axis, 0, number)), indices.narrow(axis, 0, number).to(node.output_dtype(1))
 

@@ -16,6 +16,7 @@ from ...core.tensors.exact import Exact
 from ...core.tensors.watched import by_default
 from ...definition.network import Network
 from ...definition.spec.spec import NetworkSpec
+from ...definition.tensor import swapped
 from ...definition.weights.source import Source
 from ...interpreter.interpret import Interpreter, Step
 from ...interpreter.replay import Replay, same
@@ -246,13 +247,8 @@ class Hunt:
             return step, (node, mutant.evaluate())
         if mutant.instead is not None:
             return step, (node, mutant.around(lambda result: result))
-        before = node.layer
-        if mutant.layer is not None:  # a region reads its bounds when it is prepared
-            node.layer = mutant.layer
-        try:
+        with swapped(node, layer=mutant.layer or node.layer):  # a region reads its bounds when it is prepared
             return replace(step, run=self.interpreter._step(step.part).run), None
-        finally:
-            node.layer = before
 
     # -- where there is nothing to see ---------------------------------------------------------------------------------
 

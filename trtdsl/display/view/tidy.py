@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Literal
 
 from ...definition.network import Network
+from ...definition.tensor import reached
 from ..folding import belongs
 from .layers import Layer
 
@@ -208,13 +209,7 @@ def _weights(item: Item, network: Network) -> set[str]:
 
 def _reached(item: Item, after: Mapping[Item, Sequence[Item]]) -> set[Item]:
     """What can be reached from an item, without itself."""
-    found: set[Item] = set()
-    waiting = [item]
-    while waiting:
-        new = [other for other in after.get(waiting.pop(), ()) if other not in found]
-        found.update(new)
-        waiting += new
-    return found - {item}
+    return reached([item], lambda other: after.get(other, ())) - {item}
 
 
 def _neighbours(edges: Iterable[tuple[Item, Item]], forward: bool) -> dict[Item, list[Item]]:

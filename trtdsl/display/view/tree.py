@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ...core.errors import Location
 from ...definition.network import Network
 from ...definition.operation import Operation
-from ...definition.tensor import CONTROL_FLOW, common_parent
+from ...definition.tensor import CONTROL_FLOW, common_parent, reached
 from ...layers.region import REGIONS, Region
 from ..folding import modules_of
 from .layers import Facts, Layer
@@ -89,14 +89,9 @@ class Tree:
         makers = {name: part for part in (*region.nodes, *region.regions) for name in part.makes}
         found: list[set[int]] = []
         for place in (0, 1):
-            inside: set[int] = set()
-            waiting = [node.inputs[place].name for node in region.of("CONDITIONAL_OUTPUT")]
-            while waiting:
-                part = makers.get(waiting.pop())
-                if part is not None and id(part) not in inside:
-                    inside.add(id(part))
-                    waiting += part.needs
-            found.append(inside)
+            results = [node.inputs[place].name for node in region.of("CONDITIONAL_OUTPUT")]
+            names = reached(results, lambda name: makers[name].needs if name in makers else ())
+            found.append({id(makers[name]) for name in names if name in makers})
         branches = [Item("branch", label, scope=box.scope) for label in ("then", "else")]
         for branch, inside in zip(branches, found, strict=True):
             if inside:
