@@ -56,6 +56,22 @@ class EvenSides(nn.Module):
         return F.avg_pool2d(x, 2) * (2 if count < 9 else 3)
 
 
+class OddSides(nn.Module):
+    """Pads by one each side that is odd on the way down, of none, one or both (U-Nets of fastMRI and MONAI)."""
+
+    def __init__(self):
+        super().__init__()
+        self.down = nn.Conv2d(2, 2, 3, padding=1)
+
+    def forward(self, x):
+        y = F.interpolate(F.max_pool2d(self.down(x), 2), scale_factor=2)
+        pads = [0] * 4
+        for axis in range(2):
+            if y.shape[-axis - 1] != x.shape[-axis - 1]:
+                pads[2 * axis + 1] = 1
+        return x + F.pad(y, pads, "replicate")
+
+
 class Trimmed(nn.Module):
     """A crop from both sides where there is more than went in, of weights that the author loads (Demucs)."""
 
@@ -581,6 +597,7 @@ CASES = {
     "Trimmed": ("N,2,S", {"N": (1, 2, 3), "S": (16, 21, 29)}),
     "PadIf": ("1,2,H,4", {"H": (4, 8, 13)}),
     "EvenSides": ("1,2,H,W", {"H": (4, 6, 9), "W": (4, 7, 9)}),
+    "OddSides": ("1,2,H,W", {"H": (4, 6, 7), "W": (4, 4, 7)}),
     "Merging": ("1,H,4,2", {"H": (2, 4, 9)}),
     "Skip": ("1,2,H,6", {"H": (4, 8, 11)}),
     "SkipPad": ("1,2,H,6", {"H": (4, 8, 11)}),

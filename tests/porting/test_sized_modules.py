@@ -16,6 +16,7 @@ pytestmark = pytest.mark.long
 
 FEW = [
     "EvenSides",
+    "OddSides",
     "KeptMask",
     "OldState",
     "Multiples",
@@ -32,7 +33,7 @@ FEW = [
     "JoinedBefore",
     "KeptFromBefore",
 ]
-REFUSED = ["Wide", "Sizes", "Levels", "Doubling"]  # TensorRT-RTX 1.7 builds no engine of these
+REFUSED = ["Wide", "Sizes", "Doubling"]  # TensorRT-RTX 1.7 builds no engine of these
 
 
 def spec_of(name):
@@ -95,6 +96,12 @@ def test_what_each_odd_side_is_padded_by_is_arithmetic():
     shape, dims = CASES["EvenSides"]
     text = td.port(f"{sized_modules.__file__}:EvenSides", {"x": shape}, dims=dims)
     assert "(0, -width % 2)" in text and "(0, 0, 0, -height % 2)" in text and "td.cond(" not in text
+
+
+def test_a_number_that_odd_sides_are_padded_by_is_the_difference_of_sizes():
+    shape, dims = CASES["OddSides"]
+    text = td.port(f"{sized_modules.__file__}:OddSides", {"x": shape}, dims=dims)
+    assert "(0, width - width2, 0, height - height2)" in text and "td.cond(" not in text
 
 
 def test_what_is_left_out_at_the_end_is_counted_from_the_beginning():

@@ -155,9 +155,12 @@ def _attempted(module: torch.nn.Module, given: Given, scans: Scans, tell: Progre
     cause = refusal.__cause__
     if isinstance(cause, ElsewhereAt):  # what it does there may do nothing at other sizes, as a pad to a multiple
         both = {**points[0], **{name: cause.env[name] for name in cause.names}}
-        for env in (both, cause.env) if both != cause.env else (both,):
+        tried = [points[0]]
+        for env in (both, cause.env, cause.apart):
             with suppress(TrtdslError):
-                return attempt([env, *points])
+                if env not in tried:
+                    tried.append(env)
+                    return attempt([env, *points])
     if points[0].values() and min(points[0].values()) == 1:  # forward leaves out what it does for more than one
         with suppress(TrtdslError):
             return attempt(sorted(points, key=lambda env: -sum(env.values())))
@@ -235,7 +238,8 @@ class _Traces:
             asked = Asked(other, self.given)
             there = Way(other, asked.by_guard, asked.where(columns))
             undo = snapshot((way, there))
-            changed = [each.trace for each in (way, there) if clamped(each, self.given, columns)]
+            both = ((way, there), (there, way))
+            changed = [each.trace for each, other_way in both if clamped(each, other_way, self.given, columns)]
             for each in changed:
                 self.repeats.pop(each, None)
             with suppress(UnsupportedError):

@@ -34,8 +34,8 @@ from .trace import trace as trace_of
 class Lines:
     """A trace's calls with values by number, so that two traces can be compared."""
 
-    def __init__(self, found: Trace, operands: Mapping[Value, Value] | None = None):
-        """``operands`` are those of calls whose result is their operand, by the result."""
+    def __init__(self, found: Trace, operands: Mapping[Any, Any] | None = None):
+        """``operands`` are those of calls whose result is their operand, by the result, and sizes that are 0."""
         self.operands = operands or {}
         self.numbers: dict[Value, int] = {}
         self.constants = {path: _digest(constant) for path, constant in found.constants.items()}
@@ -95,7 +95,7 @@ class Lines:
         return (*line, self._tree(op.results))
 
     def _tree(self, tree: Any) -> Any:
-        while isinstance(tree, Value) and tree in self.operands:
+        while isinstance(tree, (Value, SizeOp)) and tree in self.operands:
             tree = self.operands[tree]
         node = apart(tree)
         if node is not None:
@@ -119,8 +119,10 @@ def _first(a: Lines, b: Lines) -> int:
 def _mark(op: Op, other: Op) -> None:
     """Notes which sizes depend on those of the inputs."""
     for mine, its in zip(leaves((op.args, op.kwargs)), leaves((other.args, other.kwargs))):
-        if isinstance(mine, SizeOp):
+        if isinstance(mine, SizeOp) and isinstance(its, SizeOp):
             _mark_size(mine, its)
+        elif isinstance(mine, SizeOp):  # of which the other has the number that it is there
+            mine.varies = True
 
 
 def _mark_size(mine: SizeOp, its: SizeOp) -> None:

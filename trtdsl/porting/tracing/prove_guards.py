@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -73,13 +74,13 @@ class Requirement:
 class ElsewhereAt(Exception):
     """The cause of a refusal: the module does something else at these sizes.
 
-    ``names`` are the dimensions that it asks there. ``runs`` are ranges of one dimension in each of which it goes the
-    same ways, with its name, where all ways are known.
+    ``names`` are the dimensions that it asks there, and at ``apart`` the most sizes differ that it compares. ``runs``
+    are ranges of one dimension in each of which it goes the same ways, with its name, where all ways are known.
     """
 
-    def __init__(self, env: Env, names: Sequence[str]):
+    def __init__(self, env: Env, names: Sequence[str], apart: Env):
         super().__init__(env)
-        self.env, self.names = env, names
+        self.env, self.names, self.apart = env, names, apart
         self.runs: tuple[str, list[tuple[int, int]]] | None = None
 
 
@@ -213,8 +214,18 @@ def refused(
     nearest = min(filter(None, failed), key=len)  # of the paths to the program, that left at the fewest places
     instead = served_range(given, columns, covered) if _are_all(columns, given) else ""
     error = nearest[0].refusal(env, _bounds(given), instead, tried=tried)
-    error.__cause__ = ElsewhereAt({**usual, **env}, nearest[0].names)
+    error.__cause__ = ElsewhereAt({**usual, **env}, nearest[0].names, {**usual, **_most_apart(paths[0], columns)})
     return error
+
+
+def _most_apart(asked: Sequence[Asking], columns: Mapping[str, Any]) -> Env:
+    """The sizes at which the most of these comparisons are of sizes that differ, the greatest of them, if there are."""
+    count = np.zeros(max(map(len, columns.values())), dtype=int)
+    for each in asked:
+        if each.guard.symbol in ("==", "!=") and not (each.guard.how or each.guard.loop):
+            count += each.outcomes(columns) == (each.guard.outcome == (each.guard.symbol == "!="))
+    last = np.flatnonzero(count == count.max())[-1]
+    return {name: int(column[last]) for name, column in columns.items()} if count.any() else {}
 
 
 def runs_of(ways: Sequence[Way], columns: Mapping[str, Any], given: Given) -> tuple[str, list[tuple[int, int]]] | None:
@@ -244,6 +255,37 @@ def _zeros(op: Op) -> list[Any] | None:
     """The numbers of a pad, which does nothing where they are 0; None for another call."""
     pads = op.kwargs.get("pad", op.args[1] if len(op.args) > 1 else None) if op.name == "pad" else None
     return list(pads) if isinstance(pads, (tuple, list)) else None
+
+
+def _pad_by(op: Op, numbers: Mapping[int, SizeOp]) -> None:
+    """Has a pad take other numbers at these places."""
+    pads = tuple(numbers.get(place, number) for place, number in enumerate(_zeros(op) or ()))
+    if "pad" in op.kwargs:
+        op.kwargs["pad"] = pads
+    else:
+        op.args = (op.args[0], pads, *op.args[2:])
+
+
+def _pads(trace: Trace) -> Iterator[tuple[Op, Any, list[Any]]]:
+    """The pads of a trace, where they are, each time that a line pads by itself, and their numbers."""
+    times: Counter[Location] = Counter()
+    for op in live_operations(trace):
+        numbers = _zeros(op)
+        if numbers is not None and op.location is not None:
+            times[op.location] += 1
+            yield op, (op.location, times[op.location], len(numbers)), numbers
+
+
+def _may_be_none(number: Any, other: Any) -> bool:
+    """Whether what a pad adds, and another does not, may be written so that it is 0 at other sizes."""
+    if isinstance(number, SizeOp):
+        return number.symbol not in ("max", "*", "%")
+    return type(number) is int and number > 0 and number != other
+
+
+def _asks_axis(guard: Guard, place: int) -> bool:
+    """Whether a comparison is of sizes of the axis that is padded at this place."""
+    return any(size.axis == len(size.value.shape) - 1 - place // 2 for size in sizes_of((guard.left, guard.right)))
 
 
 def _of_slices(op: Op) -> bool:
@@ -279,34 +321,45 @@ def repeats(trace: Trace, given: Given) -> dict[Op, list[Asking]]:
     return found
 
 
-def kept(found: Mapping[Op, list[Asking]], env: Env) -> tuple[dict[Value, Value], list[Asking]]:
-    """What of these calls gives their operand at these sizes, with the operand, and when it does."""
-    once: dict[Value, Any] = {}
+def kept(found: Mapping[Op, list[Asking]], env: Env) -> tuple[dict[Any, Any], list[Asking]]:
+    """What of these calls gives their operand at these sizes, with the operand, and when it does.
+
+    Of a pad that adds something, what it adds nothing by is 0.
+    """
+    once: dict[Any, Any] = {}
     conditions: list[Asking] = []
     for op, asked in found.items():
         taken: Any = op.args[0]
-        if asked and all(each.outcomes({name: np.array([env[name]]) for name in each.names}).all() for each in asked):
+        so = [each.outcomes({name: np.array([env[name]]) for name in each.names}).all() for each in asked]
+        if so and all(so):
             once[op.results] = once.get(taken, taken)
             conditions += asked
+        elif _zeros(op) is not None:
+            nothing = [each for each, holds in zip(asked, so) if holds and isinstance(each.guard.left, SizeOp)]
+            once.update((each.guard.left, 0) for each in nothing)
+            conditions += nothing
     return once, conditions
 
 
-def clamped(way: Way, given: Given, columns: Mapping[str, Any]) -> bool:
+def clamped(way: Way, beside: Way, given: Given, columns: Mapping[str, Any]) -> bool:
     """Pads by nothing at sizes that are not the way's own, where its pads would be by something; whether there are any.
 
     What a short input is padded by, ``7 - t``, is ``max(7 - t, 0)`` from then on, wherever it is used, and what it is
-    padded by to a multiple under ``if h % 4``, ``4 - h % 4``, is ``-h % 4``.
+    padded by to a multiple under ``if h % 4``, ``4 - h % 4``, is ``-h % 4``. A number that the way ``beside`` does not
+    pad by, 1 under ``if up != h``, is ``h - up``.
     """
     order = {op: place for place, op in enumerate(operations(way.trace.root))}
+    its = {place: numbers for _, place, numbers in _pads(beside.trace)}
     pads = {
-        number: op
-        for op in live_operations(way.trace)
-        for number in _zeros(op) or ()
-        if isinstance(number, SizeOp) and number.symbol not in ("max", "*", "%") and op.location is not None
+        (op, place): number
+        for op, where, numbers in _pads(way.trace)
+        for place, number in enumerate(numbers)
+        if _may_be_none(number, its.get(where, [0] * len(numbers))[place])
     }
-    guards = {number: Guard(">=", number, 0, True, op.location) for number, op in pads.items() if op.location}
-    symbols = Symbols(way.trace, given, guards.values()) if guards else None
+    guards = {key: Guard(">=", number, 0, True, key[0].location) for key, number in pads.items() if key[0].location}
+    symbols = Symbols(way.trace, given, [*guards.values(), *way.asked]) if guards else None
     changed: dict[SizeOp, SizeOp] = {}
+    counted: dict[Op, dict[int, SizeOp]] = {}
 
     def holds(guard: Guard, symbols: Symbols) -> bool:
         """Whether it does at all sizes at which the module goes this way."""
@@ -315,17 +368,26 @@ def clamped(way: Way, given: Given, columns: Mapping[str, Any]) -> bool:
             each.where.any() and asking.outcomes(columns)[each.where].all() for each in (way, *way.others)
         )
 
-    for number, guard in guards.items():
-        before = [each for each, asked in way.asked.items() if not asked.everywhere and each.at <= order[pads[number]]]
+    for (op, place), guard in guards.items():
+        number = guard.left
+        before = [each for each, asked in way.asked.items() if not asked.everywhere and each.at <= order[op]]
+        before.sort(key=lambda each: (_asks_axis(each, place), each.at))
         with suppress(Unknown):
             assert symbols is not None
-            less = not Asking(guard, symbols, given).everywhere
+            less = isinstance(number, SizeOp) and not Asking(guard, symbols, given).everywhere
             forms = [("max", (number, 0))] if less else _nothing_where_not(before[-1], number) if before else []
             for symbol, operands in forms:
-                new = SizeOp(symbol, operands, number.number, varies=True)
+                if isinstance(number, SizeOp) and (number.symbol, number.operands) == (symbol, operands):
+                    break  # it is so already
+                new = SizeOp(symbol, operands, getattr(number, "number", number), varies=True)
                 if holds(replace(guard, symbol="==", left=new, right=number), symbols):
-                    changed[number] = new
+                    if isinstance(number, SizeOp):
+                        changed[number] = new
+                    else:
+                        counted.setdefault(op, {})[place] = new
                     break
+    for op, numbers in counted.items():
+        _pad_by(op, numbers)
     if changed:
         change_trees(way.trace.root, lambda tree: with_sizes(tree, changed))
     ends = {(op, item): more for op in order for item, each in enumerate(index_of(op)) if (more := _left_out(each))}
@@ -340,7 +402,7 @@ def clamped(way: Way, given: Given, columns: Mapping[str, Any]) -> bool:
                 end = SizeOp("-", (size, guard.left), size.number - guard.left.number, varies=True)
                 index[item] = slice(index[item].start, end, index[item].step)
                 op.args, changed[guard.left] = (op.args[0], tuple(index), *op.args[2:]), end
-    return bool(changed)
+    return bool(changed or counted)
 
 
 def _left_out(item: Any) -> SizeOp | None:
@@ -361,7 +423,7 @@ def _nothing_where_not(guard: Guard, number: SizeOp) -> list[tuple[str, tuple[An
         up = "%", (SizeOp("-", (size,), 0), multiple)
         return [up, ("*", (SizeOp("min", (left, 1), 1, varies=True), number))]
     if symbol == "!=":
-        return []
+        return [("-", (left, right)), ("-", (right, left))]
     more = SizeOp("-", (left, right), 0)
     more = more if symbol in ("<", ">") else SizeOp("+", (more, 1), 0)
     return [("*", (SizeOp("min", (SizeOp("max", (more, 0), 0), 1), 1, varies=True), number))]
