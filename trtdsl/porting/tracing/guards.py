@@ -121,12 +121,18 @@ class Choices:
 
     taken: Sequence[bool]
     made: list[Choice] = field(default_factory=list)
+    places: set[Location] = field(default_factory=set)
+    """Where forward has asked."""
 
     def choose(self, value: Value | None, place: Location | None) -> Choice | None:
         """The outcome of a truth that forward asks for; None after the most."""
         record, number = GUARDS.get(), len(self.made)
         if number >= MOST or value is None or place is None or record is None:
             return None  # a loop that runs until the values say so asks again and again
+        self.places.add(place)
+        for known in self.made:
+            if known.guard.left is value:
+                return known
         op, taken = value.producer, number < len(self.taken) and self.taken[number]
         every, mask = op is not None and op.name == "all", None
         if op is not None and op.name in ("any", "all") and len(op.args) == 1 and not op.kwargs:

@@ -44,6 +44,7 @@ class Recorder:
         self.choices = choices  # None where no value chooses
         if choices is not None:
             choices.made.clear()
+            choices.places.clear()
         self.count = count  # the size that is tried where one depends on values
         self.tried = False
         self.weights: dict[str, Weight] = {}
@@ -542,8 +543,8 @@ class Recorder:
             self.sizes.end(name, tensors[0])
             shape = () if self._is_constant(tensors[0]) else self._sizes(tensors[0].shape, tensors[0])
             return measured(name, tensors[0], args, result, shape)
-        chosen = self.choices.made if self.choices is not None else ()
-        if name in PEEKS and here() not in {*self.assumed, *(each.guard.location for each in chosen)}:
+        chosen = self.choices.places if self.choices is not None else ()
+        if name in PEEKS and here() not in {*self.assumed, *chosen}:
             for tensor in tensors:
                 value = self.values.get(id(tensor))
                 if value is not None and name in ("bool", "is_nonzero") and self.sizes.ask(tensor, value, result):
