@@ -96,8 +96,9 @@ class Padding(nn.Module):
     ],
 )
 def test_what_needs_the_number_itself_is_refused_with_the_line(kind, why):
-    with pytest.raises(td.UnsupportedError, match=rf"numbers.py:\d+: .*{why}"):
+    with pytest.raises(td.UnsupportedError, match=rf"numbers.py:\d+: .*{why}") as raised:
         td.from_module(kind(), {"x": "2,T"}, dims={"T": (2, 4, 7)})
+    assert "td.cond is written" not in str(raised.value)  # it is no branch
 
 
 class Logged(nn.Module):

@@ -171,10 +171,6 @@ def trace(module: torch.nn.Module, inputs: Inputs, count: int = 3) -> Trace:
             if further.location != error.location:
                 further.context.append(f"{error.location} asks for values, too: both ways are followed")
                 raise  # this stays refused on its way
-            error.context.append(
-                f"no td.cond is written: it is asked more than {MOST} times. A loop that runs until values say so is "
-                "td.while_loop, or as many rounds as it may have, with torch.where(goes_on, new, old)"
-            )
         except TrtdslError as failure:
             error.context.append(f"on one of its ways: {failure}")
         raise
@@ -195,6 +191,13 @@ def _of_all_ways(run: Callable[[Choices], Trace]) -> Trace:
         choices = Choices(waiting.pop(0))
         try:
             ways.append(run(choices))
+        except UnsupportedError as error:
+            if len(choices.made) < MOST:
+                raise
+            raise Apart(
+                f"forward asks more than {MOST} times. A loop that runs until values say so is td.while_loop, or "
+                "as many rounds as it may have, with torch.where(goes_on, new, old)"
+            ) from error
         except DefinitionError as error:
             if not is_raised(error.__cause__) or not choices.made:
                 raise
