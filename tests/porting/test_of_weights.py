@@ -93,10 +93,12 @@ def test_a_decomposition_of_an_input_is_refused():
         td.from_module(Whitened(), ["N,3,3"])
 
 
-def test_random_weights_are_refused():
+def test_random_numbers_are_no_weights():
+    """They become an input, whose decomposition is refused."""
+
     class Drawn(nn.Module):
         def forward(self, x):
             return x @ torch.linalg.qr(torch.randn(5, 5))[0]
 
-    with pytest.raises(td.UnsupportedError, match="draws random numbers"):
+    with pytest.raises(td.UnsupportedError, match=r"of_weights.py:\d+: torch.linalg.qr needs a matrix decomposition"):
         td.from_module(Drawn(), ["N,5"])
