@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import inspect
 import io
 import math
 import random
@@ -625,6 +626,43 @@ def test_a_module_that_calls_its_hooks_itself_is_ported():
             return self.b(self.a(x), scale=x.exp())
 
     assert ported(Outer(), {"x": "N,4"}, dims={"N": (1, 2, 3)}, check=True).verdict.passed
+
+
+class CallsForward(nn.Module):
+    """Calls forward without the hooks (agilerl)."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def __call__(self, *args, **kwargs):
+        return self.forward(*args, **kwargs)
+
+    def forward(self, x):
+        return self.scaled(self.inner(x))
+
+    def scaled(self, x):
+        return x * 2
+
+
+def _doubling(module):
+    doubled = lambda _, args, kwargs: (args, {name: given * 2 for name, given in kwargs.items()})  # noqa: E731
+    module.register_forward_pre_hook(doubled, with_kwargs=True)
+    return module
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        CallsForward(nn.Linear(4, 4)),
+        CallsForward(CallsForward(nn.Sequential(nn.Linear(4, 4)))),
+        _doubling(nn.Linear(4, 4)),
+    ],
+    ids=["outside", "inside", "hook"],
+)
+def test_a_module_is_ported_whole_whatever_its_call_does(module):
+    name = next(iter(inspect.signature(module.forward).parameters))
+    assert ported(module, {name: "N,4"}, dims={"N": (1, 2, 3)}, check=True).verdict.passed
 
 
 class StandsIn:

@@ -59,12 +59,18 @@ _NO_FORWARD = "the reference {} has no method forward{}: a torch.nn.Module compu
 
 
 def call_reference(module: torch.nn.Module, feeds: Mapping[str, torch.Tensor]) -> Any:
-    """What the module gives: feeds go by name where forward has parameters of these names, otherwise in order."""
+    """What the module gives for these feeds."""
+    args, kwargs = given_to(module, feeds)
+    return module(*args, **kwargs)
+
+
+def given_to(module: torch.nn.Module, feeds: Mapping[str, torch.Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """How feeds are given: by name where forward has parameters of these names, otherwise in order."""
     parameters = inspect.signature(module.forward).parameters
     kinds = {parameter.kind for parameter in parameters.values()}
     open_ended = inspect.Parameter.VAR_KEYWORD in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds
     by_name = open_ended or all(name in parameters for name in feeds)
-    return module(**feeds) if by_name else module(*feeds.values())
+    return ((), {**feeds}) if by_name else ((*feeds.values(),), {})
 
 
 def with_hooks(module: torch.nn.Module, memo: dict[int, Any] | None = None) -> torch.nn.Module:

@@ -178,7 +178,7 @@ def _trace(
         stack.enter_context(mock.patch("torch.broadcast_shapes", lambda *s: torch.Size(broadcast_shapes(*s))))
         stack.enter_context(read_as_numbers(FakeTensor))
         for path, part in module.named_modules():
-            for handle in recorder.hooks(path, part):
+            for handle in recorder.hooks(path, part) if part is not module else ():
                 stack.callback(handle.remove)
         stack.enter_context(modes_below(recorder.called, lambda: recorder.inside))
         stack.enter_context(each_call(recorder.called))

@@ -14,7 +14,7 @@ from ....core.errors import Location, TrtdslError, UnsupportedError
 from ....core.lazy import np, torch
 from ....core.tensors.dense import writes
 from ....core.tensors.watched import each_call
-from ....definition.spec.reference import call_reference
+from ....definition.spec.reference import given_to
 from ...calls import Call, Op, SizeOf, Value, Weight, leaves, made_by, rebuilt, sizes_of
 from ...translating.aten import is_overload, public_call, written_out
 from ...translating.counterpart import counterpart
@@ -77,9 +77,12 @@ class Recorder:
         """Calls the module; errors get the author's line."""
         from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
+        args, kwargs = given_to(module, tensors)
+        self.bodies.begin(self._call("", module, args, kwargs))  # a __call__ of the author's may call no hooks
         try:
-            returned = call_reference(module, tensors)
+            returned = module(*args, **kwargs)
             if self.failure is None:
+                self.bodies.end(self.tree(returned))
                 return returned
             raise self.failure  # which the module's own try statement has caught
         except (TrtdslError, KeyboardInterrupt):
@@ -94,12 +97,11 @@ class Recorder:
     # -- modules -----------------------------------------------------------------------------------------------------
 
     def hooks(self, path: str, part: torch.nn.Module) -> list[Any]:
-        """Hooks that note when the module begins and ends; a __call__ of the author's may give them no names."""
+        """Hooks that note when a part begins and ends; a __call__ of the author's may give them no names."""
 
         def begin(module: Any, args: Any, kwargs: Any = None) -> None:
             self.names()
-            arguments = bound(module.forward, args, kwargs or {})
-            self.bodies.begin(Call(path, module, {name: self.tree(given) for name, given in arguments.items()}))
+            self.bodies.begin(self._call(path, module, args, kwargs or {}))
 
         def end(module: Any, args: Any, *rest: Any) -> None:
             self.bodies.end(self.tree(rest[-1]))
@@ -108,6 +110,10 @@ class Recorder:
             part.register_forward_pre_hook(begin, with_kwargs=True),
             part.register_forward_hook(end, with_kwargs=True, always_call=True),  # it may raise what forward catches
         ]
+
+    def _call(self, path: str, module: torch.nn.Module, args: Any, kwargs: Any) -> Call:
+        arguments = bound(module.forward, args, kwargs)
+        return Call(path, module, {name: self.tree(given) for name, given in arguments.items()})
 
     # -- tensors -----------------------------------------------------------------------------------------------------
 
