@@ -236,6 +236,8 @@ def test_waves_are_exact_at_quarters_of_a_turn():
         lambda x, fft: fft.rfft(x, n=x.shape[1] // 2, dim=1),
         lambda x, fft: fft.irfft(fft.rfft(x, dim=1), n=x.shape[1], dim=1, norm="forward"),
         lambda x, fft: fft.irfft(fft.rfft(x, dim=1), dim=1),
+        lambda x, fft: x.shape[1] * (fft.fft(x, dim=1) / x.shape[1] - x.shape[1]),
+        lambda x, fft: x.shape[1] / (fft.fft(x, dim=1) + 9j),
     ],
 )
 def test_transforms_of_a_dynamic_length(act, length):
