@@ -176,13 +176,14 @@ class Nested(nn.Module):
     """Outputs in outputs, some that are constant and some that are no tensors."""
 
     def forward(self, x):
-        return {"y": x + 1, "states": (x * 2, [x - 1]), "grid": torch.arange(4.0), "kind": "nested", "none": None}
+        fixed = {"grid": torch.arange(4.0), "deviation": x * 0.0 + 2.0}
+        return {"y": x + 1, "states": (x * 2, [x - 1]), **fixed, "kind": "nested", "none": None}
 
 
 def test_every_leaf_of_forwards_result_is_an_output():
     spec = equal(Nested(), [X])
-    assert list(spec.define().outputs) == ["y", "states_0", "states_1_0", "grid"]
-    assert (spec.leave_out, spec.trivial) == (("kind",), ("grid",))
+    assert list(spec.define().outputs) == ["y", "states_0", "states_1_0", "grid", "deviation"]
+    assert (spec.leave_out, spec.trivial) == (("kind",), ("grid", "deviation"))
 
 
 class Positions(nn.Module):

@@ -322,21 +322,26 @@ AS_ANOTHER = {"expand_as", "view_as", "reshape_as", "type_as", "to"}
 
 
 def trivial(trace: Trace) -> list[str]:
-    """The outputs that depend on no input's values."""
+    """The outputs that depend on no input's values, as far as they are finite."""
     results = {"output": trace.results} if isinstance(trace.results, Value) else trace.results
     named = results if isinstance(results, dict) else {f"output_{place}": each for place, each in enumerate(results)}
-    return [name for name, value in named.items() if values_read(trace, value).isdisjoint(trace.inputs.values())]
+    given = trace.inputs.values()
+    return [name for name, value in named.items() if values_read(trace, value, finite=True).isdisjoint(given)]
 
 
-def values_read(trace: Trace, results: Any) -> set[Value]:
-    """The values that some of a trace's depend on by their numbers, not by their sizes alone, these included."""
+def values_read(trace: Trace, results: Any, *, finite: bool = False) -> set[Value]:
+    """The values that some of a trace's depend on by their numbers, not by their sizes alone, these included.
+
+    Of ``finite`` numbers, none depends on another by ``x * 0``.
+    """
 
     def read_in(tree: Any) -> Iterator[Value]:
         return (leaf for leaf in leaves(tree) if isinstance(leaf, Value))
 
     read = {*read_in(results)}
     for op in reversed(list(operations(trace.root))):
-        if not read.isdisjoint(read_in(op.results)):
+        vanishes = finite and op.name == "mul" and any(type(each) in (int, float) and each == 0 for each in op.args)
+        if not vanishes and not read.isdisjoint(read_in(op.results)):
             given = op.args[1:] if op.name in SHAPE_ALONE else op.args[: 1 if op.name in AS_ANOTHER else None]
             if op.name == "broadcast_tensors":
                 given = [each for each, made in zip(op.args, op.results) if made in read]
