@@ -383,3 +383,13 @@ def test_bounds_of_sums_of_divisions_within_one_another():
     low, high = size.bounds()
     values = [size.value({"W": each}) for each in range(24, 45)]
     assert low <= min(values) and max(values) <= high
+
+
+def test_what_is_padded_level_in_level_is_bounded_by_its_values():
+    length = Dim("T", min=33, max=80)
+    size = length
+    for _ in range(5):  # a pad to the same number of steps, as TensorFlow's convolutions have
+        pad = size_max((-(size // -2) - 1) * 2 + 3 - size, 0)
+        size = (size + pad - 3) // 2 + 1
+    assert str(size).count("max") <= 1  # each of them would stand in the next ones three times
+    assert all(substitute(size, {"T": number}) == -(-number // 32) for number in range(33, 81))

@@ -11,12 +11,14 @@ from typing import Any
 from ..core.lazy import np
 from .dim import Dim
 from .shape import substitute
-from .size import INFINITY, FloorDivision, Size, SizeLike, bounds, value
+from .size import INFINITY, Extremum, FloorDivision, Size, SizeLike, bounds, value
 
 CLASSES = 512
 """How many combinations of remainders are looked at."""
 POINTS = 1 << 17
 """How many combinations of values are tried."""
+FEW = 1 << 10
+"""Those that are tried before anything else."""
 Env = dict[str, int]
 
 
@@ -110,12 +112,27 @@ def _degrees(size: SizeLike) -> dict[str, int] | None:
 
 
 def extent(size: SizeLike) -> tuple[int, int]:
-    """As :func:`bounds`, narrower where the size is a simple one for each remainder of its dimensions."""
+    """As :func:`bounds`, narrower where the size is a simple one for each remainder of its dimensions.
+
+    One that has the greater of others inside is known by its values, where these are few: each remainder would simplify
+    these anew, and each of them those that it has inside.
+    """
+    ranges = ranges_of(size) if _has_extremum(size) else None
+    if ranges and math.prod(high - low + 1 for low, high in ranges.values()) <= FEW:
+        values = evaluated(size, grid(ranges))
+        if values is not None:
+            return int(values.min()), int(values.max())
     found = classes(size, most=64) if isinstance(size, Size) else None
     if not found:
         return bounds(size)
     ends = [bounds(each) for each in found]
     return min(low for low, _ in ends), max(high for _, high in ends)
+
+
+def _has_extremum(size: SizeLike) -> bool:
+    """Whether the size has the greater or the lesser of two sizes inside."""
+    atoms = (atom for monomial, _ in size.terms for atom in monomial) if isinstance(size, Size) else ()
+    return any(isinstance(atom, Extremum) or any(map(_has_extremum, atom.parts())) for atom in atoms)
 
 
 def sign_of(size: SizeLike) -> tuple[bool, bool, bool]:
