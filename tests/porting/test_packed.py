@@ -82,3 +82,19 @@ def test_what_no_network_has_is_refused(of, why):
 
     with pytest.raises(td.UnsupportedError, match=re.escape(why)):
         td.from_module(Other(), INPUTS, dims=DIMS)
+
+
+class ByList(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.GRU(4, 3, batch_first=True)
+
+    def forward(self, x):
+        lengths = x.gt(0).any(-1).sum(-1).tolist()
+        return self.net(pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False))[1]
+
+
+def test_lengths_that_values_give_as_a_list_are_refused_with_the_line():
+    with pytest.raises(td.UnsupportedError, match="takes a number that depends on a tensor's values") as raised:
+        td.from_module(ByList(), {"x": "3,5,4"})
+    assert raised.value.location.file == __file__

@@ -379,7 +379,8 @@ def clamped(way: Way, beside: Way, given: Given, columns: Mapping[str, Any]) -> 
             for symbol, operands in forms:
                 if isinstance(number, SizeOp) and (number.symbol, number.operands) == (symbol, operands):
                     break  # it is so already
-                new = SizeOp(symbol, operands, getattr(number, "number", number), varies=True)
+                here = number.number if isinstance(number, SizeOp) else number
+                new = SizeOp(symbol, operands, here, varies=True)
                 if holds(replace(guard, symbol="==", left=new, right=number), symbols):
                     if isinstance(number, SizeOp):
                         changed[number] = new

@@ -27,6 +27,8 @@ def failed(
     if transforms(error):
         return UnsupportedError(TRANSFORMS, location=place_of(error))
     text, more = told(error).split("\nWhile executing")[0], ""
+    if "its data is not allocated yet" in text:  # as C++ says that reads the values of an input
+        return UnsupportedError(needs_values("a function in C++", False), location=place_of(error))
     real = [key for key, each in tensors.items() if each.is_floating_point()]
     if re.search(OF_WHOLE, text) and real:
         one = real[0] if len(real) == 1 else "NAME"
@@ -49,8 +51,11 @@ def needs_values(name: str, sized: bool) -> str:
         gives = f"the size of what {name} gives" if name else "the size of a result"
         what, instead = f"{gives} depends on a tensor's values", "keep all elements, and a mask that says which count"
     elif name == "index":
-        what = "a size, an end of a slice, a place that is written or a number of rounds depends on a tensor's values"
+        what = "a size, an end of a slice or a number of rounds depends on a tensor's values"
         instead = "keep all elements, or go all rounds, with torch.where(torch.arange(n) < count, a, b)"
+    elif name == "place":
+        what = "the place of what is written depends on a tensor's values"
+        instead = "index with a tensor of one element (place.reshape(1)), which keeps its dimension of 1"
     elif name in NUMBERS:
         what, instead = f"{name} makes a number of a tensor's values", "compute with the tensor itself"
     elif name not in TRUTHS:

@@ -51,6 +51,12 @@ def at_numbers(input: torch.Tensor, index: Any) -> Callable[[], Any] | None:
     return taken
 
 
+def writes_at_a_place(name: str, args: tuple[Any, ...]) -> bool:
+    """Whether elements are written at a whole number that a tensor without values has."""
+    index = args[1] if name == "setitem" else ()
+    return any(map(_is_place, index if isinstance(index, tuple) else (index,)))
+
+
 def _is_place(part: Any) -> bool:
     """Whether a part of an index is a whole number that a tensor without values has."""
     plain = not isinstance(part, torch.Tensor) or type(part) in (torch.Tensor, torch.nn.Parameter)

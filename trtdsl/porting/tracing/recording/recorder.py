@@ -32,7 +32,7 @@ from .bodies import Bodies
 from .constants import MOST_NUMBERS, Constants
 from .failures import failed, needs_values
 from .memory import Memory, check_writes, layout, refuse_set, target_of, writes_itself
-from .numbers import at_numbers, filled, standing_in, stands_in
+from .numbers import at_numbers, filled, standing_in, stands_in, writes_at_a_place
 from .packed import PackedSequences
 
 
@@ -437,8 +437,9 @@ class Recorder:
                 chosen = self.choices.choose(self.values.get(id(args[0])), here())
                 if chosen is not None:
                     return chosen.guard.outcome
-            of_an_index = name in ("getitem", "setitem")
-            self.failure, self.place, self.needed = error, here(), "index" if of_an_index else name
+            of_an_index = "place" if writes_at_a_place(name, args) else "index"
+            needed = of_an_index if name in ("getitem", "setitem") else name
+            self.failure, self.place, self.needed = error, here(), needed
             raise
         finally:
             self.inside = False
