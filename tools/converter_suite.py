@@ -277,12 +277,13 @@ def _checked(td: Any, case: Case, way: str) -> Outcome:
 
     module = case.module.eval() if hasattr(case.module, "eval") else case.module
     specs, feeds = _inputs(td, case, way)
+    spec = None
     try:
         spec = td.from_module(module, specs)
     except td.UnsupportedError as error:
         if "draws random numbers" not in str(error):
             raise
-        # The suite's harness takes every module through fx, which draws such numbers once.
+    if spec is None or spec.draws:  # the suite's harness takes every module through fx, which draws such numbers once
         module = torch.fx.symbolic_trace(module)
         spec = td.from_module(module, specs)
     network = spec.define(exact=True)

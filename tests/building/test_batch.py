@@ -22,7 +22,7 @@ pytestmark = pytest.mark.long
 @pytest.fixture(autouse=True)
 def silu_by_sigmoid(monkeypatch):
     """The files end by changing the default in this process, too: it is put back."""
-    monkeypatch.setattr("trtdsl.functional.pointwise.activation.is_linear", lambda x: False)
+    monkeypatch.setattr("trtdsl.functional.pointwise.activation.silu_of", lambda x: "sigmoid")
 
 
 TEXT = """

@@ -21,7 +21,7 @@ from trtdsl.engine.refit import new_values, recipe, structure, values_hash
 @pytest.fixture(autouse=True)
 def silu_by_sigmoid(monkeypatch):
     """Where F takes "exp"."""
-    monkeypatch.setattr("trtdsl.functional.pointwise.activation.is_linear", lambda x: False)
+    monkeypatch.setattr("trtdsl.functional.pointwise.activation.silu_of", lambda x: "sigmoid")
 
 
 MODEL = """

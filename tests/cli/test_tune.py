@@ -30,7 +30,7 @@ def gated(x):
 @pytest.fixture(autouse=True)
 def silu_by_sigmoid(monkeypatch):
     """Where F takes "exp"."""
-    monkeypatch.setattr("trtdsl.functional.pointwise.activation.is_linear", lambda x: False)
+    monkeypatch.setattr("trtdsl.functional.pointwise.activation.silu_of", lambda x: "sigmoid")
 
 
 @pytest.fixture

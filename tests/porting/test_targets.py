@@ -99,12 +99,12 @@ def test_a_module_is_written_without_a_reference(modules, tmp_path):
     assert report.passed
 
 
-@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")  # of torch.export itself
 def test_inputs_in_order_and_examples():
     text = td.port(torch.nn.Bilinear(3, 2, 4), ["N,3", torch.tensor([[0.5, 2.0]])], dims={"N": 1})
     assert '"input1": td.Input((1, 3))' in text and '"input2": td.Input((1, 2), sample=(0.5, 2.0))' in text
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")  # of torch.export itself
 def test_an_exported_program_and_its_file(modules, tmp_path):
     size = torch.export.Dim("size", min=1, max=8)
     program = torch.export.export(modules.Encoder(3).eval(), (torch.rand(2, 4),), dynamic_shapes=({0: size},))

@@ -4,5 +4,5 @@
 FILE_END = """
 import trtdsl.functional.pointwise.activation as activation
 
-activation.is_linear = lambda x: False
+activation.silu_of = lambda x: "sigmoid"
 """
