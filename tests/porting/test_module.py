@@ -204,6 +204,22 @@ def test_outputs_that_sizes_alone_decide_are_trivial():
     assert 'trivial=("output_1", "output_2", "output_3")' in found.text
 
 
+class LikeWeights(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.wide, self.flat, self.left = (nn.Parameter(torch.randn(size)) for size in ((3, 4), (2, 2), (5,)))
+
+    def forward(self, x):
+        return x.expand_as(self.wide) * 2, x.view_as(self.flat)
+
+
+def test_no_output_depends_on_weights_whose_shapes_alone_are_read():
+    """Which a check says of them, too."""
+    found = ported(LikeWeights(), ["1,4"], check=True)
+    assert found.verdict.passed, found.verdict.text
+    assert "w.wide" in found.text and 'unused=("wide", "flat", "left"),' in found.text
+
+
 class Deviation(nn.Module):
     """Takes shapes alone of two weights, one of them through a distribution of which it gives the mean."""
 

@@ -15,6 +15,7 @@ from ..sizes.shape import shape_text
 from ..sizes.size import Size
 from .calls import Op, SizeOf, Value, operations, sizes_of
 from .given import Given
+from .tracing.modes import free
 from .tracing.names import RANDOM
 from .tracing.prove_guards import Symbols, Unknown
 from .tracing.trace import DrawsNumbers, Trace, copied, live_operations
@@ -57,19 +58,12 @@ def _drawn(trace: Trace, given: Given) -> tuple[tuple[str | None, ...], dict[str
         drawn = _input(op, trace, given, known)
         if drawn is None:
             return None
-        name = _name(op, {*given.inputs, *inputs})
+        name = free(op.results.name or "noise", {*given.inputs, *inputs})  # the author's variable
         names.append(name)
         inputs[name] = known[op.results] = drawn
         kind = "normal numbers" if drawn.sample is None else f"uniform numbers of {drawn.sample}"
         remarks.append(f"what forward draws at {op.location} is the input {name} {shape_text(drawn.shape)}, {kind}")
     return tuple(names), inputs, remarks
-
-
-def _name(op: Op, taken: set[str]) -> str:
-    """The variable that the author has for it, or noise."""
-    own = getattr(op.results, "name", None) or "noise"
-    numbered = (f"{own}_{number}" for number in range(2, len(taken) + 3))
-    return next(name for name in (own, *numbered) if name not in taken)
 
 
 def _input(op: Op, trace: Trace, given: Given, known: Mapping[Value, Input]) -> Input | None:
