@@ -32,7 +32,7 @@ class Guard:
 
 @dataclass
 class Scans:
-    """Whether loops over sizes become scans, and what is known of these."""
+    """Whether loops over sizes become scans, and what the traces so far have found out."""
 
     on: bool
     refused: bool = False
@@ -42,6 +42,10 @@ class Scans:
     """Why loops are no scans, by their lines."""
     again: bool = False
     """Whether the first traces did not agree: what is computed of sizes may have other numbers at other sizes."""
+    packages: set[str] = field(default_factory=set)
+    """Packages in which sizes were lost, which a trace has to follow."""
+    types_in: set[str] = field(default_factory=set)
+    """Files that give torch a type of Python, such as ``dtype=int``, and so keep Python's own."""
 
 
 @dataclass

@@ -26,7 +26,7 @@ from ...definition.spec.outputs import walk
 from ...definition.spec.reference import with_hooks
 from ..calls import Call, Op, Value, Weight, leaves, operations, values_in
 from .frames import returned_names
-from .guards import GUARDS, SCANS, Choice, Choices, Guard, Record
+from .guards import GUARDS, SCANS, Choice, Choices, Guard, Record, Scans
 from .modes import free, modes_below, numbers_of, tensors_of
 from .names import RANDOM, drawn
 from .recording.numbers import read_as_numbers
@@ -120,8 +120,8 @@ def trace(module: torch.nn.Module, inputs: Inputs, count: int = 3, choices: Choi
     """
     from torch._subclasses.fake_tensor import DataDependentOutputException
 
-    types_in: set[str] = set()
-    packages = packages_of(module)
+    scans = SCANS.get() or Scans(on=False)
+    packages, types_in = packages_of(module) | scans.packages, scans.types_in
     while True:
         record = Record(scans=SCANS.get())
         token = GUARDS.set(record)
@@ -144,6 +144,7 @@ def trace(module: torch.nn.Module, inputs: Inputs, count: int = 3, choices: Choi
             types_in.add(place.file)
         finally:
             GUARDS.reset(token)
+            scans.packages |= packages
 
 
 def _more(packages: set[str], record: Record) -> bool:
