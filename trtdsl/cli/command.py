@@ -11,6 +11,7 @@ options that are that function's parameters, and its value is the function's res
 
 from __future__ import annotations
 
+import copy
 import inspect
 import os
 import re
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn, get_args, get_origin
 
 import typer
+from typer.models import OptionInfo
 
 from ..core import exit_codes
 from ..core.caller import at_shell
@@ -89,7 +91,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     members = {name: [*inspect.signature(group, eval_str=True).parameters.values()] for name, group in groups.items()}
     options = [inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
     options += [member for parameter in own for member in members.get(parameter.name, [parameter])]
-    options.sort(key=_panel)
+    options = sorted(map(_named, options), key=_panel)
     files = {option.name: found for option in options if (found := _names_of_files(option)) is not None}
     paths = [name for name, (is_path, _) in files.items() if is_path]
     for name, annotation in (("json_", Json), ("quiet", Quiet), ("verbose", Verbose)):
@@ -115,6 +117,16 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     call.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
     call.__annotations__ = {option.name: option.annotation for option in options}
     return call
+
+
+def _named(option: inspect.Parameter) -> inspect.Parameter:
+    """An option without a name is called as its parameter: typer would have a flag's ``--no-NAME``, too."""
+    kind, *infos = get_args(option.annotation) or (None,)
+    if not infos or not isinstance(infos[0], OptionInfo) or infos[0].default is not ...:
+        return option
+    info = copy.copy(infos[0])
+    info.default = f"--{option.name.strip('_').replace('_', '-')}"  # where typer finds the first of the names
+    return option.replace(annotation=Annotated[kind, info])
 
 
 def _names_of_files(option: inspect.Parameter) -> tuple[bool, bool] | None:

@@ -18,10 +18,18 @@ from ..core.errors import TrtdslError, UsageError
 from ..sizes.profile import Range, as_bounds, read_ranges
 from .command import PANELS, Output, print_json
 
+Texts = list[str] | None
+"""Of an option that may be repeated."""
+
+
+def option(help: str, metavar: str | None = None, *names: str, **how: Any) -> Any:
+    """An option with its help, what stands for its value (of a flag None), and names where it has others than its
+    parameter's; ``how`` is typer's."""
+    return typer.Option(*names, metavar=metavar, help=help, **how)
+
+
 # Options by the panel of the help that they stand in.
-of_network, of_check, of_build, of_builder = (
-    functools.partial(typer.Option, rich_help_panel=panel) for panel in PANELS
-)
+of_network, of_check, of_build, of_builder = (functools.partial(option, rich_help_panel=panel) for panel in PANELS)
 
 
 def _names(*names: str) -> Callable[[str], list[str]]:
@@ -40,79 +48,49 @@ def _devices(incomplete: str) -> list[str]:
 
 
 NetworkName = Annotated[str, typer.Argument(metavar="NETWORK", help="FILE.py or FILE.py:NAME")]
-WeightsFile = Annotated[
-    Path | None, of_network("--weights", metavar="FILE", help="safetensors instead of the network's own")
-]
-Dims = Annotated[
-    list[str] | None,
-    of_network("--dim", metavar="NAME=MIN:OPT:MAX", help="Range of a dynamic dimension, or NAME=SIZE to fix it."),
-]
-Profiles = Annotated[
-    list[str] | None,
-    of_network("--profile", metavar="DIMS", help="Sizes to tune for, as N=1 or N=1:4:8,T=100; once for each profile."),
-]
+WeightsFile = Annotated[Path | None, of_network("safetensors instead of the network's own", "FILE")]
+Dims = Annotated[Texts, of_network("Range of a dynamic dimension, or NAME=SIZE to fix it.", "NAME=MIN:OPT:MAX")]
+Profiles = Annotated[Texts, of_network("Sizes to tune for, as N=1 or N=1:4:8,T=100; once for each profile.", "DIMS")]
 Backend = Annotated[
     str | None,
     of_builder(
-        "--backend",
-        metavar="NAME",
-        help="auto, tensorrt or tensorrt-rtx; TRTDSL_BACKEND sets it too.",
+        "auto, tensorrt or tensorrt-rtx; TRTDSL_BACKEND sets it too.",
+        "NAME",
         autocompletion=_names("auto", "tensorrt", "tensorrt-rtx"),
     ),
 ]
 Precision = Annotated[
     str | None,
     of_network(
-        "--precision",
-        metavar="DTYPE",
-        help="fp16 or bf16, as torch.autocast; NAME.precision.json; int8 or fp8, by scales of drawn values; or fp32.",
+        "fp16 or bf16, as torch.autocast; NAME.precision.json; int8 or fp8, by scales of drawn values; or fp32.",
+        "DTYPE",
         autocompletion=_names("fp16", "bf16", "int8", "fp8", "fp32"),
     ),
 ]
-Set = Annotated[
-    list[str] | None,
-    of_network("--set", metavar="NAME=VALUE", help="A parameter of the function that makes the network; repeatable."),
-]
-Ranks = Annotated[
-    int | None,
-    of_network("--ranks", min=1, metavar="N", help="Of a network for several GPUs: as --set ranks=N."),
-]
-Gpu = Annotated[
-    str,
-    typer.Option("--device", metavar="GPU", help="Whose floor: h100, rtx-4090, orin, …", autocompletion=_devices),
-]
-Shapes = Annotated[
-    list[str] | None,
-    typer.Option("--shape", metavar="INPUT=SIZES", help="Of an engine without a manifest, such as x=4,3,224,224."),
-]
+Set = Annotated[Texts, of_network("A parameter of the function that makes the network; repeatable.", "NAME=VALUE")]
+Ranks = Annotated[int | None, of_network("Of a network for several GPUs: as --set ranks=N.", "N", min=1)]
+Gpu = Annotated[str, option("Whose floor: h100, rtx-4090, orin, …", "GPU", autocompletion=_devices)]
+Shapes = Annotated[Texts, option("Of an engine without a manifest, such as x=4,3,224,224.", "INPUT=SIZES")]
 EngineName = Annotated[Path, typer.Argument(metavar="ENGINE", help="What `trtdsl build` wrote.")]
-EngineBackend = Annotated[str | None, typer.Option("--backend", metavar="NAME", help="The engine's own when not said.")]
-NoTuning = Annotated[bool, of_network("--no-tuning", help="Leave out what `build --tune` found earlier.")]
-TuningFile = Annotated[
-    Path | None, of_network("--tuning", metavar="FILE", help="Instead of NAME.tuning.json beside the weights.")
-]
+EngineBackend = Annotated[str | None, option("The engine's own when not said.", "NAME")]
+NoTuning = Annotated[bool, of_network("Leave out what `build --tune` found earlier.")]
+TuningFile = Annotated[Path | None, of_network("Instead of NAME.tuning.json beside the weights.", "FILE")]
 Tolerances = Annotated[
-    list[str] | None,
-    of_check(
-        "--tolerance",
-        metavar="[OUTPUT=]PART",
-        help="Error allowed beyond torch's own, as a part of each slice of an output: 1e-3.",
-    ),
+    Texts,
+    of_check("Error allowed beyond torch's own, as a part of each slice of an output: 1e-3.", "[OUTPUT=]PART"),
 ]
-AllowNonfinite = Annotated[bool, of_check("--allow-nonfinite", help="Accept NaN and Inf in weights.")]
+AllowNonfinite = Annotated[bool, of_check("Accept NaN and Inf in weights.")]
 
 
 NUMBER = re.compile(r"[0-9]{1,18}")  # str.isdigit accepts other digits too, and longer numbers are no sizes
 
 
-def dims_of(given: list[str] | None) -> dict[str, Range]:
+def dims_of(given: Texts) -> dict[str, Range]:
     """Parses ``--dim``: a range, or one size in the place of a dimension."""
     return read_ranges(given or [], "--dim")
 
 
-def pairs_of(
-    given: list[str] | None, option: str, expected: str, is_right: Callable[[str, str], bool]
-) -> dict[str, str]:
+def pairs_of(given: Texts, option: str, expected: str, is_right: Callable[[str, str], bool]) -> dict[str, str]:
     """Parses an option ``NAME=TEXT`` that may be repeated. Raises UsageError."""
     result: dict[str, str] = {}
     for text in given or []:
@@ -125,7 +103,7 @@ def pairs_of(
     return result
 
 
-def files_of(given: list[str] | None, option: str, expected: str = "NAME=FILE.npy") -> dict[str, str]:
+def files_of(given: Texts, option: str, expected: str = "NAME=FILE.npy") -> dict[str, str]:
     """Parses an option that gives a file, or something else, for each input."""
     return pairs_of(given, option, expected, lambda name, text: bool(name and text))
 
@@ -191,7 +169,7 @@ def for_each_part(
         raise typer.Exit(code)
 
 
-def tolerances_of(given: list[str] | None) -> dict[str | None, float] | None:
+def tolerances_of(given: Texts) -> dict[str | None, float] | None:
     """Parses ``--tolerance``: parts by output, None for all of them."""
     found: dict[str | None, float] = {}
     for text in given or []:
@@ -219,7 +197,7 @@ def shape_of(text: str, dims: dict[str, Range]) -> tuple[int | td.Dim, ...]:
     return tuple(shape)
 
 
-def shapes_of(given: list[str] | None) -> dict[str, tuple[int, ...]]:
+def shapes_of(given: Texts) -> dict[str, tuple[int, ...]]:
     """Parses ``--shape``."""
     shapes = {}
     for text in given or []:

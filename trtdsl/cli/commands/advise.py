@@ -12,7 +12,7 @@ from ...core import exit_codes
 from ...display.results import print_advice
 from ...programs.devices import DEFAULT
 from ..command import Output, command
-from ..options import Definition, Gpu, Lowerings, NetworkName, Settings
+from ..options import Definition, Gpu, Lowerings, NetworkName, Settings, option
 
 
 @command
@@ -23,9 +23,7 @@ def advise(
     definition: Definition,
     lowerings: Lowerings,
     device: Gpu = DEFAULT,
-    write: Annotated[
-        bool, typer.Option("--write", help="Check the changed network, and write its file where it passes.")
-    ] = False,
+    write: Annotated[bool, option("Check the changed network, and write its file where it passes.")] = False,
 ) -> None:
     """Print edits of a network's file, as a diff, with which its engine moves less: each is built and measured.
 

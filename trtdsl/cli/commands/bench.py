@@ -12,7 +12,7 @@ from ...core import exit_codes
 from ...display.results import print_bench
 from ...display.terminal import print_error
 from ..command import Output, command
-from ..options import EngineBackend, Settings, dims_of, networks_of
+from ..options import EngineBackend, Settings, Texts, dims_of, networks_of, option
 
 
 @command
@@ -20,24 +20,16 @@ def bench(
     out: Output,
     target: Annotated[str, typer.Argument(metavar="ENGINE|NETWORK", help="NAME.engine, or FILE.py[:NAME].")],
     settings: Settings,
-    runs: Annotated[int, typer.Option("--runs", help="Timed runs.")] = 100,
-    warm_up: Annotated[int, typer.Option("--warm-up", help="Runs before them.")] = 10,
-    dim: Annotated[
-        list[str] | None, typer.Option("--dim", metavar="NAME=SIZE", help="Of a network's dynamic dimension.")
-    ] = None,
-    profile: Annotated[int, typer.Option("--profile", metavar="INDEX", help="At whose best sizes.")] = 0,
-    precision: Annotated[
-        str | None, typer.Option("--precision", metavar="fp16|bf16", help="Of a network; torch runs in it too.")
-    ] = None,
-    against: Annotated[
-        str, typer.Option("--against", metavar="LIST", help="torch, compile, onnx: the reference, beside it.")
-    ] = "",
+    runs: Annotated[int, option("Timed runs.")] = 100,
+    warm_up: Annotated[int, option("Runs before them.")] = 10,
+    dim: Annotated[Texts, option("Of a network's dynamic dimension.", "NAME=SIZE")] = None,
+    profile: Annotated[int, option("At whose best sizes.", "INDEX")] = 0,
+    precision: Annotated[str | None, option("Of a network; torch runs in it too.", "fp16|bf16")] = None,
+    against: Annotated[str, option("torch, compile, onnx: the reference, beside it.", "LIST")] = "",
     backend: EngineBackend = None,
-    tf32: Annotated[bool, typer.Option("--tf32/--no-tf32", help="For all that is measured.")] = True,
-    graphs: Annotated[bool, typer.Option("--graphs", help="Capture the engine as a CUDA graph.")] = False,
-    fail_above: Annotated[
-        float | None, typer.Option("--fail-above", metavar="MS", help="Exit code 1 for a slower median.")
-    ] = None,
+    tf32: Annotated[bool, option("For all that is measured.", None, "--tf32/--no-tf32")] = True,
+    graphs: Annotated[bool, option("Capture the engine as a CUDA graph.")] = False,
+    fail_above: Annotated[float | None, option("Exit code 1 for a slower median.", "MS")] = None,
 ) -> None:
     """Time an engine, or a network built here, on this machine's GPU.
 

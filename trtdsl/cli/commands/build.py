@@ -36,9 +36,8 @@ Networks = Annotated[
 ]
 OutputFile = Annotated[
     str | None,  # a Path would lose the stroke of FOLDER/
-    of_build("-o", "--output", metavar="FILE|FOLDER/", help="Default: NAME.engine here. FOLDER/ is made."),
+    of_build("Default: NAME.engine here. FOLDER/ is made.", "FILE|FOLDER/", "-o", "--output"),
 ]
-Jobs = Annotated[int, of_build("-j", "--jobs", metavar="N", help="How many networks at a time.")]
 
 BUILDER = {
     "compute_capabilities": ("X.Y", "GPUs to build for (TensorRT-RTX); may be repeated."),
@@ -76,7 +75,7 @@ def _builder_option(field: Field[Any], hint: Any) -> inspect.Parameter:
     kind = {tuple[str, ...]: list[str] | None}.get(
         hint, hint if hint in (bool, int | None, Path | None) else str | None
     )
-    annotation = Annotated[kind, of_builder(flag, metavar=metavar or None, help=text)]
+    annotation = Annotated[kind, of_builder(text, metavar or None, flag)]
     default = field.default or None if kind is not bool else field.default
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
@@ -95,29 +94,20 @@ def build(
     lowerings: Lowerings,
     set_: Set = None,
     output: OutputFile = None,
-    jobs: Jobs = 1,
+    jobs: Annotated[int, of_build("How many networks at a time.", "N", "-j", "--jobs")] = 1,
     ranks: Annotated[
-        int,
-        of_build(
-            "--ranks", min=1, metavar="N", help="One engine for each of so many GPUs, of a network that has ranks."
-        ),
+        int, of_build("One engine for each of so many GPUs, of a network that has ranks.", "N", min=1)
     ] = 1,
     device: Gpu = DEFAULT,
-    no_check: Annotated[
-        bool, of_check("--no-check", help="Do not compare with torch first; the manifest says so.")
-    ] = False,
+    no_check: Annotated[bool, of_check("Do not compare with torch first; the manifest says so.")] = False,
     check: Annotated[
-        str, of_check("--check", metavar="ON", help="interpreter, or program: the engine itself, evaluated, too.")
+        str, of_check("interpreter, or program: the engine itself, evaluated, too.", "ON")
     ] = "interpreter",
     tolerance: Tolerances = None,
-    force: Annotated[bool, of_build("--force", help="Build even if nothing changed.")] = False,
-    dry_run: Annotated[bool, of_build("--dry-run", help="Define and check, but build and write nothing.")] = False,
-    tune: Annotated[
-        bool, of_build("--tune", help="First find the best lowering of each call, and write NAME.tuning.json.")
-    ] = False,
-    tune_seconds: Annotated[
-        float | None, of_build("--tune-seconds", metavar="N", help="As --tune, for so long; 60 by default.")
-    ] = None,
+    force: Annotated[bool, of_build("Build even if nothing changed.")] = False,
+    dry_run: Annotated[bool, of_build("Define and check, but build and write nothing.")] = False,
+    tune: Annotated[bool, of_build("First find the best lowering of each call, and write NAME.tuning.json.")] = False,
+    tune_seconds: Annotated[float | None, of_build("As --tune, for so long; 60 by default.", "N")] = None,
 ) -> None:
     """Define a network, check it against torch, and write NAME.engine and NAME.engine.json.
 

@@ -17,39 +17,32 @@ from ...core.tensors.memory import keep_freed_memory
 from ...display.results import print_calls, print_check, print_losses, print_mutation, print_verdict
 from ...display.terminal import print_line
 from ..command import Output, command
-from ..options import Definition, Lowerings, NetworkName, Settings, Tolerances, files_of, for_each_part, tolerances_of
+from ..options import (
+    Definition,
+    Lowerings,
+    NetworkName,
+    Settings,
+    Texts,
+    Tolerances,
+    files_of,
+    for_each_part,
+    option,
+    tolerances_of,
+)
 
 LOSSES = 5  # calls that lose most
 
-Sizes = Annotated[
-    list[str] | None,
-    typer.Option("--sizes", metavar="SIZES", help="auto, quick, all, or sizes such as H=65,N=3 (may be repeated)."),
-]
-Feed = Annotated[
-    list[str] | None,
-    typer.Option("--feed", metavar="NAME=FILE.npy", help="What to feed: a file for each input, or one folder of them."),
-]
-LeaveOut = Annotated[
-    list[str] | None, typer.Option("--leave-out", metavar="OUTPUT", help="An output that only the reference has.")
-]
-Trivial = Annotated[
-    list[str] | None,
-    typer.Option("--trivial", metavar="OUTPUT", help="An output that may be constant, empty or not finite."),
-]
-Save = Annotated[Path | None, typer.Option("--save", metavar="FILE", help="Keep feeds and the reference's outputs.")]
-Against = Annotated[
-    Path | None, typer.Option("--against", metavar="FILE", help="Compare with what --save kept, without the reference.")
-]
-
 
 def rule_options(
-    sizes: Sizes = None,
-    feed: Feed = None,
+    sizes: Annotated[Texts, option("auto, quick, all, or sizes such as H=65,N=3 (may be repeated).", "SIZES")] = None,
+    feed: Annotated[
+        Texts, option("What to feed: a file for each input, or one folder of them.", "NAME=FILE.npy")
+    ] = None,
     tolerance: Tolerances = None,
-    leave_out: LeaveOut = None,
-    trivial: Trivial = None,
-    save: Save = None,
-    against: Against = None,
+    leave_out: Annotated[Texts, option("An output that only the reference has.", "OUTPUT")] = None,
+    trivial: Annotated[Texts, option("An output that may be constant, empty or not finite.", "OUTPUT")] = None,
+    save: Annotated[Path | None, option("Keep feeds and the reference's outputs.", "FILE")] = None,
+    against: Annotated[Path | None, option("Compare with what --save kept, without the reference.", "FILE")] = None,
 ) -> dict[str, Any]:
     """The options for what is tried and what counts as equal, as :func:`~trtdsl.check` takes them."""
     return {
@@ -74,19 +67,11 @@ def check(
     definition: Definition,
     rules: Rules,
     lowerings: Lowerings,
-    on: Annotated[
-        str, typer.Option("--on", help="interpreter or program (any machine), engine (a GPU).")
-    ] = "interpreter",
-    seed: Annotated[int, typer.Option("--seed", help="Of the random inputs.")] = 0,
-    layers: Annotated[
-        bool, typer.Option("--layers", help="Find the first call that differs, its module and lines.")
-    ] = False,
-    mutate: Annotated[
-        bool, typer.Option("--mutate", help="Change every weight and layer, one at a time: which change is not seen?")
-    ] = False,
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="Of --mutate: try this many changes, evenly spread.")
-    ] = None,
+    on: Annotated[str, option("interpreter or program (any machine), engine (a GPU).")] = "interpreter",
+    seed: Annotated[int, option("Of the random inputs.")] = 0,
+    layers: Annotated[bool, option("Find the first call that differs, its module and lines.")] = False,
+    mutate: Annotated[bool, option("Change every weight and layer, one at a time: which change is not seen?")] = False,
+    limit: Annotated[int | None, option("Of --mutate: try this many changes, evenly spread.", min=1)] = None,
 ) -> None:
     """Compare a network with its torch reference at many sizes and values; exit code 1 when it differs.
 
@@ -158,7 +143,7 @@ def _losses(spec: td.NetworkSpec, network: td.Network, feeds: Any, seed: int) ->
     return precision_losses(network, fed)[:LOSSES]
 
 
-def _feeds(given: list[str] | None) -> dict[str, str] | str | None:
+def _feeds(given: Texts) -> dict[str, str] | str | None:
     """Parses ``--feed``: a folder, or a file for each input."""
     if not given:
         return None

@@ -22,25 +22,21 @@ from ..options import (
     Precision,
     Settings,
     Shapes,
+    Texts,
     dims_of,
     files_of,
     networks_of,
+    option,
     shapes_of,
 )
 
-Feed = Annotated[
-    list[str] | None,
-    typer.Option("--feed", metavar="NAME=FILE.npy", help="With --run: what to feed; once for each input."),
-]
-Sample = Annotated[
-    list[str] | None,
-    typer.Option("--sample", metavar="NAME=LOW:HIGH", help="With --run: the range of an engine's input."),
-]
-Seed = Annotated[int, typer.Option("--seed", help="With --run: of what is drawn.")]
-Trust = Annotated[bool, typer.Option("--trust", help="With --run: run kernels of engines that were not built here.")]
 
-
-def run_options(feed: Feed = None, sample: Sample = None, seed: Seed = 0, trust: Trust = False) -> dict[str, Any]:
+def run_options(
+    feed: Annotated[Texts, option("With --run: what to feed; once for each input.", "NAME=FILE.npy")] = None,
+    sample: Annotated[Texts, option("With --run: the range of an engine's input.", "NAME=LOW:HIGH")] = None,
+    seed: Annotated[int, option("With --run: of what is drawn.")] = 0,
+    trust: Annotated[bool, option("With --run: run kernels of engines that were not built here.")] = False,
+) -> dict[str, Any]:
     """What engines are evaluated on, as :func:`~trtdsl.compare_runs` takes it."""
     return {"feeds": files_of(feed, "--feed") or None, "samples": samples_of(sample), "seed": seed, "trust": trust}
 
@@ -57,15 +53,12 @@ def compare(
     precision: Precision = None,
     backend: Backend = None,
     device: Gpu = DEFAULT,
-    run: Annotated[
-        bool, typer.Option("--run", help="Evaluate both on the CPU: do they give the same, and where do they part?")
-    ] = False,
+    run: Annotated[bool, option("Evaluate both on the CPU: do they give the same, and where do they part?")] = False,
     fail_above: Annotated[
         float | None,
-        typer.Option(
-            "--fail-above",
-            metavar="RATIO",
-            help="Exit code 1 where B's launches, bytes, rearranged bytes, floor or memory are above RATIO times A's.",
+        option(
+            "Exit code 1 where B's launches, bytes, rearranged bytes, floor or memory are above RATIO times A's.",
+            "RATIO",
         ),
     ] = None,
 ) -> None:
@@ -120,7 +113,7 @@ def _compare_results(out: Output, sources: list[str], settings: dict[str, str], 
         raise typer.Exit(exit_codes.MISMATCH)
 
 
-def samples_of(given: list[str] | None) -> dict[str, tuple[float, float]]:
+def samples_of(given: Texts) -> dict[str, tuple[float, float]]:
     """Parses ``--sample``."""
     found = {}
     for name, text in files_of(given, "--sample", "NAME=LOW:HIGH").items():

@@ -5,24 +5,20 @@ from __future__ import annotations
 import shlex
 from typing import Annotated
 
-import typer
-
 import trtdsl as td
 
 from ...core.diagnosis import cmake_options
 from ...display.results import print_facts
 from ...display.terminal import print_line
 from ..command import Output, command
-from ..options import Backend
+from ..options import Backend, option
 
 
 @command
 def doctor(
     out: Output,
     backend: Backend = None,
-    cmake: Annotated[
-        bool, typer.Option("--cmake", help="Print CMake's options to link with the library in the Python package.")
-    ] = False,
+    cmake: Annotated[bool, option("Print CMake's options to link with the library in the Python package.")] = False,
 ) -> None:
     """Say what is installed here, what this machine can do with it, and what is missing.
 

@@ -12,7 +12,7 @@ from ...core.errors import UsageError
 from ...display.terminal import print_line
 from ..command import Output, command
 from ..defaults import Command, Group
-from ..options import Dims, dims_of, shape_of
+from ..options import Dims, Texts, dims_of, option, shape_of
 
 app = typer.Typer(cls=Group, name="explain", help="What a lowering will do, from shapes alone.", no_args_is_help=True)
 
@@ -28,14 +28,9 @@ def einsum(
     out: Output,
     equation: Annotated[str, typer.Argument(metavar="EQUATION", help='Such as "nkctv,kvw->nctw".')],
     shapes: Annotated[list[str], typer.Argument(metavar="SHAPE…", help="One for each operand, such as N,3,64,300,18.")],
-    constant: Annotated[
-        list[int] | None, typer.Option("--constant", metavar="INDEX", help="An operand known in advance, from 0 on.")
-    ] = None,
+    constant: Annotated[list[int] | None, option("An operand known in advance, from 0 on.", "INDEX")] = None,
     order: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--order", metavar="INDEX=LABELS", help="How an operand lies in memory, such as 0=ntvkc: channels last."
-        ),
+        Texts, option("How an operand lies in memory, such as 0=ntvkc: channels last.", "INDEX=LABELS")
     ] = None,
     dim: Dims = None,
 ) -> None:

@@ -12,7 +12,7 @@ import trtdsl as td
 from ...display.terminal import print_line
 from ..command import Output, command
 from ..defaults import Command, Group
-from ..options import EngineName
+from ..options import EngineName, option
 
 app = typer.Typer(cls=Group, name="export", help="Engines for other programs.", no_args_is_help=True)
 
@@ -28,15 +28,11 @@ def triton(
     out: Output,
     engine: EngineName,
     repository: Annotated[Path, typer.Argument(metavar="FOLDER", help="Triton's model repository.")],
-    name: Annotated[str | None, typer.Option("--name", help="The model's; the network's when not said.")] = None,
-    version: Annotated[int, typer.Option("--version", help="The model's version.")] = 1,
-    instances: Annotated[int, typer.Option("--instances", help="Per GPU.")] = 1,
-    queue_delay: Annotated[
-        int | None, typer.Option("--queue-delay", metavar="US", help="Microseconds to wait for a fuller batch.")
-    ] = None,
-    allow_rtx: Annotated[
-        bool, typer.Option("--allow-rtx", help="Export a TensorRT-RTX engine, for a backend of your own.")
-    ] = False,
+    name: Annotated[str | None, option("The model's; the network's when not said.")] = None,
+    version: Annotated[int, option("The model's version.")] = 1,
+    instances: Annotated[int, option("Per GPU.")] = 1,
+    queue_delay: Annotated[int | None, option("Microseconds to wait for a fuller batch.", "US")] = None,
+    allow_rtx: Annotated[bool, option("Export a TensorRT-RTX engine, for a backend of your own.")] = False,
 ) -> None:
     """Write a Triton model repository around an engine.
 
@@ -55,8 +51,8 @@ def cpp(
     out: Output,
     engine: EngineName,
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The project's.")],
-    name: Annotated[str | None, typer.Option("--name", help="The engine's there; the network's when not said.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the project that is there.")] = False,
+    name: Annotated[str | None, option("The engine's there; the network's when not said.")] = None,
+    force: Annotated[bool, option("Replace the project that is there.")] = False,
 ) -> None:
     """Write a CMake project in C++ around an engine.
 

@@ -16,38 +16,18 @@ from ...core.errors import UsageError
 from ...core.files.names import is_folder
 from ...display.terminal import print_line, print_pieces
 from ..command import Output, command
-from ..options import Definition, Lowerings, Settings
+from ..options import Definition, Lowerings, Settings, Texts, option
 
 Target = Annotated[str, typer.Argument(metavar="NETWORK|ENGINE", help="FILE.py or FILE.py:NAME, or NAME.engine")]
-Prompt = Annotated[
-    list[str] | None,
-    typer.Option("--prompt", metavar="TEXT", help="Text to go on with; one of them is printed as it is made."),
-]
-Tokens = Annotated[
-    list[str] | None, typer.Option("--tokens", metavar="LIST", help="The same as tokens, such as 1,2,3.")
-]
-Folder = Annotated[
-    Path | None,
-    typer.Option("--tokenizer", metavar="FOLDER", help="With tokenizer.json; the weights' folder otherwise."),
-]
-Most = Annotated[int, typer.Option("--max-tokens", metavar="COUNT", help="The most tokens that follow a prompt.")]
-Temperature = Annotated[float, typer.Option("--temperature", metavar="T", help="0 takes the likeliest token.")]
-TopK = Annotated[int | None, typer.Option("--top-k", metavar="COUNT", help="Draw of so many tokens alone.")]
-TopP = Annotated[float, typer.Option("--top-p", metavar="P", help="Draw of the likeliest that have this probability.")]
-Stop = Annotated[
-    list[int] | None, typer.Option("--stop", metavar="TOKEN", help="Ends a text, instead of the checkpoint's own.")
-]
-Seed = Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Of what is drawn.")]
-Check = Annotated[bool, typer.Option("--check", help="Compare the likeliest tokens with transformers', instead.")]
 
 
 def sampling_options(
-    max_tokens: Most = 64,
-    temperature: Temperature = 0.0,
-    top_k: TopK = None,
-    top_p: TopP = 1.0,
-    stop: Stop = None,
-    seed: Seed = 0,
+    max_tokens: Annotated[int, option("The most tokens that follow a prompt.", "COUNT")] = 64,
+    temperature: Annotated[float, option("0 takes the likeliest token.", "T")] = 0.0,
+    top_k: Annotated[int | None, option("Draw of so many tokens alone.", "COUNT")] = None,
+    top_p: Annotated[float, option("Draw of the likeliest that have this probability.", "P")] = 1.0,
+    stop: Annotated[list[int] | None, option("Ends a text, instead of the checkpoint's own.", "TOKEN")] = None,
+    seed: Annotated[int, option("Of what is drawn.", "NUMBER")] = 0,
 ) -> dict[str, Any]:
     """How tokens are chosen, as :meth:`~trtdsl.Generator.stream` takes it."""
     how = {"max_tokens": max_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
@@ -62,10 +42,10 @@ def generate(
     lowerings: Lowerings,
     definition: Definition,
     sampling: Annotated[dict[str, Any], sampling_options],
-    prompt: Prompt = None,
-    tokens: Tokens = None,
-    tokenizer: Folder = None,
-    check: Check = False,
+    prompt: Annotated[Texts, option("Text to go on with; one of them is printed as it is made.", "TEXT")] = None,
+    tokens: Annotated[Texts, option("The same as tokens, such as 1,2,3.", "LIST")] = None,
+    tokenizer: Annotated[Path | None, option("With tokenizer.json; the weights' folder otherwise.", "FOLDER")] = None,
+    check: Annotated[bool, option("Compare the likeliest tokens with transformers', instead.")] = False,
 ) -> None:
     """Generate text with a network like networks/llama.py, interpreted on the CPU, or with its engine on a GPU.
 

@@ -18,26 +18,11 @@ from ...display.results import ALL, print_passes, print_summary
 from ...display.terminal import print_parts, terminal
 from ...programs.devices import DEFAULT, find_device, floor_of
 from ..command import Output, command
-from ..options import NUMBER, Common, Gpu, Lowerings, Settings, Shapes, for_each_part, shapes_of
+from ..options import NUMBER, Common, Gpu, Lowerings, Settings, Shapes, for_each_part, option, shapes_of
 
 if TYPE_CHECKING:
     from ...programs.program import By
-
 Target = Annotated[str, typer.Argument(metavar="NETWORK|ENGINE", help="FILE.py or FILE.py:NAME, or NAME.engine")]
-Program = Annotated[bool, typer.Option("--program", help="Show what the GPU will run, instead of the layers.")]
-ByWhat = Annotated[str, typer.Option("--by", metavar="WHAT", help="Of a program: line, module, kind or launch.")]
-Sort = Annotated[
-    str | None,
-    typer.Option(
-        "--sort", metavar="COLUMN", help="Of layers order, bytes, flops, parameters; of a program bytes, floor, order."
-    ),
-]
-Depth = Annotated[
-    str | None,
-    typer.Option("--depth", metavar="N", help="Fold modules below N names, or all for every layer; as few as fit."),
-]
-Passes = Annotated[bool, typer.Option("--passes", help="Show what passes did with each call, and why they did not.")]
-Profile = Annotated[int, typer.Option("--profile", metavar="INDEX", help="At whose best sizes.")]
 
 
 @command
@@ -47,13 +32,17 @@ def inspect(
     settings: Settings,
     lowerings: Lowerings,
     definition: Common,
-    program: Program = False,
-    by: ByWhat = "line",
-    sort: Sort = None,
-    depth: Depth = None,
-    passes: Passes = False,
+    program: Annotated[bool, option("Show what the GPU will run, instead of the layers.")] = False,
+    by: Annotated[str, option("Of a program: line, module, kind or launch.", "WHAT")] = "line",
+    sort: Annotated[
+        str | None, option("Of layers order, bytes, flops, parameters; of a program bytes, floor, order.", "COLUMN")
+    ] = None,
+    depth: Annotated[
+        str | None, option("Fold modules below N names, or all for every layer; as few as fit.", "N")
+    ] = None,
+    passes: Annotated[bool, option("Show what passes did with each call, and why they did not.")] = False,
     device: Gpu = DEFAULT,
-    profile: Profile = 0,
+    profile: Annotated[int, option("At whose best sizes.", "INDEX")] = 0,
     shape: Shapes = None,
 ) -> None:
     """Print a network's layers, what an engine's manifest says of it, or with --program what the GPU will run.

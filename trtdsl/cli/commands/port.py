@@ -14,7 +14,7 @@ import typer
 from ...core.exit_codes import DEFINITION
 from ...display.terminal import print_note
 from ..command import Output, command, print_json
-from ..options import Dims, dims_of, pairs_of
+from ..options import Dims, Texts, dims_of, option, pairs_of
 
 
 @command
@@ -24,31 +24,20 @@ def port(
         str, typer.Argument(metavar="MODULE:CLASS", help="A torch.nn.Module, or a function; FILE.py:NAME too.")
     ],
     input: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--input",
-            metavar="NAME=SHAPE[:DTYPE[:LOW:HIGH]]",
-            help="An input of forward, such as x=N,3,224,224 or ids=N,T:int64; once for each.",
+        Texts,
+        option(
+            "An input of forward, such as x=N,3,224,224 or ids=N,T:int64; once for each.",
+            "NAME=SHAPE[:DTYPE[:LOW:HIGH]]",
         ),
     ] = None,
     dim: Dims = None,
-    arg: Annotated[
-        list[str] | None,
-        typer.Option("--arg", metavar="NAME=VALUE", help="For MODULE:CLASS: JSON, a literal such as (1, 2), or text."),
-    ] = None,
-    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="What to call the network.")] = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the file instead of printing it.")
-    ] = None,
-    weights: Annotated[
-        Path | None,
-        typer.Option("--weights", metavar="FILE", help="Write the module's own weights there, as safetensors."),
-    ] = None,
-    outputs: Annotated[
-        str | None, typer.Option("--outputs", metavar="NAME,…", help="What to call the outputs, in forward's order.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
-    no_check: Annotated[bool, typer.Option("--no-check", help="Do not define and check what is written.")] = False,
+    arg: Annotated[Texts, option("For MODULE:CLASS: JSON, a literal such as (1, 2), or text.", "NAME=VALUE")] = None,
+    name: Annotated[str | None, option("What to call the network.", "NAME")] = None,
+    output: Annotated[Path | None, option("Write the file instead of printing it.", "FILE", "-o", "--output")] = None,
+    weights: Annotated[Path | None, option("Write the module's own weights there, as safetensors.", "FILE")] = None,
+    outputs: Annotated[str | None, option("What to call the outputs, in forward's order.", "NAME,…")] = None,
+    force: Annotated[bool, option("Write over files that are there.")] = False,
+    no_check: Annotated[bool, option("Do not define and check what is written.")] = False,
 ) -> None:
     """Print a network file for a torch module: its functions, weights and calls, from a trace of forward.
 
@@ -97,7 +86,7 @@ def port(
         raise typer.Exit(verdict.exit_code)
 
 
-def _named(given: list[str] | None, option: str, expected: str) -> dict[str, str]:
+def _named(given: Texts, option: str, expected: str) -> dict[str, str]:
     return pairs_of(given, option, expected, lambda name, _: name.isidentifier())
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 import trtdsl as td
 
 from ...core.errors import UsageError
 from ...display.results import print_precision
 from ...programs.devices import DEFAULT
 from ..command import Output, command
-from ..options import Backend, Dims, Gpu, NetworkName, Settings, WeightsFile, dims_of
+from ..options import Backend, Dims, Gpu, NetworkName, Settings, Texts, WeightsFile, dims_of, option
 
 
 @command
@@ -25,23 +23,16 @@ def precision(
     weights: WeightsFile = None,
     backend: Backend = None,
     data: Annotated[
-        Path | None,
-        typer.Option("--data", metavar="FOLDER", help="INPUT.npy files, or folders with these; drawn values without."),
+        Path | None, option("INPUT.npy files, or folders with these; drawn values without.", "FOLDER")
     ] = None,
-    allow: Annotated[
-        str, typer.Option("--allow", metavar="DTYPES", help="The low dtypes: fp16, bf16, int8, fp8, int4.")
-    ] = "fp16,bf16",
+    allow: Annotated[str, option("The low dtypes: fp16, bf16, int8, fp8, int4.", "DTYPES")] = "fp16,bf16",
     budget: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--budget", metavar="[OUTPUT=]45dB", help="The least SQNR; 40dB by default. By output: y=45dB,z=30dB."
-        ),
+        Texts, option("The least SQNR; 40dB by default. By output: y=45dB,z=30dB.", "[OUTPUT=]45dB")
     ] = None,
     device: Gpu = DEFAULT,
-    seconds: Annotated[float, typer.Option("--seconds", metavar="N", help="How long the search may take.")] = 120.0,
+    seconds: Annotated[float, option("How long the search may take.", "N")] = 120.0,
     output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Default: NAME.precision.json beside the weights."),
+        Path | None, option("Default: NAME.precision.json beside the weights.", "FILE", "-o", "--output")
     ] = None,
 ) -> None:
     """Find in which precision each call may compute, within a budget of noise, and write NAME.precision.json.
@@ -68,7 +59,7 @@ def precision(
     out.result(report.to_json(), lambda: print_precision(report))
 
 
-def _budget(given: list[str] | None) -> Any:
+def _budget(given: Texts) -> Any:
     """Parses ``--budget``: decibels for all outputs, or by output."""
     found: dict[str, td.SQNR] = {}
     for text in ",".join(given or ["40dB"]).split(","):

@@ -5,35 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 import trtdsl as td
 
 from ...display.results import print_outputs
 from ..command import Output, command
-from ..options import EngineBackend, EngineName, files_of
+from ..options import EngineBackend, EngineName, Texts, files_of, option
 
 
 @command
 def run(
     out: Output,
     engine: EngineName,
-    input: Annotated[
-        list[str] | None, typer.Option("--input", metavar="NAME=FILE.npy", help="An input; once for each.")
-    ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="For NAME.npy.")] = Path("."),
-    weights: Annotated[
-        Path | None, typer.Option("--weights", metavar="FILE", help="Put these into a refittable engine first.")
-    ] = None,
+    input: Annotated[Texts, option("An input; once for each.", "NAME=FILE.npy")] = None,
+    output: Annotated[Path, option("For NAME.npy.", "FOLDER", "--output", "-o")] = Path("."),
+    weights: Annotated[Path | None, option("Put these into a refittable engine first.", "FILE")] = None,
     backend: EngineBackend = None,
-    device: Annotated[int, typer.Option("--device", metavar="N", help="Which GPU.")] = 0,
-    no_manifest: Annotated[bool, typer.Option("--no-manifest", help="The engine has none.")] = False,
-    trust_network_file: Annotated[
-        bool, typer.Option("--trust-network-file", help="With --weights: run the Python that the manifest names.")
-    ] = False,
-    allow_host_code: Annotated[
-        bool, typer.Option("--allow-host-code", help="Load an engine that carries code for the CPU.")
-    ] = False,
+    device: Annotated[int, option("Which GPU.", "N")] = 0,
+    no_manifest: Annotated[bool, option("The engine has none.")] = False,
+    trust_network_file: Annotated[bool, option("With --weights: run the Python that the manifest names.")] = False,
+    allow_host_code: Annotated[bool, option("Load an engine that carries code for the CPU.")] = False,
 ) -> None:
     """Run an engine on .npy files and write its outputs as FOLDER/NAME.npy.
 

@@ -12,6 +12,7 @@ import trtdsl as td
 from ...core.errors import several
 from ...display.terminal import print_line
 from ..command import Output, command
+from ..options import option
 
 
 @command
@@ -19,7 +20,7 @@ def stubs(
     out: Output,
     weights: Annotated[Path, typer.Argument(metavar="WEIGHTS", help="A safetensors file.")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE.pyi", help="Write the stub instead of printing it.")
+        Path | None, option("Write the stub instead of printing it.", "FILE.pyi", "-o", "--output")
     ] = None,
 ) -> None:
     """Write a .pyi for a file of weights, so that an editor completes the names after `w.`.

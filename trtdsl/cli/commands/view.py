@@ -15,22 +15,9 @@ from ...display.terminal import print_line, print_note
 from ...display.view.files import FORMATS, SUFFIXES, format_of, output_of
 from ...programs.devices import DEFAULT
 from ..command import Output, command
-from ..options import Common, Gpu, Settings, Shapes, for_each_part, shapes_of
+from ..options import Common, Gpu, Settings, Shapes, for_each_part, option, shapes_of
 
 Target = Annotated[str, typer.Argument(metavar="NETWORK|ENGINE", help="FILE.py or FILE.py:NAME, or NAME.engine")]
-OutputFile = Annotated[
-    Path | None, typer.Option("-o", "--output", metavar="FILE", help="Default: NAME.html here. Its folder is made.")
-]
-FormatName = Annotated[
-    str | None, typer.Option("--format", metavar="FORMAT", help=f"{', '.join(FORMATS)}; by the file's suffix.")
-]
-Check = Annotated[bool, typer.Option("--check", help="Compare with torch, and colour each call by its error.")]
-Report = Annotated[
-    Path | None, typer.Option("--report", metavar="FILE", help="A check that was made: `trtdsl check --json`'s output.")
-]
-Build = Annotated[bool, typer.Option("--build", help="Build it in memory for the program's tab.")]
-Engine = Annotated[Path | None, typer.Option("--engine", metavar="FILE", help="The engine for the program's tab.")]
-Profile = Annotated[int, typer.Option("--profile-index", metavar="INDEX", help="At whose best sizes, of an engine's.")]
 
 
 @command
@@ -39,15 +26,17 @@ def view(
     network: Target,
     settings: Settings,
     definition: Common,
-    output: OutputFile = None,
-    format: FormatName = None,
-    check: Check = False,
-    report: Report = None,
-    build: Build = False,
-    engine: Engine = None,
+    output: Annotated[
+        Path | None, option("Default: NAME.html here. Its folder is made.", "FILE", "-o", "--output")
+    ] = None,
+    format: Annotated[str | None, option(f"{', '.join(FORMATS)}; by the file's suffix.", "FORMAT")] = None,
+    check: Annotated[bool, option("Compare with torch, and colour each call by its error.")] = False,
+    report: Annotated[Path | None, option("A check that was made: `trtdsl check --json`'s output.", "FILE")] = None,
+    build: Annotated[bool, option("Build it in memory for the program's tab.")] = False,
+    engine: Annotated[Path | None, option("The engine for the program's tab.", "FILE")] = None,
     shape: Shapes = None,
     device: Gpu = DEFAULT,
-    profile_index: Profile = 0,
+    profile_index: Annotated[int, option("At whose best sizes, of an engine's.", "INDEX")] = 0,
 ) -> None:
     """Write a network and its program as one HTML page, which needs no other file and no network connection.
 

@@ -12,7 +12,7 @@ import trtdsl as td
 from ...display.terminal import print_line
 from ..command import Output, command
 from ..defaults import Command, Group
-from ..options import NetworkName, Settings, dims_of
+from ..options import NetworkName, Settings, Texts, dims_of, option
 
 app = typer.Typer(cls=Group, name="weights", help="Weights files.", no_args_is_help=True)
 
@@ -41,13 +41,9 @@ def derive(
     network: NetworkName,
     settings: Settings,
     output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="The safetensors file to write.")],
-    weights: Annotated[Path | None, typer.Option("--weights", metavar="FILE", help="The new weights.")] = None,
-    dim: Annotated[
-        list[str] | None, typer.Option("--dim", metavar="NAME=MIN:OPT:MAX", help="As the engine was built with.")
-    ] = None,
-    precision: Annotated[
-        str | None, typer.Option("--precision", metavar="fp16|bf16", help="As the engine was built with.")
-    ] = None,
+    weights: Annotated[Path | None, option("The new weights.", "FILE")] = None,
+    dim: Annotated[Texts, option("As the engine was built with.", "NAME=MIN:OPT:MAX")] = None,
+    precision: Annotated[str | None, option("As the engine was built with.", "fp16|bf16")] = None,
 ) -> None:
     """Make what a refittable engine takes of new weights, where the network's file is and the engine is not.
 
