@@ -130,8 +130,8 @@ def _called(found: ast.stmt | None) -> str | None:
 
 
 TRANSFORMS = (
-    "torch.cond, torch.vmap and what torch.func gives run a function inside of torch, where a trace does not see it: "
-    "write out what it computes (a dimension more for vmap, torch.where for cond)"
+    "what torch.cond, torch.vmap or torch.func run here has no trace{}: write out what it computes (a dimension more "
+    "for vmap, torch.where for cond)"
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 from ...core.lazy import torch
@@ -51,19 +52,20 @@ def numbers_of(module: torch.nn.Module) -> dict[str, Any]:
     }
 
 
-def modes_below(called: Callable[..., Any], is_own: Callable[[], bool]) -> Any:
+def modes_below(called: Callable[..., Any], is_own: Callable[[bool], bool]) -> Any:
     """Has every operator that runs without a function of torch go through ``called``: of scripted functions, in C++.
 
-    Operators of which ``is_own`` is true are the recorder's own.
+    Operators of which ``is_own`` is true, asked with whether a function of torch is running, are the recorder's own.
     """
     from torch.overrides import _get_current_function_mode, _pop_mode_temporarily
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Below(TorchDispatchMode):
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if is_own() or _get_current_function_mode() is None:
+            runs = _get_current_function_mode() is None
+            if is_own(runs):
                 return function(*args, **(kwargs or {}))
-            with _pop_mode_temporarily():
+            with nullcontext() if runs else _pop_mode_temporarily():
                 return called(function, args, kwargs or {})
 
     return Below()

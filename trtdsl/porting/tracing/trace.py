@@ -181,7 +181,7 @@ def _trace(
         for path, part in module.named_modules():
             for handle in recorder.hooks(path, part) if part is not module else ():
                 stack.callback(handle.remove)
-        stack.enter_context(modes_below(recorder.called, lambda: recorder.inside))
+        stack.enter_context(modes_below(recorder.called, recorder.runs_itself))
         stack.enter_context(each_call(recorder.called))
         stack.enter_context(pythons_functions(packages, types_in))
         record = GUARDS.get() or Record()

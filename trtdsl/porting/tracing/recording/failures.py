@@ -25,7 +25,8 @@ def failed(
     ``sized`` says why a size was tried before, at ``place``; None where none was.
     """
     if transforms(error):
-        return UnsupportedError(TRANSFORMS, location=place_of(error))
+        reason = re.split(r"[.!] |\n", told(error))[0]
+        return UnsupportedError(TRANSFORMS.format(f" ({reason})"), location=place_of(error))
     text, more = told(error).split("\nWhile executing")[0], ""
     if "its data is not allocated yet" in text:  # as C++ says that reads the values of an input
         return UnsupportedError(needs_values("a function in C++", False), location=place_of(error))

@@ -21,7 +21,7 @@ from ...translating.counterpart import counterpart
 from ...translating.spellings import held_by, joined_to_zeros, of_an_array, python_type, respelled
 from ...translating.unknown import is_mask, sized, unlike_itself
 from ...translating.windows import WINDOWS, stepped
-from ..frames import authors_frame, bound, here, place_of, unless_it_raises
+from ..frames import TRANSFORMS, authors_frame, bound, here, place_of, unless_it_raises
 from ..guards import GUARDS, Choices, again, note
 from ..modes import storage_of, tensors_of
 from ..names import CONVERSIONS, FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value
@@ -34,6 +34,7 @@ from .failures import failed, needs_values
 from .memory import Memory, check_writes, layout, refuse_set, target_of, writes_itself
 from .numbers import at_numbers, filled, standing_in, stands_in, writes_at_a_place
 from .packed import PackedSequences
+from .transforms import SizesInside, among, inner, seen_through, stands_around
 
 
 class Recorder:
@@ -72,6 +73,8 @@ class Recorder:
         self.needed = ""  # the function that needs it
         self.place: Location | None = None
         self.inside = False  # whether a function of torch is running
+        self.transformed = False  # whether one runs whose operators are recorded
+        self.sizes_inside = SizesInside()
 
     def run(self, module: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> Any:
         """Calls the module; errors get the author's line."""
@@ -119,6 +122,8 @@ class Recorder:
 
     def take(self, tensor: torch.Tensor, name: str | None = None, *, known: bool = False) -> Value:
         """A new value that the tensor is from now on."""
+        if stands_around(tensor):
+            raise UnsupportedError(TRANSFORMS.format(""), location=here())
         dtype = narrowed(tensor.dtype)
         if dtype != tensor.dtype:
             self.widened.setdefault(tensor.dtype, here())
@@ -129,6 +134,7 @@ class Recorder:
 
     def value(self, tensor: torch.Tensor) -> Value:
         """The value that the tensor is now."""
+        tensor = inner(tensor)
         key = id(tensor)
         if key in self.memory.stale:
             again = self.memory.again(tensor, self.value, self.bodies.path) if key in self.values else None
@@ -183,13 +189,21 @@ class Recorder:
             return slice(*map(self.tree, self._whole((given.start, given.stop, given.step))))
         return given
 
+    def runs_itself(self, function_runs: bool) -> bool:
+        """Whether an operator is part of what is recorded already, and is none of a transform's."""
+        return self.inside or (function_runs and not self.transformed)
+
     # -- calls of torch ----------------------------------------------------------------------------------------------
 
     def called(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Makes one call of torch, and records it where it returns a tensor."""
         if self.inside:
             return function(*args, **kwargs)
+        if around := among((args, kwargs)):
+            return self._in_transform(function, args, kwargs, around)
         if is_overload(function):
+            if isinstance(function, torch._ops.OpOverload):
+                args, kwargs = self.sizes_inside.given(function, args, kwargs, self._own_sizes(*args[:1]))
             if self._loaded(function, args):
                 return function(*args, **kwargs)
             refuse_set(function)
@@ -229,6 +243,25 @@ class Recorder:
         if function is torch.nn.functional.batch_norm:
             args, kwargs = self._by_its_batch(function, args, kwargs)
         return self.recorded(function, name, qualified, form, args, kwargs)
+
+    def _in_transform(self, function: Any, args: Any, kwargs: Any, around: list[torch.Tensor]) -> Any:
+        """Makes a call of tensors that stand around others, whose operators are recorded."""
+        name, _, form = canonical(function)
+        if name == "shape" or (name == "size" and form == "method"):
+            inside, axes = seen_through(args[0])
+            sizes = torch.Size([self._own_sizes(inside)[axis] for axis in axes])
+            return sizes if name == "shape" or not (args[1:] or kwargs) else sizes[(*args[1:], *kwargs.values())[0]]
+        if name in ("numel", "nelement"):
+            return math.prod(self._in_transform(torch.Tensor.size, args, {}, around))
+        self.sizes_inside.see((args, kwargs), around, self._own_sizes)
+        before, self.transformed = self.transformed, True
+        try:
+            return function(*args, **kwargs)
+        finally:
+            self.transformed = before
+
+    def _own_sizes(self, tensor: Any) -> Any:
+        return self._sizes(tensor.shape, tensor) if isinstance(tensor, torch.Tensor) else ()
 
     def _by_others(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
         """What gives the call's result, or None, by calls of which a network or a loop is made; None of most calls."""
