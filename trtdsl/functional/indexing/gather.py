@@ -11,10 +11,10 @@ from ...sizes.size import SizeLike, product
 from ..checks import require_one_of, require_rank
 from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, broadcast, operation, shape_text, torch
 from ..family import Function
-from ..operands import align, along, as_tensor, as_vector, axis_of, binary, choose, on_axis, stretch
-from ..shaping.create import filled, indices_of
+from ..operands import align, as_tensor, as_vector, axis_of, binary, choose, on_axis, stretch
+from ..shaping.create import counted, filled, indices_of
 from ..shaping.reshape import movedim
-from .index import advanced, as_indices
+from .index import as_indices, merged
 
 
 def _integers(index: Tensor, name: str) -> Tensor:
@@ -282,7 +282,7 @@ def _along(input: Tensor, dim: int, index: Tensor, source: Tensor) -> tuple[int,
 
 @operation
 def index_put(input: Tensor, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Tensor:
-    """``input`` with ``values`` at the places that ``indices`` (int, bool, None for all) name: IScatterLayer (ND).
+    """``input`` with ``values`` at the places that ``indices`` (int, bool, None for all) name: IScatterLayer.
 
     ``accumulate`` adds, as often as a place appears, by the layers of :func:`scatter_reduce`.
 
@@ -294,27 +294,32 @@ def index_put(input: Tensor, indices: Sequence[Any], values: Any, accumulate: bo
     used = [axis for axis, place in enumerate(places) if place is not None]
     if not used:
         raise UnsupportedError("index_put without an index: use the values themselves")
-    x, stacked, order, lead = advanced(input, places)
-    rest, batch = x.shape[len(used) :], stacked.shape[:-1]
-    shape = (*rest[:lead], *batch, *rest[lead:])
+    target, axis, index, order = merged(input, places)
+    shape = (*target.shape[:axis], *index.shape, *target.shape[axis + 1 :])
     update = as_tensor(values, input.network, input.dtype)
     update = stretch(L.unsqueeze(update, range(len(shape) - update.ndim)), shape)
-    update = movedim(update, range(lead, lead + len(batch)), range(len(batch)))
-    back = [order.index(axis) for axis in range(input.ndim)]
     if not accumulate:
-        return L.shuffle(L.scatter(x, stacked, update, "ND"), back)
-    lengths = x.shape[: len(used)]
-    flat = _flat_index(stacked, lengths)
-    total = L.shuffle(x, reshape=(product(lengths), *rest))
-    pieces = L.shuffle(update, reshape=(product(batch), *rest))
-    summed = index_add(total, 0, L.shuffle(flat, reshape=(product(batch),)), pieces)
-    return L.shuffle(L.shuffle(summed, reshape=x.shape), back)
+        return L.scatter(input, _coordinates(input, places, axis), update, "ND")
+    count = product(index.shape)
+    update = L.shuffle(update, reshape=(*target.shape[:axis], count, *target.shape[axis + 1 :]))
+    summed = index_add(target, axis, L.shuffle(index, reshape=(count,)), update)
+    back = [order.index(axis) for axis in range(input.ndim)]
+    return L.shuffle(L.shuffle(summed, reshape=[input.shape[axis] for axis in order]), back)
 
 
-def _flat_index(stacked: Tensor, lengths: Sequence[SizeLike]) -> Tensor:
-    """The indices (…, k) of k dimensions as one index of their product."""
-    axis = stacked.ndim - 1
-    total, *others = (L.squeeze(along(stacked, axis, k, 1), [axis]) for k in range(len(lengths)))
-    for index, length in zip(others, lengths[1:], strict=True):
-        total = total * as_tensor(length, index.network, index.dtype) + index
-    return total
+def _coordinates(x: Tensor, places: Sequence[Tensor | None], lead: int) -> Tensor:
+    """Indices (…, k) of the first k dimensions, as IScatterLayer (ND) takes them, so that no dimension has to move.
+
+    Dimensions without a place are counted through: before the places where ``lead`` are so many, else behind them, as
+    torch has them in the updates.
+    """
+    used = [axis for axis, place in enumerate(places) if place is not None]
+    through = [axis for axis in range(used[-1]) if axis not in used]
+    given = align([L.cast(place, torch.int64) for place in places if place is not None])
+    batch, sizes = broadcast(*(place.shape for place in given)), [x.shape[axis] for axis in through]
+    grid, first = ((*sizes, *batch), 0) if lead else ((*batch, *sizes), len(batch))
+    new = range(first, first + len(sizes))
+    columns = {axis: L.unsqueeze(place, new) for axis, place in zip(used, given, strict=True)}
+    for number, axis in zip(new, through, strict=True):
+        columns[axis] = on_axis(counted(x.network, x.shape[axis]), number, len(grid))
+    return L.concatenation([L.unsqueeze(stretch(columns[k], grid), [len(grid)]) for k in sorted(columns)], len(grid))

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ...sizes.shape import Shape, shape_text
-from ...sizes.size import Size, SizeLike, bounds, from_front, size_max, size_min
-from ..common import DefinitionError, L, Network, ShapeError, Tensor, UnsupportedError, broadcast, np, operation, torch
-from ..operands import align, as_tensor, choose, stretch
-from ..shaping.reshape import movedim
+from ...sizes.size import Size, SizeLike, bounds, from_front, product, size_max, size_min
+from ..common import DefinitionError, L, Network, ShapeError, Tensor, UnsupportedError, np, operation, torch
+from ..operands import align, as_tensor, choose
 
 
 @operation
@@ -111,30 +110,36 @@ def from_start(index: Tensor, length: SizeLike) -> Tensor:
     return choose(index < 0, index + as_tensor(length, index.network, index.dtype), index, index.dtype)
 
 
+class Merged(NamedTuple):
+    """A tensor with the dimensions that are indexed as one, and the indices of that one."""
+
+    x: Tensor
+    axis: int
+    """The dimension, which stands where torch's result has those of the indices."""
+    places: Tensor
+    order: list[int]
+    """In which the tensor's dimensions were put before; their own, where those that are indexed are neighbours."""
+
+
+def merged(x: Tensor, places: Sequence[Tensor | None]) -> Merged:
+    """``x`` and one tensor of indices, for a tensor of indices or None for each dimension."""
+    used = [axis for axis, place in enumerate(places) if place is not None]
+    order, axis = list(range(x.ndim)), used[0]
+    if used != list(range(axis, axis + len(used))):
+        order, axis = [*used, *(other for other in order if other not in used)], 0
+    moved = L.shuffle(x, order)
+    lengths = moved.shape[axis : axis + len(used)]
+    index, *others = align([L.cast(place, torch.int64) for place in places if place is not None])
+    for other, length in zip(others, lengths[1:], strict=True):
+        index = index * as_tensor(length, x.network, torch.int64) + other
+    flat = L.shuffle(moved, reshape=(*moved.shape[:axis], product(lengths), *moved.shape[axis + len(used) :]))
+    return Merged(flat, axis, index, order)
+
+
 def take_at(x: Tensor, places: Sequence[Tensor | None]) -> Tensor:
     """``x`` at the places, which are broadcast to one shape."""
-    used = [axis for axis, place in enumerate(places) if place is not None]
-    first = places[used[0]]
-    if len(used) == 1 and first is not None:
-        return L.gather(x, first, used[0])
-    moved, stacked, _, lead = advanced(x, places)
-    batch = stacked.ndim - 1
-    return movedim(L.gather(moved, stacked, 0, "ND"), range(batch), range(lead, lead + batch))
-
-
-def advanced(x: Tensor, places: Sequence[Tensor | None]) -> tuple[Tensor, Tensor, list[int], int]:
-    """What IGatherLayer (ND) needs, and how to undo it.
-
-    The tensor with the indexed dimensions in front, the indices stacked (…, k), that order of dimensions, and where
-    torch's result has the indexed ones: where the first of them was if they are neighbours, else in front.
-    """
-    used = [axis for axis, place in enumerate(places) if place is not None]
-    given = align([L.cast(place, torch.int64) for place in places if place is not None])
-    shape = broadcast(*(place.shape for place in given))
-    stacked = L.concatenation([L.unsqueeze(stretch(place, shape), [len(shape)]) for place in given], len(shape))
-    order = [*used, *(axis for axis in range(x.ndim) if axis not in used)]
-    lead = used[0] if used == list(range(used[0], used[0] + len(used))) else 0
-    return L.shuffle(x, order), stacked, order, lead
+    flat = merged(x, places)
+    return L.gather(flat.x, flat.places, flat.axis)
 
 
 # -- ints and slices ---------------------------------------------------------------------------------------------------

@@ -1,0 +1,87 @@
+"""``x[index]`` with tensors of indices against torch, and what such calls move."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from support import evaluate
+
+import trtdsl as td
+import trtdsl.functional as F
+
+ROWS, COLUMNS, PAIR = torch.tensor([0, 3, -1]), torch.tensor([1, 1, -4]), torch.tensor([[2, 0, 1]])
+ALL = slice(None)
+INDICES = {
+    "neighbours in front": (ROWS, COLUMNS),
+    "neighbours behind others": (ALL, ROWS, COLUMNS),
+    "the last two": (ALL, ALL, ROWS, COLUMNS),
+    "three": (ALL, ROWS, COLUMNS, PAIR),
+    "apart": (ROWS, ALL, COLUMNS),
+    "far apart": (ROWS, ALL, ALL, PAIR),
+    "of two shapes": (ALL, ROWS[:, None], COLUMNS[:2]),
+    "beside an int and a slice": (1, ALL, ROWS, slice(1, 3)),
+    "beside None": (ALL, None, ROWS, COLUMNS),
+}
+DYNAMIC = (td.Dim("N", min=4, opt=4, max=6), 4, td.Dim("H", min=5, opt=5, max=7), 4)
+
+
+@pytest.fixture
+def x():
+    return torch.arange(4 * 4 * 5 * 4, dtype=torch.float32).reshape(4, 4, 5, 4)
+
+
+@pytest.mark.parametrize("shape", [None, DYNAMIC], ids=["fixed", "dynamic"])
+@pytest.mark.parametrize("index", INDICES.values(), ids=INDICES)
+def test_reads_and_writes_as_torch(x, index, shape):
+    """Tensors of indices are constants of the first network, inputs of the second."""
+    given = [each for each in index if isinstance(each, torch.Tensor)]
+
+    def index_of(tensors):
+        left = iter(tensors)
+        return tuple(next(left) if isinstance(each, torch.Tensor) else each for each in index)
+
+    written = x.clone()
+    written[index] = 7.5
+    summed = None
+    if all(each is ALL or isinstance(each, torch.Tensor) for each in index):
+        places = [each if isinstance(each, torch.Tensor) else None for each in index]
+        summed = torch.ops.aten.index_put(x, places, torch.tensor(0.5), accumulate=True)
+
+    def network(x, *tensors):
+        tensors = tensors or given
+        results = [x[index_of(tensors)], F.setitem(x, index_of(tensors), 7.5)]
+        if summed is not None:
+            left = iter(tensors)
+            places = [next(left) if isinstance(each, torch.Tensor) else None for each in index]
+            results.append(F.index_put(x, places, 0.5, accumulate=True))
+        return tuple(results)
+
+    expected = [each for each in (x[index], written, summed) if each is not None]
+    for tensors in ((), given):
+        for got, wanted in zip(
+            evaluate(network, x, *tensors, dims=[shape, *(None for _ in tensors)]), expected, strict=True
+        ):
+            assert torch.equal(got, wanted)
+
+
+def moved(compute):
+    net = td.Network("places")
+    x, i = net.input("x", (4, 32, 64, 64)), net.input("i", (100,), "int64")
+    with net.current():
+        net.output(compute(x, i), "y")
+    return td.program(net)
+
+
+def test_places_in_the_last_dimensions_are_read_alone():
+    """The features of some pixels: nothing else of (N, C, H, W) is moved, as no dimension has to."""
+    program = moved(lambda x, i: x[:, :, i, i])
+    assert program.launch_count == 1
+    assert program.bytes < 2 * 4 * 4 * 32 * 100 + 4096  # what is read and what is written, and the indices
+
+
+def test_places_behind_others_are_written_where_they_lie():
+    """A copy of the tensor, and what is written: the dimensions stay in their order."""
+    program = moved(lambda x, i: F.setitem(x, (slice(None), slice(None), i, i), 1.0))
+    assert not [launch.name for launch in program.launches if "Tran" in launch.name]
+    copied = 2 * 4 * 4 * 32 * 64 * 64
+    assert program.bytes < copied * 1.35
