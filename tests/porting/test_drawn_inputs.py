@@ -79,6 +79,30 @@ class Half(nn.Module):
         return (x.half() + torch.randn_like(x.half())).float()
 
 
+class Optional(nn.Module):
+    """Draws what it is not given: the name is its parameter's already."""
+
+    def forward(self, x, noise=None):
+        noise = torch.randn(x.shape) if noise is None else noise
+        return x + noise
+
+
+class Named(nn.Module):
+    """The ends of whole numbers, by place and by name."""
+
+    def forward(self, x):
+        places = torch.randint(high=6, size=(2,)), torch.randint(1, high=6, size=(3,)), torch.randint(6, (1, 1))
+        by = torch.randint_like(x, high=5), torch.randint_like(x, 2, 5)
+        return torch.cat([x[:, places[0]], x[:, places[1]] + places[2], *by], 1)
+
+
+class Into(nn.Module):
+    def forward(self, x):
+        noise = torch.empty_like(x)
+        torch.randn(x.shape, out=noise)
+        return x + noise
+
+
 SUBJECTS = {
     "posterior": (Sampled, {"x": "N,6"}, ("eps",)),
     "loop": (Steps, {"x": "N,6"}, ("noise", "noise_2", "noise_3")),
@@ -88,6 +112,9 @@ SUBJECTS = {
     "in place": (InPlace, {"x": "N,T"}, ("kept", "low", "noise")),
     "integers": (Integers, {"x": "N,6"}, ("noise",)),
     "half": (Half, {"x": "N,T"}, ("noise",)),
+    "optional": (Optional, {"x": "N,6"}, ("noise_2",)),
+    "ends by name": (Named, {"x": "N,6"}, tuple(f"noise{end}" for end in ("", "_2", "_3", "_4", "_5"))),
+    "into another": (Into, {"x": "N,6"}, ("noise",)),
     "gumbel": (Gumbel, {"x": "N,6"}, ("noise",)),
     "gumbel, one of them": (lambda: Gumbel(True), {"x": "N,6"}, ("noise",)),
 }
@@ -135,7 +162,12 @@ class Uneven(nn.Module):
         return x + torch.empty(6).cauchy_()
 
 
-@pytest.mark.parametrize("make", [Permuted, Uneven])
+class Complex(nn.Module):
+    def forward(self, x):
+        return (x * torch.randn(6, dtype=torch.complex64)).abs()
+
+
+@pytest.mark.parametrize("make", [Permuted, Uneven, Complex])
 def test_what_is_no_input_is_refused(make):
     with pytest.raises(td.UnsupportedError, match="draws random numbers, and a network computes the same each time"):
         td.from_module(make(), {"x": "N,6"})
@@ -144,3 +176,14 @@ def test_what_is_no_input_is_refused(make):
 def test_a_size_of_values_is_refused():
     with pytest.raises(td.UnsupportedError):
         td.from_module(OfValues(), {"x": "N,6"})
+
+
+class LongAlone(nn.Module):
+    def forward(self, x):
+        noise = torch.randn_like(x)
+        return torch.stack([x[i] + (noise if x.shape[0] > 2 else x)[i] * i for i in range(x.shape[0])])
+
+
+def test_ranges_are_advised_for_what_forward_takes():
+    with pytest.raises(td.UnsupportedError, match=r"inputs=\{'x': '[^']*'\}, dims="):
+        td.from_module(LongAlone(), {"x": "N,6"}, dims={"N": (1, 3, 40)})

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 import trtdsl as td
+from trtdsl.porting import ported
 
 
 class OfWeights(nn.Module):
@@ -102,3 +103,34 @@ def test_random_numbers_are_no_weights():
 
     with pytest.raises(td.UnsupportedError, match=r"of_weights.py:\d+: torch.linalg.qr needs a matrix decomposition"):
         td.from_module(Drawn(), ["N,5"])
+
+
+class Scaled(nn.Module):
+    """Scales by numbers that ``read`` gives of a parameter and of a buffer that the weights do not have."""
+
+    def __init__(self, read):
+        super().__init__()
+        self.read = read
+        self.scale = nn.Parameter(torch.tensor(1.5))
+        self.register_buffer("place", torch.tensor(2.5), persistent=False)
+
+    def forward(self, x):
+        return x * self.read(self.scale) + self.place.item()
+
+
+@pytest.mark.parametrize(
+    "read", [float, int, bool, torch.Tensor.item, torch.Tensor.tolist, lambda w: 2 if w else 3, lambda w: w in (1.0, w)]
+)
+def test_a_number_of_a_parameter_is_remarked(read):
+    (note,) = ported(Scaled(read), ["N,5"]).notes
+    assert "asks for values of the module's own tensors: the network is for weights that agree" in note
+
+
+def test_an_input_may_be_called_as_the_weights_are():
+    class Weighted(nn.Linear):
+        def forward(self, x, w):
+            return super().forward(x) * w
+
+    td.check(td.from_module(Weighted(5, 5), ["N,5", "N,5"])).raise_for_mismatch()
+    made = ported(Weighted(5, 5), ["N,5", "N,5"], check=True)
+    assert made.verdict.passed, made.verdict.text

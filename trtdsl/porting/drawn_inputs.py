@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -35,7 +36,7 @@ def with_drawn_inputs(
     except UnsupportedError as error:
         if not isinstance(error.__cause__, DrawsNumbers):
             raise
-        found = _drawn(error.__cause__.trace, given)
+        found = _drawn(error.__cause__.trace, given, inspect.signature(module.forward).parameters)
         if found is None:
             raise
         draws, inputs, remarks = found
@@ -43,8 +44,13 @@ def with_drawn_inputs(
     return made(with_draws(copied(module), draws), more), remarks
 
 
-def _drawn(trace: Trace, given: Given) -> tuple[tuple[str | None, ...], dict[str, Input], list[str]] | None:
-    """The names of what is drawn, in order, the inputs that are that, and remarks; None where one can be none."""
+def _drawn(
+    trace: Trace, given: Given, taken: Collection[str]
+) -> tuple[tuple[str | None, ...], dict[str, Input], list[str]] | None:
+    """The names of what is drawn, in order, the inputs that are that, and remarks; None where one can be none.
+
+    The names are none of the parameters that forward has ``taken``, which it may leave to be drawn.
+    """
     live = live_operations(trace)
     draws = [op for op in operations(trace.root) if op.name in RANDOM]
     names: list[str | None] = []
@@ -58,7 +64,7 @@ def _drawn(trace: Trace, given: Given) -> tuple[tuple[str | None, ...], dict[str
         drawn = _input(op, trace, given, known)
         if drawn is None:
             return None
-        name = free(op.results.name or "noise", {*given.inputs, *inputs})  # the author's variable
+        name = free(op.results.name or "noise", {*taken, *given.inputs, *inputs})  # the author's variable
         names.append(name)
         inputs[name] = known[op.results] = drawn
         kind = "normal numbers" if drawn.sample is None else f"uniform numbers of {drawn.sample}"
@@ -69,7 +75,7 @@ def _drawn(trace: Trace, given: Given) -> tuple[tuple[str | None, ...], dict[str
 def _input(op: Op, trace: Trace, given: Given, known: Mapping[Value, Input]) -> Input | None:
     """The input in the place of a draw; None where there is no such draw, or its size is not known."""
     call = DRAWS.get(op.qualified.rpartition(".")[2])
-    if call is None:
+    if call is None or op.results.dtype.is_complex:
         return None
     draw: Draw = call(*op.args, **op.kwargs)
     if isinstance(draw.of, Value):

@@ -65,7 +65,7 @@ def _written(given: Given, chosen: Mapping[str, tuple[int, list[int]]]) -> str:
         sizes[name] = low if fixed else step * Dim(name)
         if not fixed:
             ranges[name] = (low // step, opt // step, high // step)
-    inputs = {name: _text(spec, sizes) for name, spec in given.inputs.items()}
+    inputs = {name: _text(spec, sizes) for name, spec in given.inputs.items() if name not in given.draws}
     shell = [f"--input {name}={text}" for name, text in inputs.items()]
     shell += [f"--dim {name}={low}:{opt}:{high}" for name, (low, opt, high) in ranges.items()]
     return to_write(f"inputs={inputs}, dims={ranges}", " ".join(shell))

@@ -44,9 +44,10 @@ def _normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, **_: Any) -> Draw
     return Draw(None, of, lambda drawn: drawn * std + mean)
 
 
-def _randint(low: Any, high: Any, size: Any = None, **options: Any) -> Draw:
-    low, high, size = (low, high, size) if size is not None or "size" in options else (0, low, high)
-    return Draw((low, high), options.get("size", size), whole=True)
+def _randint(*given: Any, low: Any = 0, high: Any = None, size: Any = None, **_: Any) -> Draw:
+    *ends, of = given if size is None else (*given, size)
+    ends += [] if high is None else [high]
+    return Draw((low, *ends) if len(ends) == 1 else (ends[0], ends[1]), of, whole=True)
 
 
 def _uniform(tensor: Any, a: Any = 0.0, b: Any = 1.0, **options: Any) -> Draw:
@@ -72,9 +73,7 @@ DRAWS: Mapping[str, Callable[..., Draw]] = {
     "randn_like": lambda input, **_: Draw(None, input),
     "rand_like": lambda input, **_: Draw(UNIFORM, input),
     "randint": _randint,
-    "randint_like": lambda input, low, high=None, **_: Draw(
-        (0, low) if high is None else (low, high), input, whole=True
-    ),
+    "randint_like": lambda input, *ends, **named: _randint(*ends, size=input, **named),
     "normal": _normal,
     "normal_": lambda tensor, mean=0.0, std=1.0, **_: Draw(None, tensor, lambda drawn: drawn * std + mean),
     "uniform_": _uniform,
@@ -129,8 +128,9 @@ def _given(numbers: Iterator[torch.Tensor | None]) -> Any:
         if tuple(drawn.shape) != shape:
             raise ValueError(f"torch.{name} draws {shape}, and is given {tuple(drawn.shape)}")
         result = draw.result(drawn)
-        if like is not None and name.endswith("_"):
-            return like.copy_(result)
+        target = like if name.endswith("_") else kwargs.get("out")
+        if target is not None:
+            return target.copy_(result)
         dtype = kwargs.get("dtype") or (None if like is None else like.dtype)
         return result if dtype is None else result.to(dtype)
 

@@ -438,7 +438,8 @@ class NetworkSpec:
 
     def _check_signature(self, count: int) -> None:
         names = list(inspect.signature(self.function).parameters)[:count]
-        in_order = all(name not in names or names.index(name) == place for place, name in enumerate(self.inputs))
+        places = {name: place for place, name in enumerate(names) if place < len(self.inputs) or name != "w"}
+        in_order = all(places.get(name, place) == place for place, name in enumerate(self.inputs))
         if self._takes(count) and in_order:
             return
         if self.weights is None and count > len(self.inputs) and self._takes(len(self.inputs)):

@@ -590,9 +590,9 @@ class Recorder:
                 if value is not None and name in ("bool", "is_nonzero") and self.sizes.ask(tensor, value, result):
                     continue
                 self.sizes.end(name, tensor)
-                if value is None or value.known:
+                if value.known if value is not None else self.state.isdisjoint(self.known_names.get(id(tensor), ())):
                     continue
-                for op in made_by(value):
+                for op in made_by(value) if value is not None else ():
                     if op.name in RANDOM:
                         raise drawn(op)
                 if type(tensor) in (torch.Tensor, torch.nn.Parameter):  # it has its values: of the module's own
