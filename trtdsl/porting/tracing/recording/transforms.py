@@ -16,9 +16,15 @@ from ...calls import leaves
 from ..traced_sizes import is_traced
 
 
+def _functorch() -> Any:
+    from torch._C import _functorch
+
+    return _functorch
+
+
 def stands_around(tensor: torch.Tensor) -> bool:
     """Whether it is one of a transform's, with a tensor of the trace inside."""
-    return torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    return _functorch().is_functorch_wrapped_tensor(tensor)
 
 
 def inner(tensor: torch.Tensor) -> torch.Tensor:
@@ -28,7 +34,7 @@ def inner(tensor: torch.Tensor) -> torch.Tensor:
 
 def seen_through(tensor: torch.Tensor) -> tuple[torch.Tensor, list[int]]:
     """The tensor of the trace that is inside, and its dimension for each that is seen."""
-    wrapped = torch._C._functorch
+    wrapped = _functorch()
     axes = list(range(tensor.dim()))
     while stands_around(tensor):
         mapped = wrapped.maybe_get_bdim(tensor) if wrapped.is_batchedtensor(tensor) else -1
@@ -52,8 +58,7 @@ class SizesInside:
 
     def see(self, given: Any, around: list[torch.Tensor], sizes_of: Callable[[torch.Tensor], Any]) -> None:
         """Notes the sizes that a call has: those that it is ``given`` and those of tensors."""
-        wrapped = torch._C._functorch
-        now = wrapped.maybe_current_level() or 0
+        now = _functorch().maybe_current_level() or 0
         self._mapped = {level: size for level, size in self._mapped.items() if level <= now}
         sizes = [leaf for leaf in leaves(given) if is_traced(leaf)]
         for each in around:
@@ -113,7 +118,7 @@ class SizesInside:
 
 def _levels(tensor: torch.Tensor) -> Iterator[int]:
     """The levels of the transforms in which a tensor is mapped."""
-    wrapped = torch._C._functorch
+    wrapped = _functorch()
     while stands_around(tensor):
         if wrapped.is_batchedtensor(tensor):
             yield wrapped.maybe_get_level(tensor)
