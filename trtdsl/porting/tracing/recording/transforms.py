@@ -17,7 +17,7 @@ from ..traced_sizes import is_traced
 
 
 def _functorch() -> Any:
-    from torch._C import _functorch
+    from torch._C import _functorch  # pyright: ignore[reportAttributeAccessIssue]
 
     return _functorch
 
