@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from ..common import L, SizeLike, Tensor, as_dtype, is_static, operation, requir
 from ..family import family
 from ..operands import as_tensor, result_type, varargs
 from .arrange import pad
+from .create import arange
 from .join import cat
 from .reshape import atleast_2d
 
@@ -76,21 +76,23 @@ def block_diag(*tensors: Any) -> Tensor:
 
 
 @operation
-def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
+def as_strided(
+    input: Tensor, size: Sequence[SizeLike], stride: Sequence[SizeLike], storage_offset: SizeLike | None = None
+) -> Tensor:
     """The elements of the flattened ``input`` at ``storage_offset + Σ index * stride``: IShuffleLayer, IGatherLayer.
 
-    ``input`` counts as contiguous, in torch's order. Sizes and strides must be static.
+    ``input`` counts as contiguous, in torch's order. Where a size or a stride is dynamic, IFillLayers count the places.
     """
-    sizes, steps = tuple(size), tuple(stride)
+    sizes, steps, first, network = tuple(size), tuple(stride), storage_offset or 0, input.network
     if len(sizes) != len(steps):
         raise ShapeError(f"as_strided: {len(sizes)} sizes and {len(steps)} strides")
-    if not is_static((*sizes, *steps, storage_offset or 0)):
-        raise UnsupportedError("as_strided: sizes, strides and the offset must be static")
-    last = (storage_offset or 0) + sum((n - 1) * step for n, step in zip(sizes, steps, strict=True))
+    if 0 in sizes:
+        return network.constant(torch.empty([int(n) for n in sizes], dtype=input.dtype))
+    last = first + sum((n - 1) * step for n, step in zip(sizes, steps, strict=True))
     elements = input.numel()
-    if math.prod(sizes) and isinstance(elements, int) and last >= elements:
+    if isinstance(last, int) and isinstance(elements, int) and last >= elements:
         raise ShapeError(f"as_strided: element {last} is read of {elements}")
-    places = torch.arange(last + 1).as_strided(sizes, steps, storage_offset or 0)
-    if places.numel() == 0:
-        return input.network.constant(torch.empty(sizes, dtype=input.dtype))
-    return L.gather(L.shuffle(input, reshape=(elements,)), input.network.constant(places.contiguous()), 0)
+    network.constraints.inside(first, last + 1 - first, elements, network.current_operation)
+    along = [arange(n) * step for n, step in zip(sizes, steps, strict=True)]
+    parts = [part.reshape(-1, *[1] * (len(along) - 1 - axis)) for axis, part in enumerate(along)]
+    return L.gather(L.shuffle(input, reshape=(elements,)), sum(parts, as_tensor(first, network, torch.int64)), 0)
