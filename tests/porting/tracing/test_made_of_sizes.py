@@ -1,5 +1,8 @@
 """Tensors and arrays whose shape is of sizes, made outside of what torch tells a trace: torch's values at each size."""
 
+import math
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -101,6 +104,45 @@ def frequencies(x):
     return turned.real + half.sum(), half
 
 
+HALF = 0.5
+
+
+def fractions(x, share=0.75):
+    """Floats before sizes: of the code, of its module, of an argument, of tuples and of math."""
+    n = x.shape[0]
+    shares = [max(1, int(each * n)) for each in (0.25, share, HALF)]
+    middle = -1.0 * (0.5 - 0.5 * n)
+    wave = torch.sin(2 * math.pi / n * torch.arange(n)) * (1.0 / n) + torch.pi / n + math.log(10000.0) / n
+    return x[: shares[0]], x[: shares[1]] + middle, x[: math.ceil(HALF * n)], x * wave[:, None] * np.sqrt(2.0) / n
+
+
+def compared_with_a_float(x):
+    return x * 2 if 4.5 > x.shape[0] else x + 1  # noqa: SIM300
+
+
+class Ratio(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.ratio = 0.3
+        self.config = SimpleNamespace(factor=1.5)
+
+    def forward(self, x):
+        n = x.shape[0]
+        return x[: max(1, int(self.ratio * n))] * (self.config.factor * n)
+
+
+def frames(x):
+    """Frames that overlap, by strides."""
+    y = x.reshape(-1)
+    n = 1 + (y.numel() - 3) // 2
+    return y.as_strided((n, 3), (2, 1)) * 2, x.as_strided((2, x.shape[0]), (1, x.stride(0)), 1)
+
+
+def padded_by_tensors(x):
+    more = torch.tensor([12 - x.shape[0]])
+    return torch.nn.functional.pad(x, (0, 0, more // 2, more - more // 2))
+
+
 class Applied(torch.nn.Module):
     def __init__(self, function):
         super().__init__()
@@ -112,15 +154,18 @@ class Applied(torch.nn.Module):
 
 @pytest.mark.parametrize(
     "function",
-    [old_constructors, kinds, double, hann, windows, sines, grid, masks, places, extrema, steps, frequencies],
-    ids=lambda each: each.__name__,
+    [old_constructors, kinds, double, hann, windows, sines, grid, masks, places, extrema, steps, frequencies]
+    + [fractions, compared_with_a_float, Ratio(), frames, padded_by_tensors],
+    ids=lambda each: getattr(each, "__name__", None),
 )
 def test_made_of_sizes(function):
     module = Applied(function)
+    code = fractions.__code__
     classes = torch.Tensor, torch.FloatTensor, np.arange, dict(vars(torch._numpy.ndarray))
     low = 2 if function in (hann, windows) else LOW  # a window of one place is made otherwise
     network = td.from_module(module, {"x": "N,3"}, dims={"N": (low, 4, HIGH)}).define()
     assert (torch.Tensor, torch.FloatTensor, np.arange, dict(vars(torch._numpy.ndarray))) == classes
+    assert fractions.__code__ is code and type(HALF) is type(math.pi) is type(torch.pi) is float
     run = Interpreter(network.definition)
     for size in range(low, HIGH + 1):
         x = torch.randn(size, 3) * 4
@@ -128,6 +173,21 @@ def test_made_of_sizes(function):
         wanted = wanted if isinstance(wanted, tuple) else (wanted,)
         for got, each in zip(run({"x": x}).values(), wanted, strict=True):
             torch.testing.assert_close(got, each.to(got.dtype), msg=lambda text, size=size: f"at {size}: {text}")
+
+
+def test_a_count_that_is_one_number_at_some_sizes_is_one_network_for_these():
+    """As Informer counts, ``factor * ceil(log(n))``: numpy's numbers, which sizes do not express."""
+
+    class Counted(torch.nn.Module):
+        def forward(self, x):
+            n = x.shape[0]
+            return x[: 2 * np.ceil(np.log(n)).astype("int").item()] + np.floor(n / 2).astype(int)
+
+    module = Counted()
+    network = td.from_module(module, {"x": "N,3"}, dims={"N": (8, 12, 20)}).define()
+    for size in (8, 13, 20):
+        x = torch.randn(size, 3)
+        torch.testing.assert_close(*Interpreter(network.definition)({"x": x}).values(), module(x))
 
 
 def test_steps_whose_number_depends_on_rounding_are_refused():

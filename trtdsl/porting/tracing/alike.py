@@ -69,8 +69,8 @@ class Lines:
                 gets = f"a constant that has other numbers at {here} than at {there}"
             raise UnsupportedError(
                 f"{op.qualified} gets {gets}: the size became a number on its way (by "
-                "int(), a comparison, outside of torch, or by a float before it: 0.5 * n, not n * 0.5). Fix that "
-                "dimension, narrow its range, or compute it from shapes with + - * // alone",
+                "int(), a comparison, or outside of torch). Fix that dimension, narrow its range, or compute it from "
+                "shapes with + - * // alone",
                 location=op.location,
             )
         else:

@@ -13,8 +13,8 @@ import operator
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
-from types import ModuleType
+from contextlib import contextmanager, suppress
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from ...core.lazy import np, torch
@@ -29,6 +29,7 @@ from .scans.marks import backwards, counted
 from .traced_sizes import (
     TracedFloat,
     TracedInt,
+    YieldingFloat,
     as_float,
     expression_of,
     is_traced,
@@ -36,6 +37,7 @@ from .traced_sizes import (
     taken_as_numbers,
     traced,
     whole_of,
+    yielding,
 )
 
 
@@ -93,7 +95,7 @@ class _Float(float, metaclass=_StandInType):
             if not isinstance(number, torch.Tensor):
                 return cls(number)
             return number if number.is_floating_point() else number.float()
-        return as_float(given[0]) if len(given) == 1 and is_traced(given[0]) else float(*given)
+        return as_float(given[0]) if len(given) == 1 and is_traced(given[0]) else yielding(float(*given))
 
 
 class _TypeType(type):
@@ -104,7 +106,7 @@ class _TypeType(type):
         kind = type(given[0])
         if kind is torch.Tensor or kind.__name__ == "FakeTensor":
             return _constructors()[torch.Tensor] if again() else torch.Tensor
-        return _Int if kind in (int, TracedInt) else _Float if kind in (float, TracedFloat) else kind
+        return _Int if kind in (int, TracedInt) else _Float if kind in (float, TracedFloat, YieldingFloat) else kind
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, type)
@@ -148,7 +150,7 @@ def _root(number: Any) -> Any:
     if isinstance(number, torch.Tensor):
         return number.sqrt()
     root = math.sqrt(plain_number(number))
-    return traced(root, SizeOp("**", (number.expression, 0.5), root)) if is_traced(number) else root
+    return traced(root, SizeOp("**", (number.expression, 0.5), root)) if is_traced(number) else yielding(root)
 
 
 def _fraction(name: str) -> Callable[..., Any]:
@@ -175,7 +177,7 @@ def _one_value(name: str) -> Callable[..., Any]:
         number = plain(*map(plain_number, given))
         if any(map(is_traced, given)):
             note("==", SizeOp(f"math.{name}", tuple(map(expression_of, given)), number), number, True, asking())
-        return number
+        return yielding(number)
 
     return function
 
@@ -200,6 +202,7 @@ STAND_INS: dict[Any, dict[str, Any]] = {
         },
         **{name.removeprefix("math."): _one_value(name.removeprefix("math.")) for name in MATH},
         **{name.removeprefix("math."): _fraction(name.removeprefix("math.")) for name in FRACTIONS},
+        **{name: yielding(held) for name, held in vars(math).items() if type(held) is float},
         "sqrt": _root,
     },
     operator: {"index": _INDEX},
@@ -237,7 +240,8 @@ def _numpys() -> dict[str, Callable[..., Any]]:
         return function
 
     names = {"array": True, "asarray": True, "prod": False, "sum": False, "cumprod": False, "cumsum": False}
-    known = {name: of_sizes(getattr(np, name), makes) for name, makes in names.items()}
+    known: dict[str, Any] = {name: of_sizes(getattr(np, name), makes) for name, makes in names.items()}
+    known |= {name: yielding(held) for name, held in vars(sys.modules["numpy"]).items() if type(held) is float}
     return {**known, **_of_torchs_arrays(known)} if again() else known
 
 
@@ -289,7 +293,7 @@ def _as_numpys() -> list[tuple[Any, str, Any]]:
     from torch._numpy._ndarray import ndarray
 
     astype, dtype_of = ndarray.astype, _dtypes_impl._dtype_for_scalar
-    plain = {TracedInt: int, TracedFloat: float}
+    plain = {TracedInt: int, TracedFloat: float, YieldingFloat: float}
     return [
         (vars(_dtypes_impl), "_dtype_for_scalar", lambda kind: dtype_of(plain.get(kind, kind))),
         (ndarray, "astype", lambda self, dtype, *args, **options: astype(self, _named_dtype(dtype))),
@@ -410,6 +414,7 @@ def pythons_functions(packages: Collection[str], types_in: Collection[str] = ())
             return caches.setdefault(id(held), _remembering(held))
         return functions.get(id(held)) or source_of(held)
 
+    codes: set[Any] = set()
     for name, space in _spaces():
         path = str(space.get("__file__") or "<frozen")
         if name.partition(".")[0] not in packages or is_inside(path):
@@ -419,13 +424,19 @@ def pythons_functions(packages: Collection[str], types_in: Collection[str] = ())
         for key, held in list(space.items()):
             if (new := replaced(held)) is not None:
                 changed.append((space, key, new))
+            elif type(held) is float:
+                changed.append((space, key, yielding(held)))
             elif issubclass(type(held), type) and held.__module__ == name:
                 inside = [(held, key, replaced(each)) for key, each in vars(held).items() if type(each) is CACHED]
                 changed += [each for each in inside if each[2] is not None]
+                changed += [each for own in vars(held).values() for each in _yielding_inside(own, codes)]
+            else:
+                changed += _yielding_inside(held, codes)
     container = sys.modules["torch.nn.modules.container"]
     changed.append((vars(container), "operator", _StandIn(operator, STAND_INS[operator])))
     tops = vars(sys.modules["torch"])
     changed += [(tops, f"sym_{name}", NAMESAKES[name]) for name in ("max", "min", "int")]
+    changed.append((tops, "pi", yielding(math.pi)))
     plain = tops["from_numpy"]
 
     def from_numpy(given: Any) -> torch.Tensor:
@@ -446,16 +457,52 @@ def pythons_functions(packages: Collection[str], types_in: Collection[str] = ())
 
 
 def _get(space: Any, key: str) -> Any:
+    if isinstance(space, FunctionType):
+        return getattr(space, key)
     return (vars(space) if isinstance(space, type) else space).get(key, _ONE_AT_A_TIME)
 
 
 def _set(space: Any, key: str, held: Any) -> None:
-    if isinstance(space, type):
+    if not isinstance(space, dict):
         delattr(space, key) if held is _ONE_AT_A_TIME else setattr(space, key, held)
     elif held is _ONE_AT_A_TIME:
         space.pop(key, None)
     else:
         space[key] = held
+
+
+def _yielding_inside(held: Any, seen: set[Any]) -> Iterator[tuple[Any, str, Any]]:
+    """The attributes of a function, and of those inside of it, with floats that leave their results to sizes."""
+    held = getattr(held, "__func__", getattr(held, "fget", held))
+    if not isinstance(held, FunctionType) or held in seen or is_inside(held.__code__.co_filename):
+        return
+    seen.add(held)
+    own = {"__code__": _yielding_code(held.__code__), "__defaults__": _yielding_floats(held.__defaults__)}
+    yield from ((held, key, new) for key, new in own.items() if new is not getattr(held, key))
+    for cell in held.__closure__ or ():
+        with suppress(ValueError):  # of a cell that is empty
+            yield from _yielding_inside(cell.cell_contents, seen)
+
+
+_CODES: dict[int, tuple[CodeType, CodeType]] = {}  # by identity: equal ones may stand in different files
+
+
+def _yielding_code(code: CodeType) -> CodeType:
+    """The code with floats that leave their results to sizes; the same one where it has none."""
+    if id(code) not in _CODES:
+        constants = _yielding_floats(code.co_consts)
+        _CODES[id(code)] = code, code if constants is code.co_consts else code.replace(co_consts=constants)
+    return _CODES[id(code)][1]
+
+
+def _yielding_floats(given: Any) -> Any:
+    """Constants of a function in which floats leave their results to sizes; the same where there are none."""
+    if isinstance(given, CodeType):
+        return _yielding_code(given)
+    if type(given) is not tuple:
+        return yielding(given)
+    new = tuple(map(_yielding_floats, given))
+    return new if any(a is not b for a, b in zip(new, given)) else given
 
 
 def without_sizes(packages: Collection[str]) -> None:

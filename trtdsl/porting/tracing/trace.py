@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 from unittest import mock
 
@@ -34,7 +35,7 @@ from .recording.recorder import Recorder
 from .scans.as_one import with_scans
 from .scans.marks import Whiles
 from .stand_ins import named_for_a_type, package_of, packages_of, pythons_functions, source_of, without_sizes
-from .traced_sizes import broadcast_shapes
+from .traced_sizes import broadcast_shapes, yielding
 
 REARRANGED = {
     "view",
@@ -166,6 +167,7 @@ def _trace(
     from torch._subclasses.fake_tensor import FakeTensor
 
     module = copied(module, parameters=False)
+    _yield_to_sizes(module)
     tensors = without_values(inputs)
     recorder, before = Recorder(module, count, choices), numbers_of(module)
     values = {name: recorder.take(tensor, name) for name, tensor in tensors.items()}
@@ -221,6 +223,16 @@ def _trace(
     made.choices, made.held = choices.made if choices is not None else [], recorder.held
     refuse_random(made)
     return made
+
+
+def _yield_to_sizes(module: torch.nn.Module) -> None:
+    """Has the floats of a copied module, and of what its parts hold, such as a config, leave results to sizes."""
+    for part in module.modules():
+        for holder in (part, *vars(part).values()):
+            held = not callable(holder) and not isinstance(holder, ModuleType) and hasattr(holder, "__dict__")
+            if holder is part or (held and not hasattr(type(holder), "__deepcopy__")):
+                own = vars(holder)
+                own.update({name: yielding(each) for name, each in own.items() if type(each) is float})
 
 
 class DrawsNumbers(Exception):

@@ -50,6 +50,18 @@ class TracedFloat(float):
         return bool(self % 1 == 0)
 
 
+class YieldingFloat(float):
+    """A float of the author's code, which leaves what it computes with a size to the size.
+
+    Python's own float takes an int as the number that it is, without asking it: ``0.5 * n`` and ``math.pi / n``.
+    """
+
+
+def yielding(number: Any) -> Any:
+    """A float as one that yields; anything else as it is."""
+    return YieldingFloat(number) if type(number) is float else number
+
+
 def traced(number: Any, expression: SizeExpression) -> Any:
     """The number with its expression; anything but an int or a float stays what it is."""
     if type(number) is int:
@@ -64,7 +76,7 @@ def traced(number: Any, expression: SizeExpression) -> Any:
 
 def expression_of(number: Any) -> Any:
     """The expression of a traced number; any other number is its own."""
-    return number.expression if isinstance(number, (TracedInt, TracedFloat)) else number
+    return number.expression if isinstance(number, (TracedInt, TracedFloat)) else plain_number(number)
 
 
 NEUTRAL = {("+", 0), ("-", 0), ("*", 1), ("//", 1)}  # on the right of a size, and of + and * on its left
@@ -74,7 +86,7 @@ def plain_number(number: Any) -> Any:
     """The number without what it came from."""
     if isinstance(number, TracedInt):
         return int.__int__(number)
-    return float.__float__(number) if isinstance(number, TracedFloat) else number
+    return float.__float__(number) if isinstance(number, (TracedFloat, YieldingFloat)) else number
 
 
 def lost(number: Any, how: str, location: Any = None) -> Any:
@@ -154,10 +166,19 @@ def _comparison(symbol: str, compute: Callable[..., bool]) -> Callable[..., Any]
         if not isinstance(other, (int, float)):
             return NotImplemented
         outcome = compute(plain_number(self), plain_number(other))
-        note(symbol, expression_of(self), expression_of(other), outcome, asking())
+        note(symbol, expression_of(self), _whole_bound(self, symbol, expression_of(other)), outcome, asking())
         return outcome
 
     return method
+
+
+def _whole_bound(size: Any, symbol: str, bound: Any) -> Any:
+    """The whole number with which a size compares as it does with a float: ``n < 4.5`` is ``n < 5``."""
+    if not isinstance(size, TracedInt) or not isinstance(bound, float) or not math.isfinite(bound):
+        return bound
+    if symbol in ("==", "!=") and not bound.is_integer():
+        return bound
+    return math.ceil(bound) if symbol in ("<", ">=") else math.floor(bound)
 
 
 def _truth(self: Any) -> bool:
@@ -349,9 +370,20 @@ def _ufunc(self: Any, ufunc: Any, method: str, *given: Any, **options: Any) -> A
         found = MATH[f"math.{name}"](plain_number(numbers[0]))
         return traced(found, SizeOp(f"math.{name}", (expression_of(numbers[0]),), found))
     if plain and name in ("ceil", "floor"):
-        return as_float(ROUNDING[name](*numbers))
+        found = as_float(ROUNDING[name](*numbers))
+        return found if is_traced(found) else np.float64(found)
     how = f"numpy.{ufunc.__name__}()"
     return getattr(ufunc, method)(*(lost(item, how) if is_traced(item) else item for item in given), **options)
+
+
+def _astype(self: Any, dtype: Any, **options: Any) -> Any:
+    """What numpy's numbers have: a size that its functions give is one."""
+    kind = np.dtype(dtype).kind
+    if kind == "f":
+        return as_float(self)
+    if kind in "iu":
+        return self if isinstance(self, TracedInt) else whole_of("int", self, int(plain_number(self)))
+    return np.asarray(lost(self, "astype()")).astype(dtype, **options)[()]
 
 
 def taken_as_numbers(function: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -365,6 +397,22 @@ def taken_as_numbers(function: Callable[..., Any], name: str) -> Callable[..., A
 
     return called
 
+
+def _yields(name: str) -> Callable[..., Any]:
+    """A method of a float that a size, or a number of numpy's, has for itself."""
+
+    def method(self: Any, *others: Any) -> Any:
+        if any(is_traced(other) or type(other).__module__ == "numpy" for other in others):
+            return NotImplemented
+        return yielding(getattr(float, name)(self, *others))
+
+    return method
+
+
+for _name in (*(compute.__name__.strip("_") for compute in {**ARITHMETIC, **COMPARISONS}.values()), "neg", "abs"):
+    for _place in ("", "r"):
+        if hasattr(float, _name := f"__{_place}{_name.strip('_')}__"):
+            setattr(YieldingFloat, _name, _yields(_name))
 
 _kind: Any
 for _kind in (TracedInt, TracedFloat):
@@ -386,7 +434,7 @@ for _kind in (TracedInt, TracedFloat):
     for _name in ("__int__", "__float__"):
         setattr(_kind, _name, _as_number(_name))
     _kind.__hash__ = _hashed
-    _kind.__array_ufunc__ = _ufunc
+    _kind.__array_ufunc__, _kind.astype, _kind.item = _ufunc, _astype, lambda self: self
     _kind.__reduce__ = lambda self: (type(plain_number(self)), (lost(self, "a copy"),))
     _kind.__copy__ = _kind.__pos__ = _kind.conjugate = lambda self: self
     _kind.__deepcopy__ = lambda self, memo: self

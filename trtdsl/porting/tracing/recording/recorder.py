@@ -27,7 +27,16 @@ from ..modes import storage_of, tensors_of
 from ..names import CONVERSIONS, FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value
 from ..scalars import READ, Compared, SizesBehind, SizesHeld, measured
 from ..scans.marks import count_parts, in_steps, parted, scanning, sliced
-from ..traced_sizes import TracedFloat, TracedInt, expression_of, is_traced, plain_number, traced, whole_of
+from ..traced_sizes import (
+    TracedFloat,
+    TracedInt,
+    YieldingFloat,
+    expression_of,
+    is_traced,
+    plain_number,
+    traced,
+    whole_of,
+)
 from .bodies import Bodies
 from .constants import MOST_NUMBERS, Constants
 from .failures import failed, needs_values
@@ -171,7 +180,7 @@ class Recorder:
             if self._is_constant(given) and given.dim() == 0 and given.dtype == torch.float64:
                 return given.item()  # which does not promote what it meets
             return self.value(given)
-        if isinstance(given, (TracedInt, TracedFloat)):
+        if isinstance(given, (TracedInt, TracedFloat, YieldingFloat)):
             return expression_of(given)
         if isinstance(given, (list, tuple)):
             return type(given)(map(self.tree, given)) if type(given) in (list, tuple) else tuple(map(self.tree, given))
@@ -226,7 +235,7 @@ class Recorder:
         if name == "type":  # with what stands in for a class of torch's
             args = tuple(getattr(each, "plain", each) for each in args)
         if name in ARRANGING:
-            args = args[:1] + self._whole(args[1:])
+            args, kwargs = args[:1] + self._whole(args[1:]), self._whole(kwargs)
         if name in MAKING:
             args, kwargs = self._whole((args, kwargs))
         self.names()
@@ -626,7 +635,7 @@ class Recorder:
                         value.hint = name
 
 
-ARRANGING = {"permute", "transpose", "movedim", "flip", "roll", "view", "reshape", "expand", "repeat", "tile"}
+ARRANGING = {"permute", "transpose", "movedim", "flip", "roll", "view", "reshape", "expand", "repeat", "tile", "pad"}
 """Functions of a tensor and whole numbers."""
 
 MAKING = {"arange", "linspace", "zeros", "ones", "full", "eye", "interpolate"}
