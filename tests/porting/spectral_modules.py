@@ -108,3 +108,12 @@ class Shifted(nn.Module):
         turns = torch.cumprod(torch.polar(torch.ones_like(x), x), dim=1)
         mixed = torch.where(x.abs() > 0.3, torch.cat([later, z], -1).tanh(), turns)
         return torch.view_as_real(mixed @ mixed.mH).flatten(2), (z**2 + z**0.5).real
+
+
+class Turning(nn.Module):
+    """Few complex turns, which the file has as numbers, and their real and imaginary parts."""
+
+    def forward(self, x):
+        turns = torch.polar(torch.ones(4), torch.arange(4.0))
+        turned = torch.view_as_complex(x.unflatten(-1, (4, 2))) * turns
+        return torch.view_as_real(turned).flatten(-2), x[..., :4] * turns.real + x[..., 4:] * turns.imag

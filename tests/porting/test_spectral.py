@@ -17,6 +17,7 @@ MODULES = Path(__file__).parent / "spectral_modules.py"
         ("FourierLayer", "N,2,16,16", {"N": (1, 2, 3)}),
         ("ComplexUnits", "N,T,4", {"N": (1, 2, 3), "T": (2, 5, 9)}),
         ("Turned", "N,S,4", {"N": (1, 2, 3), "S": (2, 5, 9)}),
+        ("Turning", "N,8", {"N": (1, 2, 3)}),
         ("Magnitudes", "N,8", {"N": (1, 2, 3)}),
         ("Shifted", "N,T,4", {"N": (1, 2, 3), "T": (2, 5, 9)}),
         ("Vocoder", "N,18,T", {"N": (1, 2, 3), "T": (2, 5, 9)}),

@@ -19,7 +19,8 @@ def require_floats(takes: str, *tensors: Tensor) -> None:
     """UnsupportedError, which says what a function takes, for tensors of another kind."""
     for tensor in tensors:
         if not tensor.dtype.is_floating_point:
-            raise UnsupportedError(f"{takes} floating-point numbers, not {dtype_name(tensor.dtype)}: cast it first")
+            instead = "compute with .real and .imag" if tensor.dtype.is_complex else "cast it first"
+            raise UnsupportedError(f"{takes} floating-point numbers, not {dtype_name(tensor.dtype)}: {instead}")
 
 
 def require_one_of(names: str, given: Any, known: Iterable[str | None]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from ..core.errors import DefinitionError, ShapeError, UnsupportedError
+from ..definition.operation import PAIRS
 from ..layers.base import normalize_axis as normalize_axis
 from ..layers.shape import size_tensor
 from ..sizes.size import INFINITY
@@ -30,7 +31,7 @@ def as_tensor(operand: Any, network: Network, dtype: torch.dtype | None = None) 
     elif isinstance(operand, (torch.Tensor, np.ndarray)):
         tensor = network.constant(operand)
     else:
-        raise DefinitionError(f"expected a Tensor or a number, not {type(operand).__name__}")
+        raise _unexpected(operand)
     return tensor if dtype is None else L.cast(tensor, dtype)
 
 
@@ -64,7 +65,12 @@ def _ranked(operand: Any) -> tuple[torch.dtype, int]:
         return torch.int64, 2
     if isinstance(operand, (float, np.floating)):
         return torch.get_default_dtype(), 2
-    raise DefinitionError(f"expected a Tensor or a number, not {type(operand).__name__}")
+    raise _unexpected(operand)
+
+
+def _unexpected(operand: Any) -> DefinitionError:
+    more = ": compute with its .real and .imag" if type(operand) in PAIRS else ""
+    return DefinitionError(f"expected a Tensor or a number, not {type(operand).__name__}{more}")
 
 
 def _combined(first: torch.dtype | None, then: torch.dtype | None) -> torch.dtype | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import inspect
 import keyword
 import math
@@ -282,6 +283,10 @@ def literal(value: Any) -> str:
             if value == -math.inf
             else _number(value)
         )
+    if isinstance(value, complex):
+        if not cmath.isfinite(value):
+            return f"complex({literal(value.real)}, {literal(value.imag)})"
+        return re.sub(r"(?<=[^(e])[+-]", r" \g<0> ", repr(value))
     if isinstance(value, str):
         text = repr(value)
         return f'"{text[1:-1]}"' if '"' not in text and not text.startswith('"') else text

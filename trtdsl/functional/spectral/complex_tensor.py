@@ -276,9 +276,12 @@ class ComplexTensor:
         return self * self
 
     def reciprocal(self) -> ComplexTensor:
-        """``conj / (real * real + imag * imag)``."""
-        size = self.real * self.real + self.imag * self.imag
-        return self.conj()._both(lambda part: part / size)
+        """``conj / (real * real + imag * imag)``, of both parts over the larger, whose squares neither overflow nor
+        vanish."""
+        large = maximum(self.real.abs(), self.imag.abs())
+        scaled = self / large
+        size = scaled.real * scaled.real + scaled.imag * scaled.imag
+        return scaled.conj()._both(lambda part: part / size / large)
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
         """Itself, since complex numbers have one precision; of a real dtype the real part, as torch gives it."""

@@ -12,7 +12,7 @@ from ...calls import Op, Value, Weight
 from ..frames import authors_frame, here
 from ..modes import free
 from .bodies import Bodies
-from .doubles import in_double
+from .doubles import WIDE, in_double
 
 MOST_NUMBERS = 16  # that are written out in a file
 
@@ -58,7 +58,7 @@ class Constants:
     def folded(self, op: Op, result: Any) -> None:
         """Has a tensor be what a call gave, of which the file has numbers alone: as many digits as float64 says."""
         few = isinstance(result, torch.Tensor) and result.numel() <= MOST_NUMBERS
-        if few and result.dtype == torch.float32:
+        if few and result.dtype in WIDE:
             double = in_double(op, result)
             if double is not None:
                 self._doubles[id(result)] = double, result.detach().clone()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import operator
 from typing import Any
 
 from ....core.lazy import torch
 from ...calls import Op, SizeOf, SizeOp, Value, Weight, function_of, leaves, rebuilt
 
+WIDE = {torch.float32: torch.float64, torch.complex64: torch.complex128}
 CLOSE = 1e-3  # of the greatest value, as far as float32's rounding may lead
 
 
@@ -21,10 +23,10 @@ def in_double(op: Op, single: torch.Tensor) -> torch.Tensor | None:
         found = _Doubles().made(op)
     except Exception:  # torch's own, of what a call in float64 does not take
         return None
-    if not isinstance(found, torch.Tensor) or found.dtype != torch.float64 or found.shape != single.shape:
+    if not isinstance(found, torch.Tensor) or found.dtype != WIDE[single.dtype] or found.shape != single.shape:
         return None
     same = torch.isclose(
-        found.float(), single, CLOSE, CLOSE * float(single.abs().nan_to_num(0, 0).max()), equal_nan=True
+        found.to(single.dtype), single, CLOSE, CLOSE * float(single.abs().nan_to_num(0, 0).max()), equal_nan=True
     )
     return found if bool(same.all()) else None
 
@@ -34,8 +36,8 @@ class _Doubles:
         self.value = functools.cache(self._value)
 
     def made(self, op: Op) -> Any:
-        function = function_of(op.qualified)
-        if op.inner or op.form not in ("function", "method") or not callable(function):
+        function = operator.attrgetter(op.name) if op.form == "attribute" else function_of(op.qualified)
+        if op.inner or op.form == "setitem" or not callable(function):
             raise _Unknown
         args, kwargs = rebuilt((op.args, op.kwargs), self._leaf)
         return function(*args, **kwargs)
@@ -45,7 +47,7 @@ class _Doubles:
             return self.value(leaf).clone()
         if isinstance(leaf, (SizeOf, SizeOp)):
             return leaf.number
-        return torch.float64 if leaf is torch.float32 else leaf
+        return WIDE.get(leaf, leaf) if isinstance(leaf, torch.dtype) else leaf
 
     def _value(self, value: Value) -> torch.Tensor:
         op = value.producer
@@ -53,4 +55,4 @@ class _Doubles:
             raise _Unknown
         made = self.made(op)
         found = next(each for own, each in zip(leaves(op.results), leaves(made), strict=True) if own is value)
-        return found.double() if found.dtype == torch.float32 else found
+        return found.to(WIDE.get(found.dtype, found.dtype))
