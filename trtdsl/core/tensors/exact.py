@@ -34,6 +34,7 @@ from .operators import (
     nearest,
     observed,
 )
+from .watched import subclassed_by
 
 ROUNDED = {"float32": "float64", "float16": "float64", "bfloat16": "float64", "complex64": "complex128"}
 MADE = {"tensor", "as_tensor", "asarray", "scalar_tensor", "new_tensor"}
@@ -165,7 +166,7 @@ class Exact:
 
     def __enter__(self) -> Exact:
         functions, operations = _modes()
-        self._entered.append((functions(self), operations(self)))
+        self._entered.append((functions(self), operations(self), subclassed_by(self._subclassed)))
         _active().append(self)
         for mode in self._entered[-1]:
             mode.__enter__()
@@ -181,6 +182,14 @@ class Exact:
             self._open.clear()
             for tensor in left:
                 del vars(tensor)["_hollow"]
+
+    def _subclassed(self, plain: Callable[..., Any], tensor: torch.Tensor, kind: type) -> torch.Tensor:
+        """A tensor as one of another class, which has the same exact value."""
+        self.fill([tensor])
+        made: torch.Tensor = plain(tensor, kind)
+        if _is_floating(tensor):
+            self.keep(made, self.of(tensor))
+        return made
 
     # -- one operation -------------------------------------------------------------------------------------------------
 

@@ -119,7 +119,12 @@ def _as_leaf(value: Any) -> torch.Tensor | Other:
     if reason := why_not_dense(value):
         return Other(f"a {type(value).__name__} that cannot be compared ({reason})")
     if isinstance(value, torch.Tensor):
-        return value
+        if type(value) is torch.Tensor:
+            return value
+        with torch._C.DisableTorchFunctionSubclass():  # one of a class of the author's may compare otherwise
+            plain = value.detach().as_subclass(torch.Tensor)
+        vars(plain).update(vars(value))  # with what is known of it
+        return plain
     if isinstance(value, (Number, np.ndarray, np.generic)) and not isinstance(value, complex):
         return torch.as_tensor(value)
     return Other(f"a {type(value).__name__}")

@@ -21,7 +21,7 @@ from ...core.caller import to_write
 from ...core.dtypes import as_dtype, dtype_name, narrowed
 from ...core.errors import DefinitionError, Location, TrtdslError, UnsupportedError, UsageError
 from ...core.lazy import torch
-from ...core.tensors.watched import each_call, unlogged
+from ...core.tensors.watched import each_call, subclassed_by, unlogged
 from ...definition.input import Input
 from ...definition.spec.outputs import walk
 from ...definition.spec.reference import with_hooks
@@ -32,6 +32,7 @@ from .modes import free, modes_below, numbers_of, tensors_of
 from .names import RANDOM, drawn
 from .recording.numbers import read_as_numbers
 from .recording.recorder import Recorder
+from .recording.subclasses import as_class
 from .scans.as_one import with_scans
 from .scans.marks import Whiles
 from .stand_ins import named_for_a_type, package_of, packages_of, pythons_functions, source_of, without_sizes
@@ -185,6 +186,7 @@ def _trace(
                 stack.callback(handle.remove)
         stack.enter_context(modes_below(recorder.called, recorder.runs_itself))
         stack.enter_context(each_call(recorder.called))
+        stack.enter_context(subclassed_by(lambda _, tensor, kind: as_class(recorder.called, tensor, kind)))
         stack.enter_context(pythons_functions(packages, types_in))
         record = GUARDS.get() or Record()
         record.guards.clear()

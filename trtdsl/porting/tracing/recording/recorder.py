@@ -43,6 +43,7 @@ from .failures import failed, needs_values
 from .memory import Memory, check_writes, layout, refuse_set, target_of, writes_itself
 from .numbers import at_numbers, filled, standing_in, stands_in, writes_at_a_place
 from .packed import PackedSequences
+from .subclasses import authors_class
 from .transforms import SizesInside, among, inner, seen_through, stands_around
 
 
@@ -208,6 +209,9 @@ class Recorder:
         """Makes one call of torch, and records it where it returns a tensor."""
         if self.inside:
             return function(*args, **kwargs)
+        if (kind := authors_class(args, kwargs)) is not None:
+            with each_call(self.called):
+                return kind.__torch_function__(function, (kind,), args, kwargs)
         if around := among((args, kwargs)):
             return self._in_transform(function, args, kwargs, around)
         if is_overload(function):
