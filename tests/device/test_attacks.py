@@ -16,7 +16,7 @@ from trtdsl.engine import cuda
 from trtdsl.engine.arrays import to_device
 from trtdsl.engine.compiling.compiler import compile_engine
 from trtdsl.engine.engine import Engine
-from trtdsl.engine.loading.gate import Gate
+from trtdsl.engine.loading.loaded import Gate
 from trtdsl.engine.loading.manifest import manifest_path, parse_manifest
 
 

@@ -176,7 +176,7 @@ class _Trials:
         network = base.define(**self.how)
         found = [edit for edit in edits_of(self.data) if self._is_of(edit, network)]
         self.tell(PHASE, 0, len(found) + 1)
-        self.first, program = measured(network, self.config, self.device)
+        program, self.first = measured(network, self.device, self.config)
         self.best, self.hazards = self.first, find_hazards(program)
         truth = Truth(base, network) if found else None
         for number, edit in enumerate(found, 1):
@@ -204,7 +204,7 @@ class _Trials:
     def _try(self, edit: Edit, place: str, truth: Truth | None) -> str:
         """Keeps an edit that wins; otherwise why it does not."""
         network = self.spec_of(changed(self.data, [*self.kept, edit])).define(**self.how)
-        figures, program = measured(network, self.config, self.device)
+        program, figures = measured(network, self.device, self.config)
         if not figures.beats(self.best, WORTH_TELLING):
             changes = (
                 f"{self.best.launches} → {figures.launches} launches, {self.best.bytes:,} → {figures.bytes:,} bytes"

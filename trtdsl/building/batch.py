@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from ..core import exit_codes
-from ..core.cancel import ENDING, Progress, cancellable, noted, untold
+from ..core.cancel import ENDING, SIGNALS, Progress, cancellable, noted, untold
 from ..core.errors import CancelledError, TrtdslError, UsageError, told
 from ..core.files.names import file_name
 from ..core.files.writing import Output, check_writable, make_folder, write_atomically
@@ -237,7 +237,7 @@ def _work(end: Any, *given: Any) -> None:
 
     with suppress(KeyboardInterrupt, BrokenPipeError):  # nobody is left to be told
         with _held():
-            for each in (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])):
+            for each in SIGNALS:
                 ENDING.setdefault(each, ENDING[signal.SIGINT])
                 signal.signal(each, cancel)
         sys.stdout = sys.stderr  # what the author's code prints is no result: these are printed together

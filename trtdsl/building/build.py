@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -109,7 +109,9 @@ def build(
     before anything is checked, with the author's line of a layer that this machine cannot build, UsageError for what
     cannot be written or what the backend cannot honour, CancelledError.
     """
-    spec = _with_tolerance(as_spec(source, reference), tolerance)
+    spec = as_spec(source, reference)
+    if tolerance is not None:
+        spec = replace(spec, tolerance=as_tolerances(spec.tolerance, tolerance))
     config = config or BuildConfig()
     if on not in ("interpreter", "program"):
         raise UsageError(f"a build checks on 'interpreter' or 'program', not {on!r}")
@@ -138,13 +140,12 @@ def build(
     judged_alike = unchanged and previous.get("precisions") == precision_entry(network, defined)  # has what is allowed
     known = previous.get("check", {}) if judged_alike else {}
     proof = None if network.plugins else before  # a plugin's evaluator may have changed unseen
-    judges = check and proof is not None and spec.reference is not None
-    given = functools.cache(lambda: reference_results(spec, network, opened) if judges else None)
-    known = _known_check(proof, spec, known, check, on, sources, given)
+    judge = _Judge(spec, network, opened, sources, proof, on)
+    known = judge.known(known) if check else judge.unchecked(known)
     early = on == "program" and known is None and not dry_run
     plan = compile_engine(network, config, progress=progress) if early and not unchanged else None
     data = read_engine_file(engine) if early and plan is None else None if plan is None else bytes(plan.data)
-    checked, report = _checked(spec, network, opened, known, proof, sources, on, data, given, tell)
+    checked, report = judge.checked(data, tell) if known is None else (known, None)
     if plan is None and not unchanged and not dry_run:
         plan = compile_engine(network, config, progress=progress)
     if unchanged:
@@ -210,59 +211,51 @@ def _files(
     return replace(written, path=target), check_writable(f"{target}.json", MANIFEST, reads)
 
 
-def _with_tolerance(spec: NetworkSpec, tolerance: Tolerances) -> NetworkSpec:
-    return spec if tolerance is None else replace(spec, tolerance=as_tolerances(spec.tolerance, tolerance))
+@dataclass
+class _Judge:
+    """Whether a network equals its reference: by an earlier check where that holds still, and else by one now."""
 
+    spec: NetworkSpec
+    network: Network
+    weights: Weights | None
+    sources: Sources
+    proof: str | None
+    on: str
 
-def _known_check(
-    proof: str | None,
-    spec: NetworkSpec,
-    before: dict[str, Any],
-    run_check: bool,
-    on: str,
-    sources: Sources,
-    results: Callable[[], Results | None],
-) -> dict[str, Any] | None:
-    """What the manifest says of the check where none is to be made; ``before``, what it said of the very same engine.
+    @functools.cached_property
+    def results(self) -> Results | None:
+        """What the reference gives, where its verdict can be kept."""
+        judges = self.proof is not None and self.spec.reference is not None
+        return reference_results(self.spec, self.network, self.weights) if judges else None
 
-    A verdict is only kept where all that it depends on is the same; without a check it is told as an earlier one.
-    """
+    def _holds(self, entry: dict[str, Any]) -> bool:
+        """Whether a manifest's entry is of a check that passed, and all that it depends on is the same."""
+        alike = self.proof is not None and entry.get("proof_sha256") == self.proof
+        return alike and bool(entry.get("passed")) and self.sources.have_read(entry.get("read", {}))
 
-    def holds(entry: dict[str, Any]) -> bool:
-        alike = proof is not None and entry.get("proof_sha256") == proof
-        return alike and bool(entry.get("passed")) and sources.have_read(entry.get("read", {}))
-
-    if not run_check:
+    def unchecked(self, before: dict[str, Any]) -> dict[str, Any]:
+        """The manifest's entry where no check is asked for; ``before`` is that of the very same engine."""
         earlier = before.get("earlier") or before
-        return {"done": False, "reason": "--no-check", **({"earlier": earlier} if holds(earlier) else {})}
-    if spec.reference is None:
-        return {"done": False, "reason": "the network has no reference"}
-    if on not in ("interpreter", before.get("on")) or not holds(before):
-        return None
-    return before if agree(before.get("results"), results()) and holds(before) else None  # it may have read more now
+        return {"done": False, "reason": "--no-check", **({"earlier": earlier} if self._holds(earlier) else {})}
 
+    def known(self, before: dict[str, Any]) -> dict[str, Any] | None:
+        """The entry where no check is needed; None where one is."""
+        if self.spec.reference is None:
+            return {"done": False, "reason": "the network has no reference"}
+        if self.on not in ("interpreter", before.get("on")) or not self._holds(before):
+            return None
+        is_alike = agree(before.get("results"), self.results)  # running it, it may read more
+        return before if is_alike and self._holds(before) else None
 
-def _checked(
-    spec: NetworkSpec,
-    network: Network,
-    weights: Weights | None,
-    known: dict[str, Any] | None,
-    proof: str | None,
-    sources: Sources,
-    on: str,
-    plan: bytes | None,
-    results: Callable[[], Results | None],
-    tell: Progress,
-) -> tuple[dict[str, Any], CheckReport | None]:
-    """The manifest's entry on the check, and the report of one that was made. CheckFailedError for one that failed."""
-    if known is not None:
-        return known, None
-    report = check(spec, on=on, weights=weights, network=network, plan=plan, progress=tell)
-    if not report.passed:
-        raise CheckFailedError(report)
-    found, read = results(), sources.read()
-    counts = read is not None and sources.import_alike()
-    return check_entry(report, proof if counts else None, read or {}, found), report
+    def checked(self, plan: bytes | None, tell: Progress) -> tuple[dict[str, Any], CheckReport]:
+        """The entry on a check that is made now, and its report. CheckFailedError for one that failed."""
+        spec, network = self.spec, self.network
+        report = check(spec, on=self.on, weights=self.weights, network=network, plan=plan, progress=tell)
+        if not report.passed:
+            raise CheckFailedError(report)
+        found, read = self.results, self.sources.read()
+        counts = read is not None and self.sources.import_alike()
+        return check_entry(report, self.proof if counts else None, read or {}, found), report
 
 
 def engine_file(name: str, output: str | PathLike[str] | None) -> Path:

@@ -8,7 +8,6 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from ..checking.judging.quality import Outputs, Quality, decibels
 from ..core.author import authors_code
 from ..core.backend import Backend, get_backend
 from ..core.caller import as_number
-from ..core.cancel import cancellable, untold
+from ..core.cancel import Progress, cancellable, untold
 from ..core.dtypes import SHORT, dtype_name
 from ..core.errors import FeedError, UsageError, noted
 from ..core.files.held import one_state
@@ -33,17 +32,14 @@ from ..definition.tuning.choices import Site, SiteKey
 from ..definition.tuning.file import Tuned, Tuning, Variant, default_file, dump, file_kind
 from ..definition.tuning.precisions import NARROW, SUFFIX, Precisions, narrow_dtype
 from ..definition.weights.source import Source
-from ..engine.compiling.compiler import Progress, compile_engine
-from ..engine.program import program_of_plan
 from ..interpreter.feeds import given_feeds, sizes_of
 from ..interpreter.fingerprint import fingerprint
 from ..programs.devices import DEFAULT, find_device, floor_of
 from ..programs.program import Program
 from ..sizes.profile import Range
-from .buildable import refuse_obstacles
 from .precision_search import SQNR, Found, Search, as_budget
 from .recording import DRAWN, Assignment, Call, Recording, drawn
-from .search import Figures, searched
+from .search import Figures, measured, searched
 
 SECONDS = 120.0
 SAMPLES = 32
@@ -53,7 +49,6 @@ CLOSE = 5e-3
 RECORDED = 1 / 3
 """The part of the time that exact values may take: samples that do not fit in it are left out."""
 Metric = Callable[[Outputs, Outputs], float]
-Enough = Callable[[Sequence[Outputs]], bool] | None
 Priced = tuple[Assignment, Network, Quality, Program, Figures]
 
 
@@ -105,11 +100,9 @@ class PrecisionReport:
 
     def to_json(self) -> dict[str, Any]:
         """Everything as one JSON object."""
-        facts = {name: value for name, value in vars(self).items() if name != "tuning"}
-        figures = {name: asdict(each) for name, each in self.figures.items()}
-        lines = [asdict(each) for each in self.lines]
-        more = {"figures": figures, "lines": lines, "file": str(self.file)}
-        return finite({"schema": 1, "kind": "precision", **facts, **more})
+        facts = asdict(self)
+        del facts["tuning"]
+        return finite({"schema": 1, "kind": "precision", **facts, "file": str(self.file)})
 
 
 @one_state
@@ -190,23 +183,16 @@ def find_precision(
         given, label = samples(spec, plain, data)
         recording = Recording(plain, given, tell, began + seconds * RECORDED)
         feeds = recording.feeds
-        outputs = [name for name, signal in recording.own.signal.items() if signal]
-        if metric is None:
-            _check_measurable(recording, outputs)
-        limits, least = _limits(budget, metric, outputs)
-        mean = None if metric is None else partial(_mean, metric, recording.truth)
-        _check_reachable(recording, limits, mean, least)
-        enough: Enough = None if mean is None else lambda got: mean(got) >= least
-        search = Search(
-            recording, low, limits, enough, define, find_device(device), began + seconds, tell, _scale(plain, feeds[0])
-        )
+        wanted, scale = _Wanted(recording, budget, metric), _scale(plain, feeds[0])
+        asked = low, wanted.limits, None if metric is None else wanted.is_enough
+        search = Search(recording, *asked, define, find_device(device), began + seconds, tell, scale)
         name = "fp16" if "float16" in low else "bf16"
         tell("building engines", 0, 1)
         half = spec.define(precision=name, allow_nonfinite=True, **how)
         autocast = define(Precisions({}, low=as_precision(name)))  # as a file can say it: constants are rounded, too
         is_one = fingerprint(half.definition, backend) == fingerprint(autocast.definition, backend)
         start = time.perf_counter()
-        fp32, other = (_program(each, device) for each in (plain, autocast))
+        fp32, other = (measured(each, device) for each in (plain, autocast))
         search.reserve = (time.perf_counter() - start) / 2
         search.measure()
         search.calibrate(search.start())
@@ -216,7 +202,7 @@ def find_precision(
         alike = same | {call.site.key: "float32" for call in close}, autocast, rough
         enough_of_it = search.is_enough(rough, got)
         serves = enough_of_it and not close
-        its_quality, its_cost = (rough, other[1]) if is_one else (search.quality(half)[0], _program(half, device)[1])
+        its_quality, its_cost = (rough, other[1]) if is_one else (search.quality(half)[0], measured(half, device)[1])
         plain_choice = search.chosen(dict.fromkeys(search.of, "float32")), plain, recording.own
         best = _best(search, (*plain_choice, *fp32), (*alike, *other), device, serves)
         chosen, network, quality, program, cost = best
@@ -230,7 +216,7 @@ def find_precision(
         late = time.perf_counter() - began > seconds
         more = "; more seconds or fewer samples may find it" if late else ""
         notes.append(f"nothing below float32 was found that costs less within the budget{more}")
-    if unasked := {key: value for key, value in quality.decibels().items() if key not in limits}:
+    if unasked := {key: value for key, value in quality.decibels().items() if key not in wanted.limits}:
         notes.append(f"without a budget, and whatever it comes to: {_decibels(unasked)}")
     figures = {"fp32": fp32[1], name: its_cost, "found": cost}
     if data is None:
@@ -241,15 +227,15 @@ def find_precision(
         notes.append(f"no time to measure {search.unmeasured} of {len(search.groups)} groups of calls alone")
     all_decibels = {"fp32": recording.own, name: its_quality, "found": quality}
     facts = {"data": label, "samples": len(feeds), "device": device}
-    asked = {key: each.decibels for key, each in limits.items()}
-    measured = {
+    limits = {key: each.decibels for key, each in wanted.limits.items()}
+    kept = {
         **facts,
         "network": fingerprint(network.definition, network.backend),
-        "budget": asked if metric is None else least,
+        "budget": limits if metric is None else wanted.least,
         "sqnr": {key: None if value == math.inf else max(value, -1e3) for key, value in quality.decibels().items()},
         "figures": {key: asdict(value) for key, value in figures.items()},
     }
-    variant = Variant.made(spec.case(dims, found), map(Tuned.of, _sites(network)), measured)
+    variant = Variant.made(spec.case(dims, found), map(Tuned.of, _sites(network)), kept)
     tuning = Tuning(spec.name, f"{backend.name} {backend.version}", __version__, (variant,), "precision")
     if opened is not None:
         opened.check_unchanged()
@@ -257,7 +243,7 @@ def find_precision(
     return PrecisionReport(
         **facts,
         network=spec.name,
-        budget=asked if metric is None else {"metric": least},
+        budget=limits if metric is None else {"metric": wanted.least},
         allow=low,
         decibels={key: each.decibels() for key, each in all_decibels.items()},
         figures=figures,
@@ -317,21 +303,42 @@ def _named(network: Network, sample: Any) -> Any:
     return dict(zip(network.inputs, parts, strict=True))
 
 
-def _limits(budget: Any, metric: Metric | None, outputs: Sequence[str]) -> tuple[dict[str, SQNR], float]:
-    """The least SQNR of each output, and the least mean of a metric."""
-    if metric is None:
-        return as_budget(budget, outputs), 0.0
-    least = as_number(budget)
-    if least is None or not math.isfinite(least):
-        raise UsageError(f"with a metric the budget is the least that it may be, a number, not {budget!r}")
-    return dict.fromkeys(outputs, SQNR(1e-3)), float(least)
+class _Wanted:
+    """What the outputs must have: an SQNR each, or else a least mean of a metric over the samples.
 
+    Raises UsageError for what is neither, where noise cannot be measured, and for what float32 itself misses.
+    """
 
-def _mean(metric: Metric, exact: Sequence[Outputs], got: Sequence[Outputs]) -> float:
-    """That of a metric, which may write in what it is given, over the samples."""
-    with authors_code(metric, "the metric fails: "):
-        values = [_number(metric(*copy.deepcopy(each))) for each in zip(got, exact, strict=True)]
-    return sum(values) / len(values)
+    def __init__(self, recording: Recording, budget: Any, metric: Metric | None):
+        self.recording, self.metric, self.least = recording, metric, 0.0
+        outputs = [name for name, signal in recording.own.signal.items() if signal]
+        if metric is None:
+            _check_measurable(recording, outputs)
+            self.limits = as_budget(budget, outputs)
+        elif (least := as_number(budget)) is not None and math.isfinite(least):
+            self.limits, self.least = dict.fromkeys(outputs, SQNR(1e-3)), float(least)
+        else:
+            raise UsageError(f"with a metric the budget is the least that it may be, a number, not {budget!r}")
+        own = recording.own.decibels()
+        for name, limit in self.limits.items():
+            if not own[name] >= limit.decibels:
+                raise UsageError(
+                    f"float32 itself has {own[name]:.1f} dB of {name!r}, below the budget of {limit.decibels:g}"
+                )
+        if metric and not (has := self._mean([recording.interpreter(each) for each in recording.feeds])) >= self.least:
+            raise UsageError(f"float32 itself has {has:g} of the metric, below the budget of {self.least:g}")
+
+    def is_enough(self, got: Sequence[Outputs]) -> bool:
+        """Whether the metric's mean is."""
+        return self._mean(got) >= self.least
+
+    def _mean(self, got: Sequence[Outputs]) -> float:
+        """That of a metric, which may write in what it is given."""
+        metric, pairs = self.metric, zip(got, self.recording.truth, strict=True)
+        assert metric is not None
+        with authors_code(metric, "the metric fails: "):
+            values = [_number(metric(*copy.deepcopy(each))) for each in pairs]
+        return sum(values) / len(values)
 
 
 def _number(given: Any) -> float:
@@ -360,28 +367,6 @@ def _check_measurable(recording: Recording, outputs: Sequence[str]) -> None:
         )
 
 
-def _check_reachable(
-    recording: Recording, limits: Mapping[str, SQNR], mean: Callable[[Sequence[Outputs]], float] | None, least: float
-) -> None:
-    """UsageError for a budget that float32 itself misses."""
-    own = recording.own.decibels()
-    for name, limit in limits.items():
-        if not own[name] >= limit.decibels:
-            raise UsageError(
-                f"float32 itself has {own[name]:.1f} dB of {name!r}, below the budget of {limit.decibels:g}"
-            )
-    if mean is not None and not (has := mean([recording.interpreter(each) for each in recording.feeds])) >= least:
-        raise UsageError(f"float32 itself has {has:g} of the metric, below the budget of {least:g}")
-
-
-def _program(network: Network, device: str) -> tuple[Program, Figures]:
-    """What the GPU will run, and what that costs."""
-    refuse_obstacles(network)
-    program = program_of_plan(compile_engine(network), network)
-    floor = floor_of(program, device).seconds
-    return program, Figures(program.launch_count, program.bytes, floor, program.memory)
-
-
 def _best(search: Search, plain: Priced, autocast: Priced, device: str, serves: bool) -> Priced:
     """The cheapest of float32, what the search finds, and half precision as autocast has it: of those that cost no more
     than that where it ``serves``, and else than float32; of two that cost the same, the one with less noise. Where it
@@ -391,7 +376,7 @@ def _best(search: Search, plain: Priced, autocast: Priced, device: str, serves: 
 
     def is_dear(each: Found) -> bool:
         """Notes what an assignment costs, and says whether that is more than may be."""
-        found.append((*each, *_program(each[1], device)))
+        found.append((*each, *measured(each[1], device)))
         return _costs_more(found[-1][-1], bound[-1])
 
     own = search.run(search.start())

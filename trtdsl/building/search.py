@@ -62,12 +62,12 @@ class Figures:
         return False
 
 
-def measured(network: Network, config: BuildConfig, device: str) -> tuple[Figures, Program]:
-    """What the program of a network costs, which is built for that. Raises what the builder does."""
+def measured(network: Network, device: str, config: BuildConfig | None = None) -> tuple[Program, Figures]:
+    """The program of a network, which is built for that, and what it costs. Raises what the builder does."""
     refuse_obstacles(network)
     program = program_of_plan(compile_engine(network, config), network)
     floor = floor_of(program, device).seconds
-    return Figures(program.launch_count, program.bytes, floor, program.memory), program
+    return program, Figures(program.launch_count, program.bytes, floor, program.memory)
 
 
 class Truth:
@@ -269,11 +269,10 @@ class Search:
         groups: dict[tuple[Any, ...], list[Site]] = {}
         for site in self.open():
             groups.setdefault(common(site), []).append(site)
-        for sites in sorted(groups.values(), key=lambda sites: -sum(map(self._weight, _lines(sites)))):
+        for sites in sorted(
+            groups.values(), key=lambda sites: -sum(self._weights.get(line, 0) for line in _lines(sites))
+        ):
             yield Group(_label(sites), tuple(sites))
-
-    def _weight(self, line: str) -> int:
-        return self._weights.get(line, 0)
 
     def _try(self, wanted: Sequence[tuple[Group, str]], level: int) -> None:
         """Builds the network with each group's calls lowered in one way, and keeps that where it is better."""
@@ -331,7 +330,7 @@ class Search:
         network = self.spec.tuned(Choices(choices, start=self.start)).define(**self.how)
         known = fingerprint(network.definition, network.backend, values=False)
         if known not in self._known:
-            self._known[known], program = measured(network, self.config, self.device)
+            program, self._known[known] = measured(network, self.device, self.config)
             self.builds += 1
             self._weights = self._weights or _weights(program)
         self._lasted.append(time.perf_counter() - began)

@@ -55,11 +55,9 @@ class TuneReport:
 
     def to_json(self) -> dict[str, Any]:
         """Everything as one JSON object."""
-        facts = {name: value for name, value in vars(self).items() if name not in ("tuning", "file")}
-        figures = {"before": asdict(self.before), "after": asdict(self.after)}
-        changes = [asdict(change) for change in self.changes]
-        file = None if self.file is None else str(self.file)
-        return {"schema": 1, "kind": "tuning", **facts, **figures, "changes": changes, "file": file}
+        facts = asdict(self)
+        del facts["tuning"]
+        return {"schema": 1, "kind": "tuning", **facts, "file": None if self.file is None else str(self.file)}
 
 
 @one_state

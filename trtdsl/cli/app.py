@@ -25,11 +25,8 @@ _FIRST = ("port", "check", "precision", "build", "inspect", "advise", "view", "c
 """Commands in the order of an author's work; the others follow by name, and then groups."""
 
 
-def _place(name: str) -> int:
-    return _FIRST.index(name) if name in _FIRST else len(_FIRST)
-
-
-for _name in sorted((file.name for file in pkgutil.iter_modules(commands.__path__)), key=_place):
+_NAMES = {file.name for file in pkgutil.iter_modules(commands.__path__)}
+for _name in (*_FIRST, *sorted(_NAMES.difference(_FIRST))):
     _module = importlib.import_module(f"{commands.__name__}.{_name}")
     app.add_typer(_module.app) if hasattr(_module, "app") else app.command(cls=Command)(getattr(_module, _name))
 

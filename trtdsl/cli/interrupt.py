@@ -12,13 +12,9 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
-from ..core.cancel import ENDING, NOTICED, PRESSED
+from ..core.cancel import ENDING, NOTICED, PRESSED, SIGNALS
 
 PATIENCE, MOMENT = 1.5, 0.02  # seconds
-SIGNALS = (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
-"""Each cancels as Ctrl-C does, so that nothing half-written stays; but not a hang-up under ``nohup``."""
-
-
 _BEFORE: list[dict[int, Any]] = []
 """What answered the signals before each command that is running, one inside of another."""
 

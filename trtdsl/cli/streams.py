@@ -5,41 +5,9 @@ from __future__ import annotations
 import io
 import os
 import sys
-from contextlib import suppress
 from typing import Any
 
 from ..core.errors import UsageError
-
-
-class Stdout(io.TextIOWrapper):
-    """Where results go. UsageError, once, where they cannot be written, as on a full disk.
-
-    A reader that has seen enough (``| head -1``) is no error, and the exit code stays that of the whole result.
-    """
-
-    given: Any = None
-
-    def write(self, text: str, /) -> int:
-        """Writes characters."""
-        try:
-            return super().write(text)
-        except OSError as error:
-            self._dropped(error)
-            return len(text)
-
-    def flush(self) -> None:
-        """Writes what was not yet."""
-        try:
-            super().flush()
-        except OSError as error:
-            self._dropped(error)
-
-    def _dropped(self, error: OSError) -> None:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, self.fileno())  # the rest is dropped
-        os.close(nowhere)
-        if not isinstance(error, BrokenPipeError):
-            raise UsageError(f"cannot write the output: {error.strerror}") from None
 
 
 class Stderr(io.TextIOWrapper):
@@ -49,14 +17,35 @@ class Stderr(io.TextIOWrapper):
 
     def write(self, text: str, /) -> int:
         """Writes characters."""
-        with suppress(OSError):
+        try:
             return super().write(text)
-        return len(text)
+        except OSError as error:
+            self._failed(error)
+            return len(text)
 
     def flush(self) -> None:
         """Writes what was not yet."""
-        with suppress(OSError):
+        try:
             super().flush()
+        except OSError as error:
+            self._failed(error)
+
+    def _failed(self, error: OSError) -> None:
+        pass
+
+
+class Stdout(Stderr):
+    """Where results go. UsageError, once, where they cannot be written, as on a full disk.
+
+    A reader that has seen enough (``| head -1``) is no error, and the exit code stays that of the whole result.
+    """
+
+    def _failed(self, error: OSError) -> None:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self.fileno())  # the rest is dropped
+        os.close(nowhere)
+        if not isinstance(error, BrokenPipeError):
+            raise UsageError(f"cannot write the output: {error.strerror}") from None
 
 
 def _number(stream: Any) -> int | None:

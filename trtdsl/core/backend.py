@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
 from .caller import option
 from .errors import (
@@ -25,8 +25,6 @@ from .errors import (
     UsageError,
 )
 from .lazy import torch
-
-BackendName = Literal["auto", "tensorrt", "tensorrt-rtx"]
 
 MODULES = {"tensorrt": "tensorrt", "tensorrt-rtx": "tensorrt_rtx"}
 INSTALL = {
@@ -303,20 +301,23 @@ class Backend:
                 f"{self.name} builds for the GPU of this machine alone: leave compute capabilities out, "
                 f"or use {option('backend', 'tensorrt-rtx')}"
             )
-        members = self.trt.ComputeCapability.__members__
-        known = {_capability_text(name): member for name, member in members.items() if name.startswith("SM")}
-        if text not in known:
+        if text not in (known := self._capabilities):
             raise UsageError(
                 f"compute capability {text!r} is not one that {self.name} {self.version} knows: {', '.join(known)}"
             )
         return known[text]
 
+    @property
+    def _capabilities(self) -> dict[str, Any]:
+        """The members by texts such as ``"8.9"``."""
+        members = self.trt.ComputeCapability.__members__.items()
+        return {f"{name[2:-1]}.{name[-1]}": member for name, member in members if name.startswith("SM")}
+
     def default_compute_capabilities(self) -> list[str]:
         """What an engine serves when nothing else was asked for: on RTX 8.0 and later, else this machine's GPU."""
         if not self.is_rtx:
             return ["current"]
-        texts = [_capability_text(name) for name in self.trt.ComputeCapability.__members__ if name.startswith("SM")]
-        return [text for text in texts if float(text) >= 8]
+        return [text for text in self._capabilities if float(text) >= 8]
 
     @property
     def listening(self) -> list[Messages]:
@@ -349,11 +350,6 @@ class Backend:
                     sink.append((int(severity), message))
 
         return Logger()
-
-
-def _capability_text(member: str) -> str:
-    digits = member.removeprefix("SM")
-    return f"{digits[:-1]}.{digits[-1]}"
 
 
 @functools.cache

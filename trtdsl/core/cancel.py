@@ -29,6 +29,9 @@ NOTICED = threading.Event()
 """Whether :func:`cancellable` has seen it: what is now being kept is not to be interrupted."""
 
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
+"""Each cancels as Ctrl-C does, so that nothing half-written stays; but not a hang-up under ``nohup``."""
+
 WRITTEN: list[str] = []
 """The names of the files that were written, of which an error that cancels must not say that they were not."""
 

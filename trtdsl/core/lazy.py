@@ -77,19 +77,3 @@ quantization: Any = LazyModule("trtdsl.functional.pointwise.quantization")
 
 CURRENT_NETWORK: ContextVar[Any] = ContextVar("trtdsl_network", default=None)
 """The network that is being written: that of functions that take no Tensor."""
-
-__all__ = [
-    "CURRENT_NETWORK",
-    "F",
-    "complexes",
-    "conditions",
-    "fractions",
-    "layers",
-    "network_files",
-    "np",
-    "passes",
-    "proofs",
-    "quantization",
-    "ranges",
-    "torch",
-]

@@ -52,10 +52,8 @@ def print_check(report: CheckReport, *, verbose: bool = False) -> None:
         rows.append((verdict, at, "" if case.draw == "normal" else case.draw, output.name, shape, *numbers))
     head = ("", "at" if verbose else "worst at", "fed", "output", "shape", "error", "of limit")
     terminal().print(make_table(head, rows, numbers=head[-2:]))
-    for problem in report.problems():
-        print_line(problem)
-    for line in report.relaxed:
-        print_line(f"relaxed: {line}")
+    print_parts(report.problems())
+    print_parts(f"relaxed: {line}" for line in report.relaxed)
     _print_unproven(report.unproven, len(report.unproven) if verbose else UNPROVEN, "-v prints them")
     sizes = "; ".join(sizes_text(point) for point in report.sizes if point)
     print_line(f"tried: {sizes or 'the one shape'}, with {report.values}")
@@ -64,8 +62,7 @@ def print_check(report: CheckReport, *, verbose: bool = False) -> None:
 
 def _print_unproven(lines: Sequence[str], most: int, rest: str) -> None:
     """What is not proven, of which ``rest`` says where the lines above ``most`` are."""
-    for line in lines[:most]:
-        print_line(f"not proven: {shortened(line)}")
+    print_parts(f"not proven: {shortened(line)}" for line in lines[:most])
     if len(lines) > most:
         print_line(f"not proven: {len(lines) - most} more ({rest})")
 
@@ -87,10 +84,9 @@ def print_calls(report: CallReport) -> None:
 
 def print_mutation(report: MutationReport, *, verbose: bool = False) -> None:
     """The changes that a check would not see, one a line; with ``verbose`` also those that cannot be seen, and why."""
-    for survivor in report.survivors:
-        print_line(f"not seen, {survivor.reason}: {survivor}")
-    for equivalent in report.equivalent if verbose else ():
-        print_line(f"equivalent, since {equivalent.reason}: {equivalent}")
+    print_parts(f"not seen, {survivor.reason}: {survivor}" for survivor in report.survivors)
+    if verbose:
+        print_parts(f"equivalent, since {equivalent.reason}: {equivalent}" for equivalent in report.equivalent)
     if report.mutants < report.possible:
         print_line(f"tried {report.mutants} of {report.possible} changes, evenly spread over the network")
     print_line(
@@ -106,8 +102,7 @@ def print_summary(summary: Summary, *, depth: int | None = None, sort: str = "or
     terminal().print(table)
     if table.row_count < len(summary.layers):
         print_line(f"modules are folded: --depth N unfolds N names of each, --depth {ALL} every layer")
-    for text in summary.fallbacks:
-        print_line(text)
+    print_parts(summary.fallbacks)
 
 
 def print_passes(summary: Summary) -> None:
@@ -124,8 +119,7 @@ def print_comparison(comparison: Comparison) -> None:
 
     print_line(f"A: {comparison.before}")
     print_line(f"B: {comparison.after}")
-    for table in comparison_tables(comparison):
-        terminal().print(table)
+    print_parts(comparison_tables(comparison))
     print_line(f"floor: {LEFT_OUT}")
 
 
@@ -161,8 +155,7 @@ def print_tuning(report: TuneReport, *, verbose: bool = False) -> None:
         )
     print_line(f"  in all: {figures_text(report.before, report.after)}, of the floor on {report.device}")
     shown = report.untried if verbose else report.untried[:UNTRIED]
-    for text in shown:
-        print_line(f"  no time for {text}")
+    print_parts(f"  no time for {text}" for text in shown)
     if len(shown) < len(report.untried):
         print_line(f"  no time for {len(report.untried) - len(shown)} more (-v prints them)")
     for text in report.skipped if verbose else ():
@@ -178,8 +171,7 @@ def print_advice(advice: Advice, *, verbose: bool = False) -> None:
     """The diff, what each edit wins, other hazards, whether it was written; with ``verbose`` what was tried in vain."""
     from .program import figures_text, megabytes
 
-    for line in advice.diff.splitlines():
-        print_line(line)
+    print_parts(advice.diff.splitlines())
     for edit in advice.edits:
         memory = f"{megabytes(edit.before.memory)} → {megabytes(edit.after.memory)} of activations"
         print_line(f"{shortened(edit.line)}: {edit.name}: {figures_text(edit.before, edit.after)}, {memory}")
@@ -200,9 +192,7 @@ def print_advice(advice: Advice, *, verbose: bool = False) -> None:
 def print_losses(losses: Sequence[Loss]) -> None:
     """The calls that lose most of a network whose calls have a precision each."""
     if losses:
-        print_line("calls that lose most precision:")
-    for each in losses:
-        print_line(f"  {each}")
+        print_parts(["calls that lose most precision:", *(f"  {each}" for each in losses)])
 
 
 def print_precision(report: PrecisionReport) -> None:
@@ -230,8 +220,7 @@ def print_precision(report: PrecisionReport) -> None:
         print_line(
             f"{name}: {quality}; {figures.launches} launches, {megabytes(figures.bytes)} moved, at least {floor}"
         )
-    for note in report.notes:
-        print_line(f"note: {note}")
+    print_parts(f"note: {note}" for note in report.notes)
     samples = f"{several(report.samples, 'sample')} of {report.data}"
     print_line(f"{samples}, {report.evaluations} evaluations in {report.seconds:.1f} s")
     print_line(f"written to {shortened(report.file)}")
@@ -272,8 +261,7 @@ def print_build(result: Build, seconds: float, *, dry_run: bool, verbose: bool) 
         calls = several(tuning["calls"], "call")
         tuned = f"lowerings of {len(tuning.get('changed', ()))} of {calls} by {tuning['file']}"
         print_line(f"  {tuned if tuning['file'] else 'not tuned: ' + tuning['unused']}")
-    for text in manifest.get("fallbacks", ()):
-        print_line(f"  {text}")
+    print_parts(f"  {text}" for text in manifest.get("fallbacks", ()))
     if "program" in manifest:
         from .program import program_line
 
@@ -281,8 +269,7 @@ def print_build(result: Build, seconds: float, *, dry_run: bool, verbose: bool) 
     checked = manifest["check"]
     if checked["done"]:
         print_line(f"{checked_line(checked)}. {checked['statement']}")
-        for line in checked.get("relaxed", ()):
-            print_line(f"relaxed: {line}")
+        print_parts(f"relaxed: {line}" for line in checked.get("relaxed", ()))
         _print_unproven(checked.get("unproven", ()), 2, f"`trtdsl inspect {result.engine}` lists them")
     else:
         earlier = " (an earlier check passed, and nothing that it depends on has changed)" * ("earlier" in checked)

@@ -19,7 +19,7 @@ from ..definition.spec.spec import NetworkSpec
 from ..definition.weights.source import Source
 from ..interpreter.feeds import make_feeds
 from ..interpreter.interpret import Interpreter
-from ..layers.evaluation import KINDS, Node, Shapes, count
+from ..layers.evaluation import KINDS, Node, Shapes, count, weights_of
 from ..layers.region import REGIONS, Region
 from ..sizes.profile import Range
 from ..sizes.shape import Shape
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 BITS = {"BOOL": 8, "INT8": 8, "UINT8": 8, "FP8": 8, "E8M0": 8, "INT4": 4, "FP4": 4, "HALF": 16, "BF16": 16, "INT64": 64}
-WEIGHTS = ("kernel", "bias", "scale", "shift", "power", "weights")
-"""The attributes in which layers of any type keep constants."""
 
 
 @dataclass(frozen=True)
@@ -330,4 +328,4 @@ def cost_of(
 
 def parameters_of(node: Node) -> int:
     """Elements of the constants that are part of the layer."""
-    return sum(int(getattr(getattr(node.layer, name, None), "size", 0)) for name in WEIGHTS)
+    return sum(int(getattr(node.layer, name).size) for name in weights_of(node))

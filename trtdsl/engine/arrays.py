@@ -19,18 +19,7 @@ Kind = Literal["numpy", "torch", "cuda", "device"]  # of an array: on the host, 
 KINDS = get_args(Kind)
 ON_HOST: tuple[Kind, ...] = ("numpy", "torch")
 
-ITEMSIZES = {
-    "float64": 8,
-    "int64": 8,
-    "float32": 4,
-    "int32": 4,
-    "float16": 2,
-    "bfloat16": 2,
-    "int8": 1,
-    "uint8": 1,
-    "bool": 1,
-    "float8_e4m3fn": 1,
-}
+ITEMSIZES = {name: bits // 8 for (_, bits), name in dlpack.DTYPES.items()}
 NOT_NUMPY = ("bfloat16", "float8_e4m3fn")
 
 

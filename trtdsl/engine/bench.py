@@ -173,19 +173,27 @@ def _measure(
     graphs: bool,
     others: Sequence[tuple[str, Callable[[], Enqueue]]],
 ) -> BenchReport:
-    def bind() -> Enqueue:
-        bound = engine.capture(feeds, outputs="device", profile=profile, graph=graphs)
-        return bound.launch, bound.stream
-
     def whole() -> Any:
         return engine.run(feeds, outputs="torch", profile=profile)
 
-    times = [timed("engine", bind, runs, warm_up)]
+    times = [timed("engine", _bound(engine, feeds, profile, graphs), runs, warm_up)]
     copied_in, copied_out = _transfers(engine, feeds, profile)
     times.append(_by_the_clock("host to host", whole, runs, warm_up))
     times += [timed(other, make, runs, warm_up) for other, make in others]
     backend = f"{engine.backend.name} {engine.backend.version}"
     return BenchReport(name, backend, cuda.device_name(engine.device), dims, times, copied_in, copied_out)
+
+
+def _bound(
+    engine: Engine, feeds: Mapping[str, torch.Tensor], profile: int | None, graphs: bool
+) -> Callable[[], Enqueue]:
+    """Binds an engine's memory once."""
+
+    def bind() -> Enqueue:
+        bound = engine.capture(feeds, outputs="device", profile=profile, graph=graphs)
+        return bound.launch, bound.stream
+
+    return bind
 
 
 def _transfers(engine: Engine, feeds: Mapping[str, torch.Tensor], profile: int) -> tuple[float, float]:
@@ -242,12 +250,7 @@ def _other(
     if name == "onnx":
         engine = Engine(onnx_engine(module, network, feeds, tf32), backend=network.backend)
         named = {key: feeds[key] for key in engine.signature.inputs}  # torch leaves out inputs that it does not use
-
-        def bind() -> Enqueue:
-            bound = engine.capture(named, outputs="device", graph=graphs)
-            return bound.launch, bound.stream
-
-        return bind
+        return _bound(engine, named, None, graphs)
     if not torch.cuda.is_available():
         raise BackendError(
             f"{to_write(f'against {name!r}', f'--against {name}')} needs a torch with CUDA; this is {torch.__version__}"

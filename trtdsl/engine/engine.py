@@ -69,14 +69,14 @@ def load_engine(
     BackendError (no GPU), or OutOfMemoryError, each with a class and a ``code`` of its own.
     """
     several = read_engines(Path(path)) if isinstance(path, (str, os.PathLike)) else None
+    how: dict[str, Any] = {"device": device, "cuda_graphs": cuda_graphs, "specialization": specialization}
+    how |= {"allow_host_code": allow_host_code, "communicator": communicator}
     if several is not None:
-        given: dict[str, Any] = {"backend": backend, "device": device, "weights": weights, "cuda_graphs": cuda_graphs}
-        given |= {"specialization": specialization, "trust_network_file": trust_network_file}
-        given |= {"allow_host_code": allow_host_code, "communicator": communicator}
+        how |= {"backend": backend, "weights": weights, "trust_network_file": trust_network_file}
         parts: dict[str, Engine] = {}
         for each in several.engines:
             cache = None if runtime_cache is None else f"{os.fspath(runtime_cache)}.{each.engine}"
-            parts[each.engine] = part = load_engine(Path(path).parent / each.engine, runtime_cache=cache, **given)
+            parts[each.engine] = part = load_engine(Path(path).parent / each.engine, runtime_cache=cache, **how)
             if part.manifest is None or part.manifest.engine.sha256 != each.sha256:
                 raise ManifestDamagedError(
                     f"{path} names another {each.engine} than the one beside it: build all of {several.network} again"
@@ -86,18 +86,8 @@ def load_engine(
     loader.check_stripped(found.manifest, refitted=weights is not None)
     loader.check_world(found.manifest, communicator)
     loader.check_driver(found.backend)
-    engine = Engine(
-        found.data,
-        backend=found.backend,
-        device=device,
-        manifest=found.manifest,
-        header=found.header,
-        runtime_cache=runtime_cache,
-        cuda_graphs=cuda_graphs,
-        specialization=specialization,
-        allow_host_code=allow_host_code,
-        communicator=communicator,
-    )
+    known: dict[str, Any] = {"backend": found.backend, "manifest": found.manifest, "header": found.header}
+    engine = Engine(found.data, **known, runtime_cache=runtime_cache, **how)
     if weights is not None:
         engine.refit(weights, folder=manifest_path(found.path).parent, trust_network_file=trust_network_file)
     return engine
@@ -124,7 +114,8 @@ class Engine:
 
     Outputs are of the kind of the inputs: numpy arrays, torch tensors on the CPU, torch tensors on the GPU (on torch's
     current stream, without waiting), or, for any other array on the GPU, :class:`~trtdsl.arrays.DeviceArray`. Threads
-    may share an engine: each run takes an execution context from a pool that grows as needed.
+    may share an engine: each run takes an execution context from a pool that grows as needed. ``how`` has the arguments
+    of :func:`load_engine` from ``runtime_cache`` on that are not about weights.
     """
 
     def __init__(
@@ -135,28 +126,14 @@ class Engine:
         device: int = 0,
         manifest: Manifest | None = None,
         header: Header | None = None,
-        runtime_cache: str | os.PathLike[str] | None = None,
-        cuda_graphs: bool = False,
-        specialization: Specialization | None = None,
-        allow_host_code: bool = False,
-        communicator: Any = None,
+        **how: Any,
     ):
         cuda.require_device()
         self.backend = backend if isinstance(backend, Backend) else get_backend(backend)
         self.device, self.manifest = as_argument("device", device, int), manifest
         with cuda.on_device(self.device):
-            self._loaded = Loaded(
-                data,
-                self.backend,
-                self.device,
-                manifest=manifest,
-                header=header or loader.read_header(data, "the engine"),
-                runtime_cache=runtime_cache,
-                cuda_graphs=cuda_graphs,
-                specialization=specialization,
-                allow_host_code=allow_host_code,
-                communicator=communicator,
-            )
+            header = header or loader.read_header(data, "the engine")
+            self._loaded = Loaded(data, self.backend, self.device, manifest=manifest, header=header, **how)
         required = manifest.signature.requirements if manifest is not None else ()
         self.signature = replace(self._loaded.signature, requirements=required)
         self._free: list[Context] = []

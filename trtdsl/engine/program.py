@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -40,10 +40,10 @@ Shapes = Mapping[str, Sequence[int]]
 class At:
     """The sizes that a program is asked for."""
 
-    dims: Mapping[str, int]
-    shapes: Shapes
-    values: Mapping[str, int]
-    profile: int
+    dims: Mapping[str, int] = field(default_factory=dict)
+    shapes: Shapes = field(default_factory=dict)
+    values: Mapping[str, int] = field(default_factory=dict)
+    profile: int = 0
 
 
 def program(
@@ -178,7 +178,7 @@ def texts_of_plan(plan: Plan, network: Network) -> PlanTexts:
 
 def program_of_plan(plan: Plan, network: Network, at: At | None = None, texts: PlanTexts | None = None) -> Program:
     """The program of a network that was compiled; ``texts`` are those of its plan where they have been read."""
-    at = at or At({}, {}, {}, 0)
+    at = at or At()
     profiles = network.profiles
     if not 0 <= at.profile < max(len(profiles), 1):
         raise UsageError(f"the network has {len(profiles)} profiles, and no profile {at.profile}")

@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 from ..core.caller import option
 from ..core.errors import EngineError, UsageError
@@ -121,7 +120,7 @@ def triton_config(manifest: Manifest, name: str, *, instances: int = 1, queue_de
         lines += ["}"]
     elif batch:
         lines += ["dynamic_batching {"]
-        preferred = sorted({_sizes(profile)[1] for profile in signature.profiles} - {1})
+        preferred = sorted({next(iter(each.values()))[1][0] for each in signature.profiles} - {1})
         lines += [f"  preferred_batch_size: {size}" for size in preferred]
         if queue_delay_us is not None:
             lines += [f"  max_queue_delay_microseconds: {queue_delay_us}"]
@@ -140,11 +139,6 @@ def _batch(manifest: Manifest) -> int:
     if not ranges or min(low[0] for low, _, _ in ranges) > 1:
         return 0  # Triton sends single requests too
     return max(high[0] for _, _, high in ranges)
-
-
-def _sizes(profile: dict[str, Any]) -> tuple[int, int, int]:
-    low, opt, high = next(iter(profile.values()))
-    return low[0], opt[0], high[0]
 
 
 def _tensor(field: str, info: TensorInfo, *, batched: bool) -> list[str]:

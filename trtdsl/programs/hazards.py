@@ -367,7 +367,7 @@ def _scale_not_folded(program: Program, graph: Graph) -> Iterable[Found]:
         if (
             launch.kind != "convolution"
             or launch.dtype == "int8"
-            or not any(_is_constant(program, operand.tensor) for operand in launch.reads)
+            or not any(program.tensors[operand.tensor].constant for operand in launch.reads)
         ):
             continue
         if launch.epilogue[:2] == ("Mul", "Add") and _scale_and_shift(program, launch):
@@ -384,10 +384,6 @@ def _scale_not_folded(program: Program, graph: Graph) -> Iterable[Found]:
                     f"the {described(launch).partition(' at ')[0]}'s result is multiplied by one number a channel",
                     FOLD,
                 )  # fmt: skip
-
-
-def _is_constant(program: Program, name: str) -> bool:
-    return program.tensors[name].constant
 
 
 def _scale_and_shift(program: Program, launch: Launch) -> bool:

@@ -8,11 +8,12 @@ unknown.
 
 from __future__ import annotations
 
+import operator
 import re
 import struct
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ..core.errors import DefinitionError, ProgramDamagedError, UsageError
@@ -36,28 +37,19 @@ def _divide(a: Number, b: Number) -> Number:
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
+PYTHONS = ("add", "sub", "mul", "neg", "abs", "eq", "ne", "gt", "ge", "lt", "le", "xor")
+"""Operations that Python's module has by the same name."""
 OPERATIONS: dict[str, Callable[..., Any]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
+    **{name: getattr(operator, name) for name in PYTHONS},
     "div": _divide,
     "rem": lambda a, b: a - b * _divide(a, b),
     "max": max,
     "min": min,
-    "neg": lambda a: -a,
-    "abs": abs,
-    "eq": lambda a, b: a == b,
-    "neq": lambda a, b: a != b,
-    "ne": lambda a, b: a != b,
-    "gt": lambda a, b: a > b,
-    "geq": lambda a, b: a >= b,
-    "ge": lambda a, b: a >= b,
-    "lt": lambda a, b: a < b,
-    "leq": lambda a, b: a <= b,
-    "le": lambda a, b: a <= b,
+    "neq": operator.ne,
+    "geq": operator.ge,
+    "leq": operator.le,
     "and": lambda a, b: a and b,
     "or": lambda a, b: a or b,
-    "xor": lambda a, b: a ^ b,
     "not": lambda a: not a,
     "select": lambda condition, a, b: a if condition else b,
     "copy": lambda a: a,
@@ -146,12 +138,17 @@ def bind(program: ProgramText, shapes: Mapping[str, Sequence[int]]) -> dict[str,
         for size, own in zip(shape, tensor.dims, strict=True):
             if (known.setdefault(own, size) if isinstance(own, str) else own) != size:
                 raise _misfit(tensor, shape)
-    for kind, record in reversed(program.sizing):  # back to the numbers that they are copies of
+    _know_sources(program, known)
+    return known
+
+
+def _know_sources(program: ProgramText, known: dict[str, Any]) -> None:
+    """Goes back from what is known to the numbers that it is copied from."""
+    for kind, record in reversed(program.sizing):
         if kind == "copy" and isinstance(record, Record):
             for target, source in zip(record.texts("output"), record.texts("input"), strict=False):
                 if target in known:
                     known.setdefault(source, known[target])
-    return known
 
 
 def _misfit(tensor: Descriptor, shape: Sequence[int], values: Mapping[str, Number] | None = None) -> UsageError:
@@ -180,11 +177,7 @@ def name_sizes(
         for size, own in zip(shape, tensor.dims if tensor is not None else (), strict=False):
             if isinstance(own, str):
                 named.setdefault(own, size)
-    for kind, record in reversed(program.sizing):
-        if kind == "copy" and isinstance(record, Record):
-            for target, source in zip(record.texts("output"), record.texts("input"), strict=False):
-                if target in named:
-                    named.setdefault(source, named[target])
+    _know_sources(program, named)
     for kind, record in program.sizing:
         if not isinstance(record, Record):
             continue
@@ -241,40 +234,79 @@ def evaluate_sizes(program: ProgramText, shapes: Mapping[str, Sequence[int]], ha
 COMPARISONS = {name: OPERATIONS[name] for name in ("eq", "ne", "neq", "gt", "ge", "geq", "lt", "le", "leq")}
 
 
-@dataclass
 class Walk:
-    """How often each statement of ``main`` runs, by its index."""
+    """How often each statement of ``main`` runs, by its index: follows the jumps.
 
-    times: Counter[int] = field(default_factory=Counter)
-    uncounted: set[int] = field(default_factory=set)
-    """In a loop whose number of steps only the GPU knows: counted once."""
-    chosen: set[int] = field(default_factory=set)
-    """Branches that only the GPU decides: the one that moves more is counted."""
-    looped: dict[int, int] = field(default_factory=dict)
-    """The innermost loop that a statement is in, by the index where that loop begins."""
+    ``weight`` are a statement's bytes, by which an undecided branch is chosen.
+    """
+
+    def __init__(self, statements: Sequence[Statement], scalars: Scalars, weight: Callable[[int], int]):
+        self.statements, self.scalars, self.weight = statements, scalars, weight
+        self.times: Counter[int] = Counter()
+        self.uncounted: set[int] = set()
+        """In a loop whose number of steps only the GPU knows: counted once."""
+        self.chosen: set[int] = set()
+        """Branches that only the GPU decides: the one that moves more is counted."""
+        self.looped: dict[int, int] = {}
+        """The innermost loop that a statement is in, by the index where that loop begins."""
+        self.labels, blocks = label_places(statements), blocks_of(statements, scalars)
+        position = steps = 0
+        runs: Counter[int] = Counter()
+        while position < len(statements):
+            block = blocks[position]
+            steps += 1 + len(block.computed)
+            if steps > STEPS:
+                raise ProgramDamagedError(f"the plan's program runs for more than {STEPS:,} steps")
+            runs[position] += 1
+            for kind, record in block.computed:
+                scalars.evaluate(kind, record)
+            position = block.end if block.jump is None else self._jump(block.end, *block.jump)
+        for begin, times in runs.items():
+            for index in range(begin, blocks[begin].end + (blocks[begin].jump is not None)):
+                self.times[index] += times
+
+    def _jump(self, position: int, kind: str, record: Record) -> int:
+        """Where a jump leads."""
+        targets = targets_of(kind, record, self.labels)
+        back = [target for target in targets if target <= position]
+        for target in back:
+            for index in range(target, position):
+                if target > self.looped.get(index, -1):
+                    self.looped[index] = target
+        if kind == "jmp":
+            return targets[0]
+        decided = self._compare(record)
+        if decided is not None:
+            return targets[0] if decided else targets[1]
+        if back:
+            self.uncounted.update(range(min(back), position))
+            return max(targets)
+        self.chosen.add(position)
+        return self._heavier(*sorted(targets))
+
+    def _compare(self, record: Record) -> bool | None:
+        compare = COMPARISONS.get(record.text("op"))
+        operands = [self.scalars.values.get(name) for name in record.texts("input")]
+        if compare is None or len(operands) != 2 or None in operands:
+            return None
+        return bool(compare(*operands))
+
+    def _heavier(self, first: int, second: int) -> int:
+        """The branch ahead that moves more bytes: the first ends where the second begins, with a jump past it."""
+        end = second
+        kind, record = self.statements[second - 1]
+        if kind == "jmp" and isinstance(record, Record):
+            end = max(second, max((self.labels.get(name, 0) for name in record.texts("target")), default=0))
+        moved = [sum(map(self.weight, range(*span))) for span in ((first, second), (second, end))]
+        return first if moved[0] >= moved[1] else second
 
 
-def walk(statements: Sequence[Statement], scalars: Scalars, weight: Callable[[int], int]) -> Walk:
-    """Follows the jumps of ``main``; ``weight`` are a statement's bytes, by which an undecided branch is chosen."""
-    labels = label_places(statements)
-    blocks = blocks_of(statements, scalars)
-    result, position, steps = Walk(), 0, 0
-    runs: Counter[int] = Counter()
-    while position < len(statements):
-        block = blocks[position]
-        steps += 1 + len(block.computed)
-        if steps > STEPS:
-            raise ProgramDamagedError(f"the plan's program runs for more than {STEPS:,} steps")
-        runs[position] += 1
-        for kind, record in block.computed:
-            scalars.evaluate(kind, record)
-        position = block.end
-        if block.jump is not None:
-            position = _jump(statements, scalars, weight, labels, position, *block.jump, result)
-    for begin, times in runs.items():
-        for index in range(begin, blocks[begin].end + (blocks[begin].jump is not None)):
-            result.times[index] += times
-    return result
+def targets_of(kind: str, record: Record, labels: Mapping[str, int]) -> list[int]:
+    """Where a jump may lead."""
+    names = record.texts("target")
+    if len(names) != (1 if kind == "jmp" else 2) or not labels.keys() >= set(names):
+        raise ProgramDamagedError(f"the plan's program has a {kind} that leads nowhere")
+    return [labels[name] for name in names]
 
 
 def label_places(statements: Sequence[Statement]) -> dict[str, int]:
@@ -320,56 +352,3 @@ def blocks_of(statements: Sequence[Statement], scalars: Scalars) -> dict[int, Bl
             computed.append((kind, record))
     blocks[begin] = Block(len(statements), computed, None)
     return blocks
-
-
-def _jump(
-    statements: Sequence[Statement],
-    scalars: Scalars,
-    weight: Callable[[int], int],
-    labels: Mapping[str, int],
-    position: int,
-    kind: str,
-    record: Record,
-    result: Walk,
-) -> int:
-    """Where a jump leads."""
-    names = record.texts("target")
-    if len(names) != (1 if kind == "jmp" else 2) or not labels.keys() >= set(names):
-        raise ProgramDamagedError(f"the plan's program has a {kind} that leads nowhere")
-    targets = [labels[name] for name in names]
-    back = [target for target in targets if target <= position]
-    for target in back:
-        for index in range(target, position):
-            if target > result.looped.get(index, -1):
-                result.looped[index] = target
-    if kind == "jmp":
-        return targets[0]
-    decided = _compare(record, scalars)
-    if decided is not None:
-        return targets[0] if decided else targets[1]
-    if back:
-        result.uncounted.update(range(min(back), position))
-        return max(targets)
-    result.chosen.add(position)
-    return _heavier(statements, labels, sorted(targets), weight)
-
-
-def _compare(record: Record, scalars: Scalars) -> bool | None:
-    compare = COMPARISONS.get(record.text("op"))
-    operands = [scalars.values.get(name) for name in record.texts("input")]
-    if compare is None or len(operands) != 2 or None in operands:
-        return None
-    return bool(compare(*operands))
-
-
-def _heavier(
-    statements: Sequence[Statement], labels: Mapping[str, int], targets: Sequence[int], weight: Callable[[int], int]
-) -> int:
-    """The branch that moves more bytes, of two ahead: the first ends where the second begins, with a jump past it."""
-    first, second = targets
-    end = second
-    kind, record = statements[second - 1]
-    if kind == "jmp" and isinstance(record, Record):
-        end = max(second, max((labels.get(name, 0) for name in record.texts("target")), default=0))
-    moved = [sum(map(weight, range(*span))) for span in ((first, second), (second, end))]
-    return first if moved[0] >= moved[1] else second

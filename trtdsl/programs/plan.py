@@ -64,16 +64,16 @@ class Descriptor:
 
 
 @dataclass(frozen=True)
-class RegionText:
+class Region:
     """A piece of memory that the engine asks for."""
 
     name: str
-    size: int
+    bytes: int
     place: str
     """``accelerator``, ``host`` or ``hostpinned``."""
     constant: bool
-    user: bool
-    """Whether it is activation memory, which the context gives; the rest the engine holds itself."""
+    activation: bool
+    """Whether the context gives it; the rest the engine holds itself."""
 
 
 @dataclass
@@ -91,18 +91,18 @@ class ProgramText:
         return dict(reversed(self.sections.get("header", [])))
 
     @cached_property
-    def regions(self) -> dict[str, RegionText]:
+    def regions(self) -> dict[str, Region]:
         found = {}
         for name, record in self.sections.get("header", []):
             if name == "region" and isinstance(record, Record):
-                region = RegionText(
+                region = Region(
                     record.text("name"),
                     record.number("size"),
                     record.text("place"),
                     record.text("constant") == "true",
                     record.text("type") == "user",
                 )
-                if region.place not in ("accelerator", "host", "hostpinned") or region.size < 0:
+                if region.place not in ("accelerator", "host", "hostpinned") or region.bytes < 0:
                     raise ProgramDamagedError(f"the plan's program has a region in {region.place[:40]!r}")
                 found[region.name] = region
         return found
@@ -136,12 +136,23 @@ class ProgramText:
 
     def place(self, tensor: Descriptor) -> str:
         """Where it lies: ``accelerator``, ``host`` or ``hostpinned``; the caller's own memory is on the accelerator."""
-        seen = 0
-        while tensor.base is not None:
-            tensor, seen = self.tensors[tensor.base], seen + 1
-            if seen > len(self.tensors):
-                raise ProgramDamagedError("the plan's program has a view of itself")
-        return self.regions[tensor.region].place if tensor.region else "accelerator"
+        whole = self.root(tensor.name)
+        return self.regions[whole.region].place if whole.region else "accelerator"
+
+    def tensor(self, name: str) -> Descriptor:
+        """A tensor; ProgramDamagedError for one that is not there."""
+        if name not in self.tensors:
+            raise ProgramDamagedError(f"the plan's program has no tensor {name[:40]!r}")
+        return self.tensors[name]
+
+    def root(self, name: str) -> Descriptor:
+        """The tensor that a view, or a view of a view, is of."""
+        tensor = self.tensor(name)
+        for _ in self.tensors:
+            if tensor.base is None:
+                return tensor
+            tensor = self.tensor(tensor.base)
+        raise ProgramDamagedError("the plan's program has a view of itself")
 
     def names(self, key: str) -> list[str]:
         """A list of the header, such as ``inputs``."""

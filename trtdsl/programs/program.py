@@ -9,6 +9,7 @@ from typing import Any, Literal
 from ..core.errors import several
 from ..core.html import folded, table
 from .graph import Graph, Launch, ProgramTensor
+from .plan import Region
 
 By = Literal["line", "module", "kind", "launch"]
 SCHEMA = 1
@@ -25,17 +26,6 @@ def megabytes(count: int) -> str:
         if count >= size:
             return f"{count / size:.1f} {unit}"
     return f"{count} bytes"
-
-
-@dataclass(frozen=True)
-class Region:
-    """A piece of memory that the engine asks for."""
-
-    name: str
-    bytes: int
-    place: str
-    constant: bool
-    activation: bool
 
 
 @dataclass(frozen=True)

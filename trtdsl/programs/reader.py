@@ -16,7 +16,7 @@ from ..sizes.shape import linear
 from ..sizes.size import SizeLike
 from .grammar import Record
 from .graph import Launch, Operand, ProgramTensor
-from .host_sizes import Scalars, Walk, blocks_of, evaluate_sizes, label_places, name_sizes, walk
+from .host_sizes import Scalars, Walk, blocks_of, evaluate_sizes, label_places, name_sizes
 from .launches import (
     PRODUCTS,
     QUIET,
@@ -29,7 +29,7 @@ from .launches import (
     shape_of,
 )
 from .plan import BITS, DTYPES, SHAPE_INPUT, Descriptor, ProgramText, plain
-from .program import ALIGNMENT, Program, Region
+from .program import ALIGNMENT, Program
 from .touching import most_touched, variant_of
 
 T = TypeVar("T")
@@ -91,11 +91,7 @@ def make_program(
         tuple(name for text in texts for name in map(plain, text.names("outputs"))),
         tuple(launches),
         {name: dataclasses.replace(tensor, live=live.get(name)) for name, tensor in tensors.items()},
-        tuple(
-            Region(region.name, region.size, region.place, region.constant, region.user)
-            for text in texts
-            for region in text.regions.values()
-        ),
+        tuple(region for text in texts for region in text.regions.values()),
         _memory(texts, given),
         any(text.header.get("tf32") == "1" for text in texts),
         notes=tuple(dict.fromkeys(note for reader in readers for note in reader.notes)),
@@ -119,7 +115,7 @@ def _memory(texts: Sequence[ProgramText], given: Given) -> int:
     """
     total = 0
     for text in texts:
-        size = sum(region.size for region in text.regions.values() if region.user and region.place == "accelerator")
+        size = sum(each.bytes for each in text.regions.values() if each.activation and each.place == "accelerator")
         inputs = [name for name in text.names("inputs") if name in text.tensors and plain(name) not in given.shapes]
         handed = [name for name in inputs if text.place(text.tensors[name]) == "accelerator"] if given.shapes else []
         total += -(-size // ALIGNMENT) * ALIGNMENT + ALIGNMENT * len(handed)
@@ -180,7 +176,7 @@ class _Reader:
         """The launches that run, numbered from ``start``."""
         statements = self.text.statements
         self.operands = [self._operands_of(kind, record) for kind, record in statements]
-        walked = walk(statements, self.scalars, self._weight)
+        walked = Walk(statements, self.scalars, self._weight)
         made: list[Launch] = []
         loops: dict[int, int] = {}
         for index in sorted(walked.times):
@@ -226,8 +222,8 @@ class _Reader:
         lost: dict[str, int] = {}
         for index, (_, operands) in enumerate(self.operands):
             whole = {each for each in operands if each.bytes or not self.tensors[each.tensor].bytes}
-            writes.append({self._root(each.tensor) for each in whole})
-            lost.update((self._root(each.tensor), index) for each in operands if each not in whole)
+            writes.append({self.text.root(each.tensor).name for each in whole})
+            lost.update((self.text.root(each.tensor).name, index) for each in operands if each not in whole)
         waiting = [0]
         while waiting:
             begin = waiting.pop()
@@ -240,7 +236,7 @@ class _Reader:
                     waiting.append(place)
         for begin, made in there.items():
             for index in range(begin, blocks[begin].end):
-                for root in (self._root(each.tensor) for each in self.operands[index][0]):
+                for root in (self.text.root(each.tensor).name for each in self.operands[index][0]):
                     if root not in made:
                         self._refuse(root, index, lost, writes)
                 made = made | writes[index]
@@ -277,11 +273,6 @@ class _Reader:
             "Where a value y of these lines is used by a product or a convolution, give it F.maximum(y, y) "
             "(docs/traps/builder-outputs.md)"
         )
-
-    def _root(self, name: str) -> str:
-        """The tensor that a view is of."""
-        base = self.text.tensors[name].base
-        return name if base is None else self._root(base)
 
     def _tell(self, walked: Walk) -> None:
         """Notes the loops and branches that only the GPU decides, each once."""
@@ -433,7 +424,7 @@ class _Reader:
             return
         region = self.text.regions.get(descriptor.region)
         size = (extent * BITS[descriptor.dtype] + 7) // 8
-        within = region is None or region.constant or not region.user or descriptor.offset + size <= region.size
+        within = region is None or region.constant or not region.activation or descriptor.offset + size <= region.bytes
         if extent != math.prod(shape) or not within:
             raise ProgramDamagedError(f"the plan's program has a tensor {descriptor.name[:40]!r} that is not laid out")
 

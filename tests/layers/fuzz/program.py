@@ -290,13 +290,13 @@ class Tolerant(Evaluation):
             outcome = "differs" if isinstance(error, ProgramFaultError) else "not evaluated"
             reason = error.message if error.message.startswith(OUTCOMES) else f"{outcome}: {error.message}"
             for name in record.texts("output_args") + record.texts("output"):
-                self.absent[self.memory.root(name).name] = reason
+                self.absent[self.text.root(name).name] = reason
 
     def outputs(self) -> dict[str, Any]:
         """The outputs; why there is none, where it is absent."""
         found: dict[str, Any] = {}
         for name in self.text.names("outputs"):
-            root = self.memory.root(name).name
+            root = self.text.root(name).name
             if root in self.absent or root not in self.written:
                 found[plain(name)] = self.absent.get(root, "differs: no launch writes it")
                 continue

@@ -17,11 +17,6 @@ from ..options import EngineName, option
 app = typer.Typer(cls=Group, name="export", help="Engines for other programs.", no_args_is_help=True)
 
 
-@app.callback()
-def _group() -> None:
-    pass
-
-
 @app.command(cls=Command)
 @command
 def triton(

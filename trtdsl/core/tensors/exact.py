@@ -425,7 +425,9 @@ class Exact:
             return self._decided(plain, exact)
         if type(plain) in (list, tuple):
             joined = [self._joined(one, two, name) for one, two in zip(plain, exact, strict=True)]
-            if self.decide and any(a is not b and not torch.equal(a, b) for a, b in _pairs(plain, joined)):
+            if self.decide and any(
+                a is not b and not torch.equal(a, b) for a, b in zip(*map(tensors_in, (plain, joined)), strict=True)
+            ):
                 for tensor in tensors_in(joined):  # a sort's values follow its indices
                     if _is_floating(tensor):
                         tensor.copy_(self.of(tensor))
@@ -484,10 +486,6 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
         elif isinstance(item, (list, tuple, dict)):
             found += tensors_in(item)
     return found
-
-
-def _pairs(plain: Any, joined: Any) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    return zip(tensors_in(plain), tensors_in(joined), strict=True)
 
 
 def _lost(plain: torch.Tensor, exact: torch.Tensor) -> bool:

@@ -123,13 +123,14 @@ def as_onnx_json(model: Model) -> str:
     for index, layer in enumerate(model["layers"]):
         item = lines.get(index, {})
         facts = {**layer.get("attributes", {}), **({"line": item["line"]} if "line" in item else {})}
+        texts = {name: base64.b64encode(str(value).encode()).decode() for name, value in facts.items()}
         node: dict[str, Any] = {
             "name": layer["name"],
             "opType": layer["type"],
             "domain": DOMAIN,
             "input": [tensors[each]["name"] if each >= 0 else "" for each in layer["inputs"]],
             "output": [tensors[each]["name"] for each in layer["outputs"]],
-            "attribute": [{"name": name, "type": "STRING", "s": _base64(value)} for name, value in facts.items()],
+            "attribute": [{"name": name, "type": "STRING", "s": text} for name, text in texts.items()],
         }
         nodes.append(node)
     ends: dict[str, list[Any]] = {"input": [], "output": []}
@@ -147,7 +148,3 @@ def _value_info(tensor: Mapping[str, Any]) -> dict[str, Any]:
     dims = [{"dimValue": size} if size.isdigit() else {"dimParam": size} for size in tensor["shape"]]
     kind = {"elemType": ONNX_TYPES.get(tensor["dtype"], 0), "shape": {"dim": dims}}
     return {"name": tensor["name"], "type": {"tensorType": kind}}
-
-
-def _base64(text: str) -> str:
-    return base64.b64encode(str(text).encode()).decode()

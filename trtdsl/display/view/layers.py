@@ -171,7 +171,8 @@ def shown_attributes(node: Node) -> dict[str, str]:
         text = _text(value)
         default = DEFAULTS.get(name, "")
         usual = isinstance(value, tuple) and isinstance(default, int) and set(value) <= {default}
-        if usual or text == str(default) or (name.endswith("transpose") and _is_sorted(value)):
+        same = name.endswith("transpose") and isinstance(value, tuple) and list(value) == sorted(value)
+        if usual or same or text == str(default):
             continue
         found[name.removesuffix("_nd")] = text
     kind = getattr(type(node.layer), "type", None)
@@ -184,10 +185,6 @@ def _permutation(node: Node, name: str, value: Any) -> Any:
     """A permutation without the places that are not there: TensorRT gives eight."""
     tensor = (node.inputs if name == "first_transpose" else node.outputs)[0]
     return value[: len(tensor.shape)] if isinstance(value, tuple) else value
-
-
-def _is_sorted(value: Any) -> bool:
-    return isinstance(value, tuple) and list(value) == sorted(value)
 
 
 def _text(value: Any) -> str:

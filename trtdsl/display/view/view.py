@@ -30,6 +30,7 @@ from ...definition.spec.spec import NetworkSpec
 from ...definition.weights.source import Source
 from ...engine.loading.manifest import manifest_path, read_manifest
 from ...engine.program import At, Shapes, program, program_of_engine
+from ...engine.refit import PRECISIONS
 from ...programs.devices import DEFAULT, find_device
 from ...programs.program import Program
 from ...sizes.profile import Range
@@ -41,7 +42,6 @@ from .model import SCHEMA, make_model
 from .page import page
 from .programs import program_model
 
-HALF = {"float16": "fp16", "bfloat16": "bf16"}
 INLINE = 620  # pixels of a notebook's height
 
 
@@ -142,7 +142,7 @@ def view(
         return _engine_view(Path(str(source)), dims, shapes, profile, device)
     spec = as_spec(source)
     if engine is not None and precision is None and is_file(manifest_path(Path(engine))):
-        precision = HALF.get(read_manifest(Path(engine)).precision)  # both tabs show one network
+        precision = PRECISIONS.get(read_manifest(Path(engine)).precision)  # both tabs show one network
     how: dict[str, Any] = {"precision": precision, "backend": backend, "allow_nonfinite": allow_nonfinite}
     tell = progress or untold
     tell("defining the network", 0, 1)
@@ -153,7 +153,7 @@ def view(
     if not build:
         found, note = (Path(engine), "") if engine is not None else _beside(spec, network)
         if found is not None:
-            made = program_of_engine(found, At({}, shapes or {}, {}, profile))
+            made = program_of_engine(found, At(shapes=shapes or {}, profile=profile))
             note = _fit(made, spec, network, found, opened) if engine is not None else ""
             made = replace(made, notes=(*made.notes, note)) if note else made
     model = make_model(network)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +15,6 @@ from ...core.errors import ExecutionError, OutOfMemoryError, UsageError
 from ...core.files.writing import check_kind
 from .. import cuda
 from . import loader
-from .gate import Gate
 from .loader import Header
 from .manifest import Manifest
 from .runtime_cache import RUNTIME_CACHE, discard, read_runtime_cache, write_runtime_cache
@@ -21,6 +22,40 @@ from .signature import Signature, TensorInfo
 
 Specialization = Literal["lazy", "eager", "none"]
 SPECIALIZATIONS = ("lazy", "eager", "none")
+
+
+class Gate:
+    """Runs enter it side by side. Who has to be alone waits for them, and meanwhile no further run enters."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._running = 0
+        self._waiting = 0
+
+    @contextmanager
+    def run(self) -> Iterator[None]:
+        """Inside, nobody is alone. It must not be entered again from inside."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._waiting)
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._running -= 1
+                self._changed.notify_all()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Inside, nothing runs."""
+        with self._changed:
+            self._waiting += 1
+            try:
+                self._changed.wait_for(lambda: not self._running)
+                yield
+            finally:
+                self._waiting -= 1
+                self._changed.notify_all()
 
 
 class Loaded:

@@ -103,7 +103,7 @@ def compare_runs(
         )
     given = _given(feeds) if feeds is not None else _drawn(sides, samples or {}, dims or {}, seed)
     with noted(FeedError, note_of_files(feeds or {})):
-        found = [side.run(given) for side in sides]
+        found = [side.evaluate(given) for side in sides]
     if found[0].keys() != found[1].keys():
         raise UsageError(
             f"they are no engines of one network: outputs {', '.join(found[0])}, and {', '.join(found[1])}"
@@ -138,9 +138,6 @@ class _Side:
     def _observe(self, step: Any, results: Mapping[str, torch.Tensor]) -> None:
         self.room = max([self.room, *(ROOM.get(result.dtype, 0.0) for result in results.values())])
         self.trace(step, results)
-
-    def run(self, given: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        return self.evaluate(given)
 
     @property
     def inputs(self) -> dict[str, Input]:
@@ -204,9 +201,9 @@ def _compared(name: str, before: torch.Tensor, after: torch.Tensor, room: float)
 
 def _parting(sides: Sequence[_Side], given: Mapping[str, torch.Tensor]) -> str | None:
     with sides[0].trace.kept() as steps:
-        sides[0].run(given)
+        sides[0].evaluate(given)
         known = by_line(steps)
     with sides[1].trace.kept() as steps:
-        sides[1].run(given)
+        sides[1].evaluate(given)
         found = first_unlike(steps, known)
     return None if found is None else f"{str(found[0]).removesuffix(',')}, in {found[1]}"

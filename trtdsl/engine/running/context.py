@@ -178,7 +178,8 @@ class Context:
         sink = Sink(info, kind, self.loaded.device, known, stream, seen, given, shared)
         if known is not None:
             pooled = kind not in ON_HOST and given is None
-            buffer = self._pooled if pooled else lambda size: self.buffer(info.name, size)
+            pool = self.loaded.pool
+            buffer = (lambda size: cuda.Memory(size, pool)) if pooled else lambda size: self.buffer(info.name, size)
             self._set_address(info.name, sink.place(sink.size, buffer))
             return sink
         allocator = self._allocators.get(info.name)
@@ -188,9 +189,6 @@ class Context:
                 raise ExecutionError(f"TensorRT takes no allocator for output {info}")
         allocator.sink = sink
         return sink
-
-    def _pooled(self, size: int) -> cuda.Memory:
-        return cuda.Memory(size, self.loaded.pool)
 
     def _set_address(self, name: str, pointer: int) -> None:
         if not self.trt.set_tensor_address(name, pointer):

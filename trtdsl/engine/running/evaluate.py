@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -113,12 +113,8 @@ def _of_plan(
     ranks = {name: len(tensor.shape) for name, tensor in network.outputs.items()}
     expected = {name: Operand(tensor.shape, tensor.dtype) for name, tensor in network.inputs.items()}
     served = network.profiles[profile : profile + 1]
-    replaced = replaced_inputs(network)
-
-    def refuse(shapes: Mapping[str, tuple[int, ...]], env: Mapping[str, int]) -> None:
-        network.constraints.refuse(env)
-
-    return _Rank(data, texts, given, ranks, profile, observe, count, expected, served, replaced, refuse)
+    told = ranks, expected, served, replaced_inputs(network), lambda shapes, env: network.constraints.refuse(env)
+    return _Rank(data, texts, given, profile, (observe, count), *told)
 
 
 def _of_file(
@@ -153,7 +149,7 @@ def _of_file(
             }
             served = [Profile(**manifest.profiles[profile].dims)]
         ranks = {} if manifest is None else {name: len(tensor.shape) for name, tensor in manifest.outputs.items()}
-        alone = _Rank(data, texts, given, ranks, profile, observe, count, expected, served, replaced, refuse)
+        alone = _Rank(data, texts, given, profile, (observe, count), ranks, expected, served, replaced, refuse)
 
     def run(feeds: Mapping[str, Any]) -> dict[str, torch.Tensor]:
         check_written({} if manifest is None else manifest.states, by_name(feeds))
@@ -177,39 +173,35 @@ def _inputs_of(text: ProgramText, fed: Mapping[str, Any]) -> dict[str, Operand]:
     return found
 
 
+@dataclass
 class _Rank:
-    """One profile's program, mostly the only rank; ``ranks`` are those of the outputs, as far as they are known.
+    """One profile's program, mostly the only rank."""
 
-    ``expected`` are the inputs; where nothing says them, they have the program's dtypes. Those that are ``replaced`` by
-    an output are one memory with it, which the program calls by the output's name. ``refuse`` raises FeedError for
-    shapes and dimensions' sizes that are not served, though in a profile's ranges.
-    """
+    data: bytes
+    texts: PlanTexts
+    given: Given
+    profile: int
+    how: tuple[Observer | None, bool]
+    ranks: Mapping[str, int]
+    """Those of the outputs, as far as they are known."""
+    expected: Mapping[str, Operand] | None
+    """The inputs; where nothing says them, they have the program's dtypes."""
+    served: Sequence[Profile]
+    replaced: Mapping[str, str]
+    """Inputs that are one memory with an output, by whose name the program calls them."""
+    refuse: Callable[[Mapping[str, tuple[int, ...]], Mapping[str, int]], None]
+    """Raises FeedError for shapes and dimensions' sizes that are not served, though in a profile's ranges."""
 
-    def __init__(
-        self,
-        data: bytes,
-        texts: PlanTexts,
-        given: Given,
-        ranks: Mapping[str, int],
-        profile: int,
-        observe: Observer | None,
-        count: bool,
-        expected: Mapping[str, Operand] | None,
-        served: Sequence[Profile],
-        replaced: Mapping[str, str],
-        refuse: Callable[[Mapping[str, tuple[int, ...]], Mapping[str, int]], None],
-    ):
-        own = texts.of_profile(profile)
+    def __post_init__(self) -> None:
+        own = self.texts.of_profile(self.profile)
         if not own:
-            raise UsageError(f"the engine has no profile {profile}")
+            raise UsageError(f"the engine has no profile {self.profile}")
         if len(own) > 1:
             raise UnevaluatedProgramError(
                 f"the engine has {len(own)} programs that follow each other, which is not evaluated"
             )
-        self.text, self.contents = next(iter(own)), Contents(data)
-        self.constants = self.contents.constants(self.text, texts.programs)
-        self.given, self.ranks, self.how = given, ranks, (observe, count)
-        self.expected, self.served, self.replaced, self.refuse = expected, served, replaced, refuse
+        self.text, self.contents = next(iter(own)), Contents(self.data)
+        self.constants = self.contents.constants(self.text, self.texts.programs)
 
     def fed(self, feeds: Mapping[str, Any]) -> tuple[Evaluation, Mapping[str, torch.Tensor]]:
         """A run of the program, and the values of its inputs."""

@@ -53,7 +53,8 @@ class Contents:
 
         Those of all ``programs`` of the plan lie in one pool at the end of the file, in the order of their numbers.
         """
-        sizes = {number: size for program in (*programs, text) for number, size in _numbered(program).items()}
+        tensors = [tensor for program in (*programs, text) for tensor in program.tensors.values()]
+        sizes = {each.offset: _size(each) for each in tensors if each.constant and each.base is None}
         if set(sizes) != set(range(len(sizes))):
             raise ProgramDamagedError("the plan's constants are not where its program says")
         places, whole = _places(sizes)
@@ -99,11 +100,6 @@ def _body_pool(data: bytes, position: int) -> dict[str, bytes]:
         (places[name],) = struct.unpack_from("<Q", data, position + 4 + length)
         position += 12 + length
     return {name: data[position + place : position + size] for name, place in places.items()}
-
-
-def _numbered(text: ProgramText) -> dict[int, int]:
-    """The bytes of each constant of a program, by its number."""
-    return {each.offset: _size(each) for each in text.tensors.values() if each.constant and each.base is None}
 
 
 def _places(sizes: Mapping[int, int]) -> tuple[dict[int, int], int]:

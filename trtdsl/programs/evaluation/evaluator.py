@@ -13,7 +13,7 @@ import torch
 
 from ...core.errors import ProgramDamagedError, ProgramFaultError, UnevaluatedProgramError
 from ..grammar import Record
-from ..host_sizes import COMPARISONS, OPERATIONS, Scalars, label_places
+from ..host_sizes import COMPARISONS, OPERATIONS, Scalars, label_places, targets_of
 from ..launches import QUIET, each_once, places_of
 from ..plan import BITS, ProgramText, plain
 from . import library
@@ -139,7 +139,7 @@ class Evaluation:
 
     def _note(self, name: str, what: str) -> None:
         self.memory.note_write(name, what)
-        self.written.add(self.memory.root(name).name)
+        self.written.add(self.text.root(name).name)
 
     # -- statements ----------------------------------------------------------------------------------------------------
 
@@ -186,16 +186,14 @@ class Evaluation:
                 self._launch(kind, record, operands)
 
     def _jump(self, kind: str, record: Record, labels: Mapping[str, int]) -> int:
-        targets = record.texts("target")
-        if len(targets) != (1 if kind == "jmp" else 2) or not labels.keys() >= set(targets):
-            raise ProgramDamagedError(f"the plan's program has a {kind} that leads nowhere")
+        targets = targets_of(kind, record, labels)
         if kind == "jmp":
-            return labels[targets[0]]
+            return targets[0]
         compare = COMPARISONS.get(record.text("op"))
         operands = [self._number(name) for name in record.texts("input")]
         if compare is None or len(operands) != 2:
             raise UnevaluatedProgramError(f"the jump {record.text('op')[:20]} is not known")
-        return labels[targets[0 if compare(*operands) else 1]]
+        return targets[0 if compare(*operands) else 1]
 
     def _pass_over(self, statements: Sequence[tuple[str, Record | str]]) -> None:
         for _, record in statements:
@@ -204,7 +202,7 @@ class Evaluation:
                     self.memory.note_passed(name)
 
     def _check_read(self, name: str) -> None:
-        reason = self.absent.get(self.memory.root(name).name)
+        reason = self.absent.get(self.text.root(name).name)
         if reason is not None:
             raise UnevaluatedProgramError(reason)
         self.memory.check_read(name, str(self.step))
@@ -226,8 +224,6 @@ class Evaluation:
 
     def _compute_on_host(self, kind: str, record: Record) -> None:
         for name in record.texts("input"):
-            if name not in self.text.tensors:
-                raise ProgramDamagedError(f"the plan's program has no tensor {name[:40]!r}")
             self.scalars.values[name] = self._number(name)
         self.scalars.evaluate("copy" if kind == "cast" else kind, record)
         for name in record.texts("output"):
@@ -276,7 +272,7 @@ class Evaluation:
         places = {name: self.memory.place(name) for name in (*reads, *writes, *record.texts("scratchspace"))}
         for name in (*writes, *record.texts("scratchspace")):
             for other, place in places.items():
-                if self.memory.root(other) != self.memory.root(name) and places[name].meets(place):
+                if self.text.root(other) != self.text.root(name) and places[name].meets(place):
                     raise ProgramFaultError(f"{self.step} writes to {plain(name)}, where {plain(other)} lies")
 
     def _whole(self, names: Iterable[str]) -> int:
@@ -289,7 +285,7 @@ class Evaluation:
 
     def _followed(self, names: Sequence[str]) -> list[Place]:
         """Where operands lie that a launch can change."""
-        return [self.memory.place(name) for name in names if not self.memory.root(name).constant]
+        return [self.memory.place(name) for name in names if not self.text.root(name).constant]
 
     # -- fusions -------------------------------------------------------------------------------------------------------
 
@@ -418,7 +414,7 @@ class Evaluation:
             poison = self.memory.poisoned(name)
             is_bool = self.memory.view(name).dtype == torch.bool  # one value of poison tells, as it is none of bool's
             unwritten = poison.numel() and bool(poison.any() if is_bool else poison.all())
-            if self.memory.root(name).name not in self.written or unwritten:
+            if self.text.root(name).name not in self.written or unwritten:
                 raise ProgramFaultError(f"no launch writes the output {plain(name)}")
             found[plain(name)] = self.memory.view(name).clone(memory_format=torch.contiguous_format)
         return found
@@ -451,7 +447,7 @@ class _Stage:
             # What an earlier step of a loop wrote stays, and what a scatter updates in place.
             kept = name in places and (name in reads or memory.holds(name))
             if name in places and not kept and not any(places[name].meets(place) for place in given):
-                self._view(places[name]).fill_(POISON)
+                places[name].within(memory.bytes, -self._shift(places[name])).fill_(POISON)
         self.addresses = [places[name].start + self._shift(places[name]) for name in arguments]
         self.written = [
             (start, end)
@@ -508,12 +504,6 @@ class _Stage:
                 return shift
         raise AssertionError("every operand is staged")
 
-    def _view(self, place: Place) -> torch.Tensor:
-        """The bytes of an operand in the stage."""
-        strides = tuple(stride * place.itemsize for stride in place.strides)
-        start = place.start + self._shift(place)
-        return self.memory.bytes.as_strided((*place.shape, place.itemsize), (*strides, 1), start)
-
 
 def _together(places: Sequence[Place]) -> list[tuple[int, int]]:
     """The stretches of memory that places cover, those that touch each other as one."""
@@ -534,9 +524,7 @@ def _size(word: str) -> int:
 
 def _layout(body: ProgramText, scalars: Scalars, name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The shape and the strides of a tensor of a fusion's body."""
-    tensor = body.tensors.get(name)
-    if tensor is None:
-        raise ProgramDamagedError(f"the plan's program has no tensor {name[:40]!r}")
+    tensor = body.tensor(name)
     shape, strides = scalars.sizes(tensor.dims), scalars.sizes(tensor.strides)
     if shape is None or strides is None:
         raise UnevaluatedProgramError(f"{plain(name)} has a size that is not known")

@@ -321,10 +321,6 @@ def _relu(settings: Settings, inputs: Tensors, outputs: Tensors) -> list[torch.T
     return [torch.where(x < 0, torch.zeros_like(x), x)]
 
 
-def _cast(settings: Settings, inputs: Tensors, outputs: Tensors) -> list[torch.Tensor]:
-    return [cast(inputs[0], outputs[0].dtype)]
-
-
 def _copy(settings: Settings, inputs: Tensors, outputs: Tensors) -> list[torch.Tensor]:
     (x,) = inputs
     if x.shape != outputs[0].shape and x.numel() == outputs[0].numel() and x.is_contiguous():
@@ -364,42 +360,20 @@ def _ranks_reduced(settings: Settings, inputs: Tensors, outputs: Tensors) -> lis
     return [reduce(operands.float() if operands.dtype in (torch.float16, torch.bfloat16) else operands)]
 
 
-def _ranks_together(settings: Settings, inputs: Tensors, outputs: Tensors) -> list[torch.Tensor]:
-    return [torch.cat(list(inputs))]
-
-
+TORCHS = (
+    "add", "sub", "mul", "neg", "abs", "exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "round", "trunc", "sin", "cos",
+    "erf", "floor", "ceil", "eq", "ne", "gt", "ge", "lt", "le",
+)  # fmt: skip
+"""Operations that torch has by the same name."""
 ELEMENTWISE: dict[str, Callable[..., torch.Tensor]] = {
-    "add": torch.add,
-    "sub": torch.sub,
-    "mul": torch.mul,
+    **{name: getattr(torch, name) for name in TORCHS},
     "div": _divide,
     "min": torch.minimum,
     "max": torch.maximum,
-    "neg": torch.neg,
-    "abs": torch.abs,
-    "exp": torch.exp,
-    "log": torch.log,
-    "sqrt": torch.sqrt,
-    "rsqrt": torch.rsqrt,
-    "tanh": torch.tanh,
-    "sigmoid": torch.sigmoid,
     "silu": nn.silu,
     "sqr": torch.square,
-    "round": torch.round,
-    "trunc": torch.trunc,
-    "sin": torch.sin,
-    "cos": torch.cos,
-    "erf": torch.erf,
-    "floor": torch.floor,
-    "ceil": torch.ceil,
-    "eq": torch.eq,
     "neq": torch.ne,
-    "ne": torch.ne,
-    "gt": torch.gt,
-    "ge": torch.ge,
     "geq": torch.ge,
-    "lt": torch.lt,
-    "le": torch.le,
     "leq": torch.le,
     "and": torch.logical_and,
     "or": torch.logical_or,
@@ -414,7 +388,7 @@ OPERATIONS: dict[str, Operation] = {
     "maxpool": _max_pool,
     "avgpool": _average_pool,
     "relu": _relu,
-    "cast": _cast,
+    "cast": lambda settings, inputs, outputs: [cast(inputs[0], outputs[0].dtype)],
     "copy": _copy,
     "move": _copy,
     "reshape": _copy,
@@ -422,7 +396,7 @@ OPERATIONS: dict[str, Operation] = {
     "concat": _concat,
     "comm_allreduce": _ranks_reduced,
     "comm_reduce_scatter": _ranks_reduced,
-    "comm_allgather": _ranks_together,
+    "comm_allgather": lambda settings, inputs, outputs: [torch.cat(list(inputs))],
     **{name: _elementwise(compute) for name, compute in ELEMENTWISE.items()},
 }
 """By the name of the statement."""

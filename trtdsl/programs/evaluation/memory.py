@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ...core.errors import ProgramDamagedError, ProgramFaultError, UnevaluatedProgramError
+from ...core.errors import ProgramFaultError, UnevaluatedProgramError
 from ..host_sizes import Scalars
 from ..plan import BITS, DTYPES, Descriptor, ProgramText, plain
 
@@ -51,13 +51,13 @@ class Place:
             return False
         first = min(self.start, other.start)
         used = torch.zeros(max(self.end, other.end) - first, dtype=torch.bool)
-        self._of(used, first).fill_(True)
-        return bool(other._of(used, first).any())
+        self.within(used, first).fill_(True)
+        return bool(other.within(used, first).any())
 
-    def _of(self, marks: torch.Tensor, first: int) -> torch.Tensor:
-        """The marks of its bytes, of which the first is byte ``first``."""
+    def within(self, bytes: torch.Tensor, first: int) -> torch.Tensor:
+        """Its part of ``bytes``, or of what stands for them, of which the first is byte ``first`` of the buffer."""
         strides = tuple(stride * self.itemsize for stride in self.strides)
-        return marks.as_strided((*self.shape, self.itemsize), (*strides, 1), self.start - first)
+        return bytes.as_strided((*self.shape, self.itemsize), (*strides, 1), self.start - first)
 
 
 class Memory:
@@ -75,7 +75,7 @@ class Memory:
         pooled = {tensor.region for tensor in text.tensors.values() if tensor.constant}
         for region in text.regions.values():
             if region.name not in pooled:
-                self.starts[region.name] = self._reserve(region.size)
+                self.starts[region.name] = self._reserve(region.bytes)
         self.tracked = self._end  # the bytes whose writers are known
         own = [tensor for tensor in text.tensors.values() if tensor.base is None]
         for tensor in own:
@@ -128,28 +128,13 @@ class Memory:
 
     # -- tensors -------------------------------------------------------------------------------------------------------
 
-    def descriptor(self, name: str) -> Descriptor:
-        """A tensor of the program."""
-        if name not in self.text.tensors:
-            raise ProgramDamagedError(f"the plan's program has no tensor {name[:40]!r}")
-        return self.text.tensors[name]
-
-    def root(self, name: str) -> Descriptor:
-        """The tensor that a view, or a view of a view, is of."""
-        tensor = self.descriptor(name)
-        for _ in self.text.tensors:
-            if tensor.base is None:
-                return tensor
-            tensor = self.descriptor(tensor.base)
-        raise ProgramDamagedError("the plan's program has a view of itself")
-
     def place(self, name: str) -> Place:
         """Where a tensor lies; raises UnevaluatedProgramError for one whose size is not known yet."""
-        tensor = self.descriptor(name)
+        tensor = self.text.tensor(name)
         start, whole = 0, tensor
         while whole.base is not None:
             moved = 0 if whole.moving is None else self._known(name, whole.moving)
-            start, whole = start + whole.offset + moved, self.descriptor(whole.base)
+            start, whole = start + whole.offset + moved, self.text.tensor(whole.base)
         if whole.constant or not whole.region:
             start += self.starts[f"\0{whole.name}"]
         else:
@@ -171,7 +156,7 @@ class Memory:
             start = self.starts[f"\0{whole.name}"]
             return start, start + -(-max(self._size(whole), 1) // PAGE) * PAGE
         start = self.starts[whole.region]
-        return start, start + self.text.regions[whole.region].size
+        return start, start + self.text.regions[whole.region].bytes
 
     def _known(self, name: str, size: int | str) -> int:
         value = self.scalars.size(size)
@@ -181,7 +166,7 @@ class Memory:
 
     def view(self, name: str) -> torch.Tensor:
         """A tensor in the buffer; what is written to it is written there."""
-        place, dtype = self.place(name), dtype_of(self.descriptor(name))
+        place, dtype = self.place(name), dtype_of(self.text.tensor(name))
         part = self.bytes[place.start : max(place.end, place.start)].view(dtype)
         return part.as_strided(place.shape, place.strides) if part.numel() else part.reshape(place.shape)
 
@@ -190,9 +175,9 @@ class Memory:
     def check_read(self, name: str, what: str) -> None:
         """Raises ProgramFaultError where a part of a tensor was not written, or another tensor was written there."""
         owners = self._owned(name)
-        if owners is None or self.root(name).name in self.passed:
+        if owners is None or self.text.root(name).name in self.passed:
             return
-        number = self.numbers.get(self.root(name).name, 0)
+        number = self.numbers.get(self.text.root(name).name, 0)
         wrong = owners != number if number else torch.ones_like(owners, dtype=torch.bool)
         if not wrong.any():
             return
@@ -215,28 +200,28 @@ class Memory:
         if not owner or not self.loops or name.startswith(NUMBER):
             return False
         other = next((known for known, value in self.numbers.items() if value == owner), None)
-        return other is not None and self.place(other) == self.place(self.root(name).name)
+        return other is not None and self.place(other) == self.place(self.text.root(name).name)
 
     def note_write(self, name: str, what: str) -> None:
         """Remembers that a tensor was written."""
         owners = self._owned(name)
         if owners is not None:
-            number = self.numbers.setdefault(self.root(name).name, len(self.numbers) + 1)
+            number = self.numbers.setdefault(self.text.root(name).name, len(self.numbers) + 1)
             if number > MOST_OWNERS:
                 raise UnevaluatedProgramError("the program has more tensors than are told apart")
             owners.fill_(number)
             self.writers[number] = what
-            self.passed.discard(self.root(name).name)
+            self.passed.discard(self.text.root(name).name)
 
     def note_passed(self, name: str) -> None:
         """Remembers that a jump passed over the launch that writes a tensor, unless its earlier result is there."""
-        root = self.root(name).name
+        root = self.text.root(name).name
         if root not in self.numbers or not self.holds(root):
             self.passed.add(root)
 
     def holds(self, name: str) -> bool:
         """Whether a part of a tensor's memory is its own already."""
-        owners, number = self._owned(name), self.numbers.get(self.root(name).name)
+        owners, number = self._owned(name), self.numbers.get(self.text.root(name).name)
         return owners is not None and number is not None and bool((owners == number).any())
 
     def note_missing(self, name: str) -> None:
@@ -249,12 +234,12 @@ class Memory:
         """Where a tensor holds the poison; nowhere for integers of one byte and fp8, in which it is a usual value."""
         size = self.place(name).itemsize
         value = int.from_bytes(bytes([POISON]) * size, "little")
-        is_told = size > 1 or dtype_of(self.descriptor(name)) == torch.bool
+        is_told = size > 1 or dtype_of(self.text.tensor(name)) == torch.bool
         return (self.view(name).view(INTEGERS[size]) == value) & is_told
 
     def _owned(self, name: str) -> torch.Tensor | None:
         """The numbers of who wrote a tensor's parts, by element; None where that is not followed."""
-        whole = self.root(name)
+        whole = self.text.root(name)
         if whole.constant or not whole.region:
             return None
         place = self.place(name)

@@ -35,6 +35,7 @@ BOUND = re.compile(r"__launch_bounds__\((\d{1,9})\b")
 DYNAMIC_SHARED = re.compile(r"extern\s+(?:__align__\(\d+\)\s+)?__shared__\s+char\s+(\w+)\[\];")
 ASSEMBLY = re.compile(r'\basm\s*(?:volatile\s*)?\((?P<inside>(?:"(?:[^"\\]|\\.)*"|[^";])*)\);')
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
+LEADING = re.compile(rf"\s*{STRING.pattern}")
 OPERAND = re.compile(r'"[=+&]*\w"\s*\(')
 INTEGER_CAST = re.compile(r"static_cast<(__myln_u?int(?:8|16|32|64))>\(")
 DIRECTIVE = re.compile(
@@ -133,25 +134,12 @@ def _on_host(text: str) -> str:
 
 def _call_of_assembly(match: re.Match[str]) -> str:
     """A PTX instruction as a call of the function that does the same: ``ptx_div_approx_f32(result, a, b);``."""
-    inside = match["inside"]
-    instruction, _, operands = _split_template(inside)
+    inside, instruction, position = match["inside"], "", 0
+    while (part := LEADING.match(inside, position)) is not None:  # the compiler joins them
+        instruction, position = instruction + part[1], part.end()
     words = instruction.replace("{", " ").replace("}", " ").split()
     name = "ptx_" + re.sub(r"\W", "_", words[0]) if words else "ptx_nothing"
-    return f"{name}({', '.join(_operands(operands))});"
-
-
-def _split_template(inside: str) -> tuple[str, str, str]:
-    """The strings at the front, which the compiler joins, and what follows the first colon."""
-    template, position = "", 0
-    while (match := STRING.match(inside, _blank(inside, position))) is not None:
-        template, position = template + match[1], match.end()
-    return template, ":", inside[position:]
-
-
-def _blank(text: str, position: int) -> int:
-    while position < len(text) and text[position].isspace():
-        position += 1
-    return position
+    return f"{name}({', '.join(_operands(inside[position:]))});"
 
 
 def _operands(text: str) -> list[str]:
