@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -115,11 +115,10 @@ class Evidence:
         room = allowed(truth, limits.ROUNDED if self.exact.rounded else limits.LIMIT, tolerance.floor)
         over = excess(mine, truth, room)
         if bool((over > 1).any()) and self.moved is not None:
-            away = self._sensitivity(name, truth, 2.0**-52)
-            over = excess(mine, truth, room + limits.NOISY * away)
+            over, away = self._beside_noise(name, mine, truth, room, 2.0**-52)
             self._note(name, truth, away)
         if bool((over > 1).any()) and self.exact.rounded_constants and self.moved is not None:
-            coarse = excess(mine, truth, room + limits.NOISY * self._sensitivity(name, truth, 2.0**-24))
+            coarse, _ = self._beside_noise(name, mine, truth, room, 2.0**-24)
             if not bool((coarse > 1).any()):
                 self.exact.rounded["constants that were rounded before they could be seen"] = None
                 over = coarse
@@ -131,8 +130,11 @@ class Evidence:
         moved = (got.double() + aside).to(got.dtype) if bool(aside.any()) else got
         result = self._quality(name, moved, own, truth)
         if not result.passed and name not in self.rules.decibels and self.moved is not None and got.is_floating_point():
-            own = self._as_sensitive(name, own, truth, tolerance)
-            result = self._quality(name, moved, own, truth)
+            eps = torch.finfo(self.working if self.working is not None else own.dtype).eps
+            for away in self._sensitivity(name, truth, eps):
+                result = self._quality(name, moved, _as_sensitive(own, truth, tolerance, away), truth)
+                if result.passed:
+                    break
         return replace(result, truth="meaning" if result.passed else result.truth, meaning=_greatest(mine, truth))
 
     def _quality(self, name: str, got: torch.Tensor, own: torch.Tensor, truth: torch.Tensor | None) -> OutputComparison:
@@ -146,21 +148,24 @@ class Evidence:
         over = 10 ** ((least - sqnr(got, truth)) / 20)
         return described(name, got, own, truth, torch.full_like(truth, over), "budget")
 
-    def _as_sensitive(self, name: str, own: torch.Tensor, truth: torch.Tensor, tolerance: Tolerance) -> torch.Tensor:
-        """torch's result, as far off as noise of the network's precision in each operation makes the exact one.
+    def _beside_noise(
+        self, name: str, mine: torch.Tensor, truth: torch.Tensor, room: torch.Tensor, size: float
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """How far an output is off beside what noise of a size makes of the exact one, and what that is."""
+        over = away = room
+        for away in self._sensitivity(name, truth, size):
+            over = excess(mine, truth, room + limits.NOISY * away)
+            if not bool((over > 1).any()):
+                break
+        return over, away
 
-        What is so sensitive, such as a softmax of great scores, says nothing about how well a network computes.
-        """
-        eps = torch.finfo(self.working if self.working is not None else own.dtype).eps
-        error, least = own.double() - truth, limits.SENSITIVE * self._sensitivity(name, truth, eps) / tolerance.times
-        further = truth + torch.where(least > error.abs(), torch.copysign(least, error), error)
-        greatest = torch.finfo(own.dtype).max
-        return torch.where(torch.isfinite(own), further.nan_to_num(0.0).clamp(-greatest, greatest).to(own.dtype), own)
-
-    def _sensitivity(self, name: str, truth: torch.Tensor, size: float) -> torch.Tensor:
-        """How far noise of a size moves each element of the exact result."""
+    def _sensitivity(self, name: str, truth: torch.Tensor, size: float) -> Iterator[torch.Tensor]:
+        """How far noise of a size moves each element of the exact result, as is seen by ever more runs of it."""
         assert self.moved is not None
-        return deviation(truth, [self.moved(seed, size)[name].double() for seed in range(limits.RUNS)])
+        moved: list[torch.Tensor] = []
+        for seed in range(limits.RUNS):
+            moved.append(self.moved(seed, size)[name].double())
+            yield deviation(truth, moved)
 
     def _note(self, name: str, truth: torch.Tensor, away: torch.Tensor) -> None:
         size = truth.abs().nan_to_num(0.0, 0.0).median()
@@ -186,6 +191,17 @@ class Evidence:
         if self.precision is None or tensor.dtype not in halves:
             return tensor.to(dtype) if narrowed(tensor.dtype) == dtype else tensor
         return tensor.to(dtype if dtype in halves else torch.float32)
+
+
+def _as_sensitive(own: torch.Tensor, truth: torch.Tensor, tolerance: Tolerance, away: torch.Tensor) -> torch.Tensor:
+    """torch's result, as far off as noise of the network's precision in each operation makes the exact one.
+
+    What is so sensitive, such as a softmax of great scores, says nothing about how well a network computes.
+    """
+    error, least = own.double() - truth, limits.SENSITIVE * away / tolerance.times
+    further = truth + torch.where(least > error.abs(), torch.copysign(least, error), error)
+    greatest = torch.finfo(own.dtype).max
+    return torch.where(torch.isfinite(own), further.nan_to_num(0.0).clamp(-greatest, greatest).to(own.dtype), own)
 
 
 def _greatest(mine: torch.Tensor, truth: torch.Tensor) -> float:

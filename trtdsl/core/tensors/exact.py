@@ -16,6 +16,7 @@ from typing import Any
 
 from ..lazy import np, torch
 from .dense import computes_itself
+from .noise import Noise
 from .operators import (
     COMPARING,
     INSTEAD,
@@ -85,8 +86,7 @@ class Exact:
         """Whether all tensors have an exact value that are neither constants nor made while this is entered."""
         self.numbers: dict[float, float] = {}
         """Numbers that are rounded, by torch to float32 in the call that is running, and their exact ones."""
-        self.noise: torch.Generator | None = None
-        self.size = 0.0
+        self.noise: Noise | None = None
         self._entered: list[Any] = []
         self._open: list[weakref.ref[torch.Tensor]] = []
 
@@ -158,7 +158,7 @@ class Exact:
     @contextmanager
     def noisy(self, seed: int, size: float = 2.0**-52) -> Iterator[None]:
         """A context in which every computed value that is no float32 number is moved by up to ``size`` of itself."""
-        self.noise, self.size = torch.Generator().manual_seed(seed), size
+        self.noise = Noise(seed, size)
         try:
             yield
         finally:
@@ -342,9 +342,9 @@ class Exact:
         if name in NEAREST:
             return nearest(func, args, kwargs, *wide)
         if self.noise is not None and name.startswith(UNSEEN):  # whose scores, or mean, nobody else sees
-            wide = tuple(_each(value, self._shaken) for value in wide[0]), wide[1]
+            wide = tuple(_each(value, self.noise.of) for value in wide[0]), wide[1]
         if self.noise is not None and name.startswith("grid_sampler"):  # whose coordinates begin at -1
-            wide = (wide[0][0], self._shaken(wide[0][1] + 1) - 1, *wide[0][2:]), wide[1]
+            wide = (wide[0][0], self.noise.of(wide[0][1] + 1) - 1, *wide[0][2:]), wide[1]
         if name.rstrip("_") == "nan_to_num":  # whose greatest number is that of the dtype
             wide = (wide[0][0], *finite_of(args[0].dtype, *args[1:], **kwargs)), {}
         if INSTEAD.get(name) in (faked, observed) and (
@@ -355,7 +355,7 @@ class Exact:
         exact = INSTEAD.get(name, func)(*wide[0], **wide[1])
         if self.noise is not None and name.rstrip("_") not in MOVING:
             for value in tensors_in(exact):
-                self._move(value)
+                self.noise.add_to(value)
         return exact
 
     def _of_integers(self, func: Any, args: Any, kwargs: Any, plain: Any) -> Any:
@@ -386,20 +386,6 @@ class Exact:
                     else:
                         self.keep(tensor, value)
         return plain
-
-    def _move(self, value: torch.Tensor) -> None:
-        if value.is_complex() and not value.is_conj():
-            self._move(torch.view_as_real(value))
-        elif value.dtype == torch.float64 and value.numel():
-            value.copy_(torch.where(value == value.float(), value, self._shaken(value)))
-
-    def _shaken(self, value: torch.Tensor) -> torch.Tensor:
-        if value.is_complex():
-            return torch.view_as_complex(self._shaken(torch.view_as_real(value.resolve_conj())).contiguous())
-        if value.dtype != torch.float64:
-            return value
-        by = torch.rand(value.shape, generator=self.noise, dtype=torch.float64).mul_(2).sub_(1).mul_(self.size)
-        return value * (1 + by)
 
     def _joined(self, plain: Any, exact: Any, name: str) -> Any:
         """The results, each with its exact value; indices and comparisons are those of the side that decides."""
