@@ -49,13 +49,51 @@ class Filling(nn.Module):
         return filled * torch.tensor([most, 2.0])[1]
 
 
-@pytest.mark.parametrize("kind", [Counting, Scaling, Choosing, Placing, Filling])
+class Rounding(nn.Module):
+    def forward(self, x):
+        total = x.sum().item()
+        parts, rest = divmod(round(total), 3)
+        low = math.floor(total) * x, math.ceil(total) + x, math.trunc(total) - x
+        return torch.stack(low) * parts + rest + divmod(7, parts * parts + 1)[1] + round(total, 1)
+
+
+class Truths(nn.Module):
+    """Python adds up truths as numbers, and gives fractions of whole numbers to powers below 0."""
+
+    def forward(self, x):
+        total = x.sum().item()
+        return x * ((total > 0) + (total > 1)) + (2 * int(total) + 1) ** -2
+
+
+class Between(nn.Module):
+    def forward(self, x):
+        most = x.abs().mean().item()
+        return x.clamp(-1, most) + x.clamp(min=-most, max=2) + (x > 0).long().clamp(0, most)
+
+
+class Beside(nn.Module):
+    """Numbers do not promote tensors without dimensions, which are no numbers."""
+
+    def forward(self, x):
+        most, half = x.abs().max().item(), (x > 0).half().sum()
+        count = (x > 0).sum(dtype=torch.int32)
+        return half * most, most - half, count * int(most), count * most
+
+
+@pytest.mark.parametrize("kind", [Counting, Scaling, Choosing, Placing, Filling, Rounding, Truths, Between])
 def test_numbers_of_values_stay_tensors(kind):
     module = kind()
     run = Interpreter(td.from_module(module, {"x": "2,T"}, dims={"T": (2, 4, 7)}).define())
     for length, mean in itertools.product((2, 5), (-3.0, 0.0, 3.0)):
         x = torch.randn(2, length) + mean
         torch.testing.assert_close(*run({"x": x}).values(), module(x))
+
+
+def test_numbers_beside_tensors_without_dimensions():
+    module, x = Beside(), torch.randn(2, 5) * 3
+    found = td.interpret(td.from_module(module, {"x": "2,T"}, dims={"T": (2, 4, 7)}), {"x": x}).values()
+    for each, expected in zip(found, module(x), strict=True):
+        torch.testing.assert_close(torch.as_tensor(each), expected, rtol=2e-3, atol=2e-3)
 
 
 class Keyed(nn.Module):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from unittest import mock
 
@@ -82,6 +83,50 @@ def filled(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable
     return lambda: fill.to(dtype).expand(given["size"] if "size" in given else given["input"].shape).clone()
 
 
+def as_pythons(name: str, given: Mapping[Any, Any]) -> dict[Any, Callable[[], Any]]:
+    """What takes the place of operands of a call, so that numbers among them compute as Python's do."""
+    numbers = {key: each for key, each in given.items() if stands_in(each)}
+    tensors = [each for each in given.values() if isinstance(each, torch.Tensor)]
+    if numbers and name == "clamp":  # which takes two numbers or two tensors
+        ends = {key: each for key, each in given.items() if type(each) in (int, float)}
+        return {key: functools.partial(torch.full, (), each) for key, each in ends.items()}
+    if not numbers or any(each.dim() for each in tensors):
+        return {}
+    others = [each.dtype for each in tensors if not stands_in(each)]
+    if not others and name in ("add", "sub", "mul"):
+        return {key: each.long for key, each in numbers.items() if each.dtype == torch.bool}
+    if not others and name == "pow" and type(given.get(1)) is int and given[1] < 0:
+        return {key: each.float for key, each in numbers.items()}
+    alike = {key: [dtype for dtype in others if _kind(dtype) == _kind(each.dtype)] for key, each in numbers.items()}
+    return {
+        key: functools.partial(numbers[key].to, functools.reduce(torch.promote_types, dtypes))
+        for key, dtypes in alike.items()
+        if dtypes
+    }
+
+
+def _kind(dtype: torch.dtype) -> tuple[bool, bool]:
+    """Numbers do not promote tensors of their own kind."""
+    return dtype.is_floating_point, dtype == torch.bool
+
+
+def _whole(name: str) -> Callable[[torch.Tensor], torch.Tensor]:
+    return lambda tensor: getattr(tensor, name)().long() if tensor.is_floating_point() else tensor
+
+
+def _rounded(tensor: torch.Tensor, places: int | None = None) -> torch.Tensor:
+    return _whole("round")(tensor) if places is None else tensor.round(decimals=places)
+
+
+ROUNDED = {
+    "__round__": _rounded,
+    **{f"__{name}__": _whole(name) for name in ("floor", "ceil", "trunc")},
+    "__divmod__": lambda tensor, by: (tensor // by, tensor % by),
+    "__rdivmod__": lambda tensor, given: (given // tensor, given % tensor),
+}
+"""What Python makes whole of its numbers, and torch has no methods for."""
+
+
 def stands_in(given: Any) -> bool:
     """Whether what is given is a tensor that stands for a number."""
     return isinstance(given, torch.Tensor) and STANDS in vars(given)
@@ -106,4 +151,4 @@ def read_as_numbers(kind: type[torch.Tensor]) -> Any:
     patched: dict[str, Any] = {"__hash__": refused(kind.__hash__, "a key of a dict, a set or a cache", logged=False)}
     for name in ("__format__", "__repr__"):
         patched[name] = refused(getattr(kind, name), "a text", logged=True)
-    return mock.patch.multiple(kind, **patched)
+    return mock.patch.multiple(kind, **patched, **ROUNDED, create=True)

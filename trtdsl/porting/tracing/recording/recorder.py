@@ -41,7 +41,7 @@ from .bodies import Bodies
 from .constants import MOST_NUMBERS, Constants
 from .failures import failed, needs_values
 from .memory import Memory, check_writes, layout, refuse_set, target_of, writes_itself
-from .numbers import at_numbers, filled, standing_in, stands_in, writes_at_a_place
+from .numbers import as_pythons, at_numbers, filled, standing_in, stands_in, writes_at_a_place
 from .packed import PackedSequences
 from .subclasses import authors_class
 from .transforms import SizesInside, among, inner, seen_through, stands_around
@@ -242,6 +242,11 @@ class Recorder:
             args, kwargs = args[:1] + self._whole(args[1:]), self._whole(kwargs)
         if name in MAKING:
             args, kwargs = self._whole((args, kwargs))
+        if changes := as_pythons(name, {**dict(enumerate(args)), **kwargs}):
+            with each_call(self.called):
+                made = {key: change() for key, change in changes.items()}
+            args = tuple(made.get(place, each) for place, each in enumerate(args))
+            kwargs = {key: made.get(key, each) for key, each in kwargs.items()}
         self.names()
         others = self._by_others(name, args, kwargs)
         if others is not None:
