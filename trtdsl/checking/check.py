@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
@@ -177,6 +177,7 @@ class Run:
     def __post_init__(self) -> None:
         self.reference: RunningReference | None = None
         self.exact, self.working = self.network.exact_values(), working_precision(self.network)
+        self.apart: Collection[str] = ()  # outputs of other ranks in the network's branches
         self.execute: Callable[[Feeds], Mapping[str, torch.Tensor]]
         if self.on == "engine":
             from ..engine.engine import engine_of
@@ -185,6 +186,7 @@ class Run:
         else:
             with self.exact:
                 self.interpreter = watching(self.network, self.coverage)
+            self.apart = self.interpreter.apart
             self.execute = self._executed_exactly
         self.disagreements: list[str] = []
         self.network.check_sizes()
@@ -331,6 +333,7 @@ class Run:
         other = drawn_weights(self.spec, weights, torch.Generator().manual_seed(self.seed)) if weights else {}
         if not other or self.reference is None or self.reference.not_exact is not None:
             return []
+        self._end()
         env = for_special_values(network, sizes_to_try(network, sizes), sizes)
         ranges = {name: dim.range for name, dim in network.dims.items() if dim.range is not None}
         how: dict[str, Any] = {"precision": network.asked, "backend": network.backend, "allow_nonfinite": True}
@@ -414,6 +417,12 @@ class Run:
             )
         return case
 
+    def _end(self) -> None:
+        """Lets go of what runs: of the weights, it has most of what is in memory, and a report needs none of it."""
+        del self.execute, self.interpreter
+        if self.reference is not None:
+            self.reference.module = torch.nn.Module()
+
     def _executed(self, feeds: Feeds, env: Mapping[str, int]) -> Mapping[str, torch.Tensor]:
         try:
             return self.execute(feeds)
@@ -474,8 +483,7 @@ class Run:
             f"output {name!r} beyond {part:.1g} of itself: rounding at 2**-52 alone moves it by so much"
             for name, part in self.chaotic.items()
         ]
-        apart = self.interpreter.apart if self.on != "engine" else ()
-        lines += [f"output {name!r} of other ranks, which differs from this one's: check each" for name in apart]
+        lines += [f"output {name!r} of other ranks, which differs from this one's: check each" for name in self.apart]
         lines += self.exercise.unproven(self.network)
         plugins = dict.fromkeys(used.name for used in self.network.plugins)
         lines += [f"that the plugin {name} computes what its evaluator does" for name in plugins]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Union
+from typing import Any, TypeVar, Union
 
 from ...core.caller import option
 from ...core.dtypes import dtype_name
@@ -17,6 +18,7 @@ from ...core.tensors.dense import why_unreadable
 from ...sizes.shape import shape_text
 from .files import SHOWN, WeightsFile, natural, open_files
 
+Made = TypeVar("Made")
 Source = Union[str, "os.PathLike[str]", Mapping[str, "torch.Tensor"], "Weights"]
 """A safetensors file, a folder or an index of several, tensors by name, or what was opened already: the same content,
 whatever became of the files."""
@@ -106,7 +108,11 @@ class Weights:
         name = self._same.get(name, name)
         tensor = self._tensors.get(name)
         if tensor is None:  # the caller may change his own, and so may a reference
-            made = self._given[name].clone() if self.path is None else self._holders[name].mapped(name)
+            made = (
+                _as_it_is(torch.Tensor.clone, self._given[name])
+                if self.path is None
+                else self._holders[name].mapped(name)
+            )
             tensor = self._tensors[name] = made
         return tensor
 
@@ -245,8 +251,12 @@ def _may_be_nonfinite(tensor: torch.Tensor) -> bool:
     """Whether a floating-point tensor has a NaN or an Inf; False for one of 8 bits. Nothing is copied."""
     if not tensor.dtype.is_floating_point or tensor.dtype.itemsize < 2 or not tensor.numel():
         return False
-    parts = tensor.flatten().split(SEARCHED)
-    return not all(bool(torch.isfinite(end)) for part in parts for end in torch.aminmax(part))  # NaN is both ends
+
+    def finite(tensor: torch.Tensor) -> bool:
+        parts = tensor.flatten().split(SEARCHED)
+        return all(bool(torch.isfinite(end)) for part in parts for end in torch.aminmax(part))  # NaN is both ends
+
+    return not _as_it_is(finite, tensor)
 
 
 def _plain(name: Any, tensor: Any) -> torch.Tensor:
@@ -259,7 +269,15 @@ def _plain(name: Any, tensor: Any) -> torch.Tensor:
     if not tensor.is_cpu:
         raise UsageError(f"weights are CPU tensors: {name} is on {tensor.device}")
     with torch._C.DisableTorchFunctionSubclass():
-        return tensor.detach()
+        return _as_it_is(torch.Tensor.detach, tensor)
+
+
+def _as_it_is(function: Callable[[torch.Tensor], Made], tensor: torch.Tensor) -> Made:
+    """What a function gives of a tensor, without exact values beside unless it has some: these take the most memory."""
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    with nullcontext() if "_exact" in vars(tensor) else _disable_current_modes():
+        return function(tensor)
 
 
 @lru_cache(maxsize=8)
