@@ -61,3 +61,16 @@ def test_weights_that_no_output_depends_on():
     net.output(x * (a + c), "y")
     assert weights_without_effect(net, ["a.w", "a.b", "c"]) == ["a.b"]
     assert weights_without_effect(net, ["a.w", "a.b", "c"], ["a"]) == []
+
+
+def test_an_output_that_changes_at_some_sizes_alone():
+    """It is fed other values where the factor is not 0, too."""
+    N, T = td.Dim("N", min=1, opt=2, max=4), td.Dim("T", min=1, opt=5, max=9)
+
+    class Seldom(torch.nn.Module):
+        def forward(self, x):
+            return x * (x.shape[0] // x.shape[1])
+
+    spec = td.network(inputs={"x": td.Input((N, T))}, reference=Seldom)(lambda x: x * (x.shape[0] // x.shape[1]))
+    report = td.check(spec)
+    assert report.passed, report.problems()

@@ -253,6 +253,10 @@ class Run:
             if has_draw(self.spec.inputs, draw):
                 yield Planned(wide, draw, partial(self._drawn, wide, draw))
 
+        for env in ordered:  # a factor of sizes may be 0 where the others were fed
+            if env != wide and self.exercise.undecided(self.network):
+                yield Planned(env, "again", partial(self._drawn, env, "again"), ("meaning",), quality=False)
+
     def feeds(self, env: Mapping[str, int], draw: str, half: bool | None = None) -> dict[str, torch.Tensor]:
         """The feeds of a size and a kind of values."""
         assert self.reference is not None

@@ -45,6 +45,10 @@ class Exercise:
         """Whether an output stayed the same for different feeds."""
         return bool(self.seen[name, "the same"]) and not self.seen[name, "changed"]
 
+    def undecided(self, network: Network) -> bool:
+        """Whether an output of fractions stayed the same so far."""
+        return any(self.stays_the_same(name) for name, each in network.outputs.items() if each.dtype.is_floating_point)
+
     def findings(self, network: Network, trivial: Collection[str]) -> list[str]:
         """One line for each output that shows nothing, except those in ``trivial``."""
         varying = depends_on_inputs(network, sizes=True) if network.inputs else set()
