@@ -200,12 +200,9 @@ def _of_the_system(path: str) -> bool:
 
 _UNREPEATABLE = object()
 _EVENTS: dict[str, Any] = {
-    "open": lambda given: given[0],
     "import": lambda given: given[1],  # a compiled module's file
-    "ctypes.dlopen": lambda given: given[0],
-    "os.link": lambda given: given[0],
-    "os.listdir": lambda given: given[0] or ".",
-    "os.scandir": lambda given: given[0] or ".",
+    **dict.fromkeys(("open", "ctypes.dlopen", "os.link"), lambda given: given[0]),
+    **dict.fromkeys(("os.listdir", "os.scandir"), lambda given: given[0] or "."),
     **dict.fromkeys(
         (
             "subprocess.Popen",

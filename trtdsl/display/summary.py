@@ -30,7 +30,6 @@ from .table import as_text, make_table
 if TYPE_CHECKING:
     from rich.table import Table
 
-SCHEMA = 1
 BITS = {"BOOL": 8, "INT8": 8, "UINT8": 8, "FP8": 8, "E8M0": 8, "INT4": 4, "FP4": 4, "HALF": 16, "BF16": 16, "INT64": 64}
 
 
@@ -69,7 +68,7 @@ class Summary(Totals):
     def to_json(self) -> dict[str, Any]:
         """Everything as one JSON object."""
         totals = {"layers": len(self.layers), "parameters": self.parameters, "flops": self.flops, "bytes": self.bytes}
-        return {"schema": SCHEMA, "kind": "summary", "totals": totals, **asdict(self)}
+        return {"schema": 1, "kind": "summary", "totals": totals, **asdict(self)}
 
     def layout(
         self, *, below: str = "", depth: int | None = sys.maxsize, sort: str = "order", width: int | None = None

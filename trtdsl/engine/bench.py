@@ -26,7 +26,6 @@ from .engine import Engine, load_engine
 from .loading.signature import Shapes
 
 T = TypeVar("T")
-SCHEMA = 1
 AGAINST = ("torch", "compile", "onnx")
 
 
@@ -61,7 +60,7 @@ class BenchReport:
 
     def to_json(self) -> dict[str, Any]:
         """Everything as one JSON object."""
-        return {"schema": SCHEMA, "kind": "bench", **asdict(self)}
+        return {"schema": 1, "kind": "bench", **asdict(self)}
 
 
 def summarize(name: str, first: float, samples: Sequence[float]) -> Times:

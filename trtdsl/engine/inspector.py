@@ -171,13 +171,8 @@ def _operand(tensor: Tensor, bound: Mapping[str, str], tensors: dict[str, Progra
     size = (math.prod(shape) * BITS[word] + 7) // 8
     last = len(shape) - 1
     order = (0, *range(2, last + 1), 1) if re.search("channel|HWC|NHWC", words) and last > 1 else tuple(range(last + 1))
-    tensors.setdefault(
-        name,
-        ProgramTensor(
-            name, tuple(shape), tuple(map(str, shape)), DTYPES.get(word, word), order, size,
-            "caller" if name in bound else "device", "", 0, None, False, False,
-        ),
-    )  # fmt: skip
+    place, sizes = "caller" if name in bound else "device", tuple(map(str, shape))
+    tensors.setdefault(name, ProgramTensor(name, shape, sizes, DTYPES.get(word, word), order, size, place))
     return Operand(name, size)
 
 
@@ -185,7 +180,6 @@ def _constants(name: str, told: Constants, tensors: dict[str, ProgramTensor]) ->
     dtype = WORD.search(told.type)
     word = WORDS[dtype[0].lower()] if dtype else "float"
     size = (told.count * BITS[word] + 7) // 8
-    tensors[name] = ProgramTensor(
-        name, (told.count,), (str(told.count),), DTYPES.get(word, word), (0,), size, "device", "", 0, None, True, False
-    )
+    sizes = (str(told.count),)
+    tensors[name] = ProgramTensor(name, (told.count,), sizes, DTYPES.get(word, word), (0,), size, constant=True)
     return Operand(name, size)

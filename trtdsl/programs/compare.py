@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .devices import DEFAULT, Device, find_device, floor_of
-from .program import SCHEMA, Program
+from .program import Program
 
 JUDGED = ("launches", "bytes", "rearranged bytes", "floor", "memory")
 """What ``--fail-above`` looks at: engine bytes and build time say nothing about speed."""
@@ -54,7 +54,7 @@ class Comparison:
         """As one JSON object."""
         rows, lines = ([{**asdict(row), "ratio": row.ratio} for row in group] for group in (self.rows, self.lines))
         return {
-            "schema": SCHEMA, "kind": "comparison", "before": self.before, "after": self.after, "device": self.device,
+            "schema": 1, "kind": "comparison", "before": self.before, "after": self.after, "device": self.device,
             "rows": rows, "lines": lines,
         }  # fmt: skip
 

@@ -22,13 +22,13 @@ class ProgramTensor:
     order: tuple[int, ...]
     """The axes from the slowest to the fastest in memory: ``(0, 2, 3, 1)`` is channels last."""
     bytes: int
-    place: str
+    place: str = "device"
     """``device``, ``host``, or ``caller`` for the network's inputs and outputs."""
-    region: str
-    offset: int
-    view_of: str | None
-    constant: bool
-    scratch: bool
+    region: str = ""
+    offset: int = 0
+    view_of: str | None = None
+    constant: bool = False
+    scratch: bool = False
     live: tuple[int, int] | None = None
     """The first and the last launch that use it, by their indexes; None where none does."""
 

@@ -12,7 +12,6 @@ from .graph import Graph, Launch, ProgramTensor
 from .plan import Region
 
 By = Literal["line", "module", "kind", "launch"]
-SCHEMA = 1
 ALIGNMENT = 512  # of activation memory: the builder's unit when it adds up the regions
 
 
@@ -182,4 +181,4 @@ class Program:
 
     def to_json(self) -> dict[str, Any]:
         """Everything as one JSON object."""
-        return {"schema": SCHEMA, "kind": "program", "totals": self.totals(), **asdict(self)}
+        return {"schema": 1, "kind": "program", "totals": self.totals(), **asdict(self)}

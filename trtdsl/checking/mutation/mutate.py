@@ -30,7 +30,6 @@ from ..judging.evidence import Evidence, Rules, Tolerances
 from ..tried_sizes import Sizes, elements
 from .mutants import Mutant, mutants, varied
 
-SCHEMA = 1
 FACTORS = (0.03, 0.3, 1.0, 3.0, 30.0, 1e3, 1e5)  # on weights and inputs, to see whether a change ever has an effect
 ORDINARY = 30.0  # values of greater factors may overflow, and then show nothing
 FAILING = (TrtdslError, RuntimeError, ArithmeticError, IndexError, TypeError, ValueError)  # of a changed network
@@ -80,7 +79,7 @@ class MutationReport:
 
     def to_json(self) -> dict[str, Any]:
         """Everything as one JSON object."""
-        return {"schema": SCHEMA, "kind": "mutation", "score": self.score, **asdict(self)}
+        return {"schema": 1, "kind": "mutation", "score": self.score, **asdict(self)}
 
 
 UNREACHED = "unreached: no feed shows it in an output"

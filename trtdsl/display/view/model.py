@@ -16,7 +16,6 @@ from .programs import called
 from .tidy import Item
 from .tree import Tree
 
-SCHEMA = 1
 WEIGHT = [
     "convolution", "product", "attention", "sampling", "reduction", "normalization", "activation", "pointwise",
     "control", "rearranging", "constant",

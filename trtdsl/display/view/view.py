@@ -38,7 +38,7 @@ from .files import FORMATS as FORMATS
 from .files import SUFFIXES as SUFFIXES
 from .files import Format, check_format, format_of, output_of
 from .formats import as_dot, as_onnx_json, as_svg
-from .model import SCHEMA, make_model
+from .model import make_model
 from .page import page
 from .programs import program_model
 
@@ -164,7 +164,7 @@ def view(
 
 
 def _model(name: str, *, network: Any = None, program: Any = None, check: Any = None, **more: Any) -> dict[str, Any]:
-    facts = {"schema": SCHEMA, "kind": "view", "name": name}
+    facts = {"schema": 1, "kind": "view", "name": name}
     return {**facts, "network": network, "program": program, "check": check, **more}
 
 

@@ -25,7 +25,6 @@ from ..program import given_of_manifest
 from .evaluate import evaluator_of
 from .trace import ROOM, Trace, by_line, first_unlike
 
-SCHEMA = 1
 SINGLE = 1e-4
 """What an output may be off by, of its scale, where both compute in float32."""
 
@@ -64,7 +63,7 @@ class RunComparison:
 
     def to_json(self) -> dict[str, Any]:
         """As one JSON object."""
-        return finite({"schema": SCHEMA, "kind": "run comparison", "equal": self.equal, **asdict(self)})
+        return finite({"schema": 1, "kind": "run comparison", "equal": self.equal, **asdict(self)})
 
 
 def compare_runs(
