@@ -143,6 +143,14 @@ def padded_by_tensors(x):
     return torch.nn.functional.pad(x, (0, 0, more // 2, more - more // 2))
 
 
+def padded_to_the_most(x):
+    """As detectron2 pads a list of images, with numpy's numbers beside what sizes make."""
+    most = torch.stack([torch.as_tensor(x.shape), torch.as_tensor([2, 3])]).max(0).values
+    most = (most + 3).div(4, rounding_mode="floor") * 4
+    padded = torch.nn.functional.pad(x, [0, most[-1] - x.shape[-1], 0, most[-2] - x.shape[-2]])
+    return padded, torch.nn.functional.linear(torch.arange(x.shape[0])[:, None] / np.log2(8), torch.ones(2, 1))
+
+
 class Applied(torch.nn.Module):
     def __init__(self, function):
         super().__init__()
@@ -155,7 +163,7 @@ class Applied(torch.nn.Module):
 @pytest.mark.parametrize(
     "function",
     [old_constructors, kinds, double, hann, windows, sines, grid, masks, places, extrema, steps, frequencies]
-    + [fractions, compared_with_a_float, Ratio(), frames, padded_by_tensors],
+    + [fractions, compared_with_a_float, Ratio(), frames, padded_by_tensors, padded_to_the_most],
     ids=lambda each: getattr(each, "__name__", None),
 )
 def test_made_of_sizes(function):

@@ -39,7 +39,7 @@ REARRANGING = {
     "squeeze",
 }
 REARRANGING |= {"stack", "cat", "flip", "transpose", "permute", "t", "T", "split", "chunk", "expand", "repeat", "iter"}
-REDUCING = {"prod", "sum", "cumsum", "cumprod"}
+REDUCING = {"prod", "sum", "cumsum", "cumprod", "max", "min", "amax", "amin"}
 NUMPYS = {"dim": "axis", "keepdim": "keepdims"}
 MOST_HELD = 64
 
@@ -100,7 +100,11 @@ class SizesHeld:
             given = dict(zip(("axis", "keepdims"), args[1:])) | {
                 NUMPYS.get(key, key): each for key, each in kwargs.items()
             }
-            return [np.asarray(getattr(self._array(args[0]), name)(**given), dtype=object)]
+            array, extremum = self._array(args[0]), name.removeprefix("a")
+            if extremum in ("max", "min"):
+                array = array if "axis" in given else array.reshape(-1)
+                return [np.asarray(np.frompyfunc(NAMESAKES[extremum], 2, 1).reduce(array, **given), dtype=object)]
+            return [np.asarray(getattr(array, name)(**given), dtype=object)]
         if name == "div" and kwargs.get("rounding_mode") == "floor":
             name, kwargs = "floor_divide", {}
         operands = [self._array(each) for each in args]

@@ -540,7 +540,8 @@ class Recorder:
         varies = sized and again()
         written = {"complex64", "float64"} if varies else {"complex64"} if sized else set()
         double = any((name := dtype_name(each.dtype)) in FOLDED and name not in written for each in operands)
-        arrays = any(type(leaf).__module__ == "numpy" for leaf in leaves((args, kwargs)))
+        numpys = (leaf for leaf in leaves((args, kwargs)) if type(leaf).__module__ == "numpy")
+        arrays = any(not isinstance(leaf, (int, float)) for leaf in numpys)
         folded = double or arrays or (not varies and any(id(tensor) in self.folded for tensor in operands))
         kept = op.form == "setitem" or bool(given and keeps_value(op, given[0], result))
         if not folded and (kept or counterpart(op) is not None):
