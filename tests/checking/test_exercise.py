@@ -74,3 +74,11 @@ def test_an_output_that_changes_at_some_sizes_alone():
     spec = td.network(inputs={"x": td.Input((N, T))}, reference=Seldom)(lambda x: x * (x.shape[0] // x.shape[1]))
     report = td.check(spec)
     assert report.passed, report.problems()
+
+
+def test_an_output_that_a_condition_alone_decides():
+    def sign(x):
+        return {"y": torch.tensor(1) if x.sum() > 0 else torch.tensor(0)}
+
+    report = check(lambda x: td.cond(x.sum() > 0, lambda: F.tensor(1), lambda: F.tensor(0), ()), sign)
+    assert report.passed, report.problems()

@@ -9,6 +9,7 @@ from ..core.lazy import torch
 from ..definition.network import Network
 from ..definition.tensor import reached
 from ..layers.evaluation import read_nodes
+from ..layers.region import boundaries
 
 Name = TypeVar("Name")
 
@@ -32,7 +33,10 @@ def depends_on_inputs(network: Network, *, sizes: bool = False) -> set[str]:
     definition = network.definition
     nodes = [node for node in read_nodes(network.backend, definition) if sizes or node.type != "SHAPE"]
     fed = {definition.get_input(index).name for index in range(definition.num_inputs)}
-    return closure([(node.needs, node.makes) for node in nodes], fed)
+    steps = [(node.needs, node.makes) for node in nodes]
+    # A condition gives nothing itself: what the region gives depends on it.
+    steps += [(node.needs, item.makes) for item in boundaries(nodes) for node in item.boundary if not node.makes]
+    return closure(steps, fed)
 
 
 def closure(steps: Iterable[tuple[Collection[Name], Collection[Name]]], names: set[Name]) -> set[Name]:

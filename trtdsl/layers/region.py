@@ -142,7 +142,7 @@ def region(name: str, **facts: Any) -> Callable[[Prepare], Prepare]:
 
 def partition(nodes: Sequence[Node], outputs: Collection[str]) -> tuple[list[Node], list[Region]]:
     """The layers and the regions outside every region; ``outputs`` are the network's."""
-    regions = _find(nodes)
+    regions = boundaries(nodes)
     if not regions:
         return list(nodes), []
     first = {min(item.inside): item for item in regions}
@@ -158,7 +158,7 @@ def partition(nodes: Sequence[Node], outputs: Collection[str]) -> tuple[list[Nod
     return _nest(nodes, regions)
 
 
-def _find(nodes: Sequence[Node]) -> list[Region]:
+def boundaries(nodes: Sequence[Node]) -> list[Region]:
     """The regions, with only their boundary layers."""
     found: dict[int, tuple[Any, Region]] = {}  # the owner is kept alive, or its id would be given to another
     for index, node in enumerate(nodes):
