@@ -5,6 +5,7 @@ import torch
 
 import trtdsl as td
 import trtdsl.functional as F
+from trtdsl.interpreter.feeds import make_feeds
 
 
 @pytest.mark.parametrize(
@@ -69,3 +70,57 @@ def test_an_output_s_format_is_refused_with_its_name():
     net = td.Network()
     with pytest.raises(td.UsageError, match="output 'y' that lies channels last is float32 of 4 or 5 dimensions, not"):
         net.output(td.Output(net.input("x", (2, 3)), "channels_last"), "y")
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: td.Input(("N",), longest="T"), "longest is a size, such as 'T', of whole numbers, not T of float32"),
+        (lambda: td.Input(("N",), "int64", longest=True), "longest is a size, .* not True of int64"),
+        (lambda: td.Input(("N",), "int64", longest=2.5), "longest is a size, .* not 2.5 of int64"),
+        (
+            lambda: td.network(inputs={"lengths": td.Input(("N",), "int64", longest="T")}),
+            "the longest of input 'lengths' is T, of which no input has the dimension",
+        ),
+    ],
+)
+def test_a_longest_is_a_size_of_whole_numbers(make, said):
+    with pytest.raises(td.UsageError, match=said):
+        make()
+
+
+def lengths_of(**more):
+    @td.network(
+        inputs={
+            "x": td.Input((td.Dim("N", min=1, opt=3, max=6), 2 * td.Dim("T", min=2, opt=4, max=9))),
+            "lengths": td.Input(("N",), "int64", longest=2 * td.Dim("T") - 1, **more),
+        }
+    )
+    def network(x, lengths):
+        return {"y": x * lengths.unsqueeze(1)}
+
+    return network
+
+
+@pytest.mark.parametrize(
+    ("more", "least"),
+    [({}, 1), ({"sample": (3, 5)}, 3), ({"sample": (8, 100)}, 7)]
+    + [({"sample": lambda shape, generator: torch.arange(20, 20 - shape[0], -1)}, 7)],
+)
+@pytest.mark.parametrize("draw", ["normal", "large", "sparse", "ties"])
+def test_drawn_lengths_reach_their_longest_and_not_beyond(more, least, draw):
+    spec = lengths_of(**more)
+    for seed in range(5):
+        feeds = make_feeds(spec.inputs, spec.define(), {"N": 3, "T": 4}, torch.Generator().manual_seed(seed), draw)
+        assert feeds["lengths"].max() == 7 and feeds["lengths"].min() >= least
+    fixed = spec.define(dims={"T": 3})
+    assert make_feeds(spec.inputs, fixed, {"N": 1}, torch.Generator())["lengths"].tolist() == [5]
+
+
+def test_lengths_that_do_not_reach_their_longest_are_refused():
+    net = lengths_of().define()
+    x, said = torch.ones(2, 8), "the greatest of input 'lengths' is 6, and the network is for lengths whose greatest is"
+    assert td.interpret(net, {"x": x, "lengths": torch.tensor([7, 2])})["y"][0, 0] == 7
+    for run in (td.interpret, td.evaluate_engine):
+        with pytest.raises(td.FeedError, match=rf"{said} 2\*T - 1 = 7: pad a batch to its longest alone"):
+            run(net, {"x": x, "lengths": torch.tensor([6, 2])})

@@ -59,7 +59,12 @@ def line_of(text):
             "a size is a number, a name, or a calculation such as 8[*]H or 21[*]H[*]W, not '8.5'",
         ),
         ("Small", {"image": "N,3,8,8:float31"}, td.UsageError, "unknown dtype 'float31'"),
-        ("Small", {"image": "N,3,8,8:float32:1"}, td.UsageError, "expected SHAPE, SHAPE:DTYPE or"),
+        (
+            "Small",
+            {"image": "N,3,8,8:float32:1"},
+            td.UsageError,
+            "expected SHAPE, SHAPE:DTYPE, SHAPE:DTYPE:LOW",
+        ),
         ("Small", {"image": "N,3,8,8:float32:a:b"}, td.UsageError, "LOW and HIGH are numbers"),
         ("Small", {"image": "N,3,8,8:float32:0:1e39"}, td.UsageError, "sample of float32 lies between"),
         ("Small", {"image": "N,3,8,8:float32:nan:1"}, td.UsageError, "sample of float32 lies between"),

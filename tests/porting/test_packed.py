@@ -81,7 +81,7 @@ def test_what_no_network_has_is_refused(of, why):
             return of(pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False), self.net)
 
     with pytest.raises(td.UnsupportedError, match=re.escape(why)):
-        td.from_module(Other(), INPUTS, dims=DIMS)
+        td.from_module(Other(), {**INPUTS, "lengths": "N:int64:0:4"}, dims=DIMS)
 
 
 class ByList(nn.Module):
@@ -94,7 +94,20 @@ class ByList(nn.Module):
         return self.net(pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False))[1]
 
 
-def test_lengths_that_values_give_as_a_list_are_refused_with_the_line():
+def test_lengths_that_values_give_may_be_a_list():
+    module, x = ByList(), torch.randn(3, 5, 4)
+    with torch.no_grad():
+        torch.testing.assert_close(td.interpret(td.from_module(module, {"x": "N,5,4"}), {"x": x})["output"], module(x))
+
+
+class ByAnotherList(ByList):
+    def forward(self, x):
+        lengths = x.gt(0).any(-1).sum(-1).tolist()
+        lengths[0] = 5
+        return self.net(pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False))[1]
+
+
+def test_a_list_of_lengths_that_is_written_to_is_refused_with_the_line():
     with pytest.raises(td.UnsupportedError, match="takes a number that depends on a tensor's values") as raised:
-        td.from_module(ByList(), {"x": "3,5,4"})
+        td.from_module(ByAnotherList(), {"x": "3,5,4"})
     assert raised.value.location.file == __file__

@@ -165,6 +165,7 @@ def _reference(spec: NetworkSpec) -> tuple[str, Path] | None:
 def _sample(given: Input, sources: Sources) -> list[Any] | None:
     """An input's sample as a fact; None for a function that is in no file."""
     sample, dtype = given.sample, str(given.dtype)
+    dtype += "" if given.longest is None else f", longest {given.longest}"
     if sample is None or isinstance(sample, tuple):
         return ["range", sample, dtype]
     if isinstance(sample, (str, PathLike)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from os import PathLike
 from pathlib import Path
@@ -12,11 +12,12 @@ from typing import Any
 
 from ..core.caller import as_argument
 from ..core.dtypes import as_dtype, dtype_name
-from ..core.errors import PACKAGE, FeedNameError, UsageError
+from ..core.errors import PACKAGE, FeedError, FeedNameError, UsageError
 from ..core.files.names import is_file
 from ..core.lazy import torch
 from ..sizes.dim import Dim
-from ..sizes.size import Size
+from ..sizes.shape import substitute
+from ..sizes.size import Size, value
 
 NEXT = "next_"
 """What the name of the output begins with that a run leaves in a state."""
@@ -36,8 +37,10 @@ class Input:
     the dimension that the ranks of a network on several GPUs share out: ``shape`` is one rank's. ``format`` is None, or
     ``"channels_last"`` for float32 values of 4 or 5 dimensions that lie in memory as torch.channels_last has them, as
     frames of a camera do: the shape stays (N, C, H, W), and the engine reads them without a launch that transposes.
+    ``longest`` is a size of whole numbers that are lengths, as of a batch that is padded to its longest sequence: the
+    greatest of them is that size. A check feeds it such values, and an interpreter refuses others.
 
-    Raises UsageError for a shape, a sample, a dimension or a format that is none of these.
+    Raises UsageError for a shape, a sample, a dimension, a format or a longest that is none of these.
 
     >>> Input(("N", 3, 8 * Dim("H"))).shape
     (N, 3, 8*H)
@@ -50,6 +53,7 @@ class Input:
     ) = None
     sharded: int | None = None
     format: str | None = None
+    longest: Any = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.shape, (tuple, list)):
@@ -68,6 +72,14 @@ class Input:
             check_format("an input", self.format, len(shape), as_dtype(self.dtype))
             if isinstance(self, State):
                 raise UsageError("a state has no format: it lies as the engine writes it")
+        if isinstance(self.longest, str):
+            object.__setattr__(self, "longest", Dim(self.longest))
+        whole = isinstance(self.longest, (int, Size)) and dtype_name(as_dtype(self.dtype)) in ("int32", "int64")
+        if self.longest is not None and (isinstance(self.longest, bool) or not whole):
+            raise UsageError(
+                f"an input's longest is a size, such as 'T', of whole numbers, not {self.longest!r} of "
+                f"{dtype_name(as_dtype(self.dtype))}"
+            )
         slots = getattr(self, "slots", None)
         if slots not in (None, State.slots) and not 0 < as_argument("slots", slots, int) % (len(shape) or 1) < len(
             shape
@@ -86,6 +98,11 @@ class Input:
             folder = author.parent if is_file(author) and not str(author).startswith(PACKAGE) else Path()
             object.__setattr__(self, "sample", str(folder / sample))
         object.__setattr__(self, "shape", shape)
+
+    def with_dims(self, sizes: Mapping[str, Any]) -> Input:
+        """The same input where these dimensions have other sizes."""
+        longest = None if self.longest is None else substitute(self.longest, sizes)
+        return replace(self, shape=tuple(substitute(size, sizes) for size in self.shape), longest=longest)
 
 
 def _check_range(given: Any, sample: Any) -> None:
@@ -141,6 +158,29 @@ class State(Input):
         """The dimension of ``slots``, from 0 on; None where there is none."""
         axis = 0 if self.slots is None or not self.shape else self.slots % len(self.shape)
         return axis or None
+
+
+def check_dims(inputs: Mapping[str, Input]) -> None:
+    """UsageError for a longest of which no input has the dimension."""
+    sizes = [size for spec in inputs.values() for size in spec.shape if isinstance(size, Size)]
+    known = {str(atom) for size in sizes for atom in size.atoms()}
+    for name, spec in inputs.items():
+        if isinstance(spec.longest, Size) and not known.issuperset(map(str, spec.longest.atoms())):
+            raise UsageError(f"the longest of input {name!r} is {spec.longest}, of which no input has the dimension")
+
+
+def check_longest(inputs: Mapping[str, Input], feeds: Mapping[str, torch.Tensor], env: Mapping[str, int]) -> None:
+    """FeedError for lengths whose greatest is not the size that it is to be."""
+    for name, fed in feeds.items():
+        spec = inputs.get(name)
+        if spec is None or spec.longest is None or not fed.numel():
+            continue
+        longest, greatest = value(spec.longest, env), int(fed.max())
+        if longest != greatest:
+            raise FeedError(
+                f"the greatest of input {name!r} is {greatest}, and the network is for lengths whose greatest is "
+                f"{spec.longest}{f' = {longest}' * (spec.longest is not longest)}: pad a batch to its longest alone"
+            )
 
 
 def check_written(states: Mapping[str, str], feeds: Mapping[str, Any]) -> None:

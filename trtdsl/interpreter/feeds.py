@@ -7,6 +7,7 @@ import math
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,7 +21,7 @@ from ..core.lazy import np, torch
 from ..core.tensors.dense import why_unreadable
 from ..core.tensors.watched import by_default
 from ..definition.call import Operand
-from ..definition.input import Input
+from ..definition.input import Input, check_longest
 from ..definition.network import Network
 from ..definition.spec.spec import NetworkSpec
 from ..layers.evaluation import storage
@@ -66,7 +67,8 @@ def make_feeds(
     half, feeds = network.precision is not None if half is None else half, {}
     for name in network.inputs:
         shape = tuple(value(size, env) for size in network.whole_shape(name))
-        feeds[name] = _draw(name, inputs[name], shape, generator, draw, half, sorted(numbers))
+        how = draw, half, sorted(numbers)
+        feeds[name] = _fed(name, inputs[name], shape, {**network.fixed, **env}, generator, *how)
     return feeds
 
 
@@ -78,12 +80,31 @@ def has_draw(inputs: Mapping[str, Input], draw: str) -> bool:
 def _draws(spec: Input) -> tuple[str, ...]:
     """The kinds of values of an input."""
     dtype, sample = as_dtype(spec.dtype), spec.sample
+    if spec.longest is not None:
+        return ("normal", "large", *ORDINARY)
     if isinstance(sample, tuple):
         low, last = sample[0], sample[1] if dtype.is_floating_point else int(sample[1]) - 1
         return ("normal", "large", *ORDINARY) if low < last else ("normal",)
     if sample is None and dtype.is_floating_point:
         return (*DRAWS, *NONFINITE)
     return ("normal", "small", "large", *ORDINARY) if sample is None and dtype == torch.bool else ("normal",)
+
+
+def _fed(
+    name: str, spec: Input, shape: tuple[int, ...], env: Mapping[str, int], generator: torch.Generator, *how: Any
+) -> torch.Tensor:
+    """What is drawn for an input at these sizes; of lengths, none is above the longest, and one is that."""
+    if spec.longest is None:
+        return _draw(name, spec, shape, generator, *how)
+    longest, sample = value(spec.longest, env), spec.sample
+    if sample is None or isinstance(sample, tuple):
+        low, high = sample or (1, longest + 1)
+        low = min(int(low), longest)
+        spec = replace(spec, sample=(low, max(min(int(high), longest + 1), low + 1)))
+    drawn = _draw(name, spec, shape, generator, *how).clamp(max=longest)
+    if drawn.numel():
+        drawn.view(-1)[drawn.argmax()] = longest  # which leaves sorted ones sorted
+    return drawn
 
 
 def _draw(
@@ -270,12 +291,15 @@ def whole(network: Network | None, name: str, values: Sequence[torch.Tensor]) ->
 
 
 def fit(
-    expected: Mapping[str, Operand], feeds: Mapping[str, Any], served: Sequence[Profile] = ()
+    expected: Mapping[str, Operand],
+    feeds: Mapping[str, Any],
+    served: Sequence[Profile] = (),
+    network: Network | None = None,
 ) -> tuple[dict[str, torch.Tensor], dict[str, int]]:
     """The feeds on the CPU, and the value of each dimension. ``expected`` has -1 for a size that may be any.
 
     FeedError, FeedNameError for a missing or unknown one, where they do not fit the inputs, with all that is wrong of
-    each, or no profile of those ``served`` has the dimensions.
+    each, or no profile of those ``served`` has the dimensions, or lengths do not reach what the ``network`` says.
     """
     tensors: dict[str, torch.Tensor] = {}
     problems = [f"{name!r} is missing" for name in expected if name not in by_name(feeds)]
@@ -310,6 +334,8 @@ def fit(
             f"{name}: {dtype_name(each.dtype)} {shape_text(each.shape)}" for name, each in expected.items()
         )
         raise kind(f"the feeds do not fit: {'; '.join(problems)}. Expected {signature or 'no inputs'}")
+    if network is not None:
+        check_longest(network.input_specs, tensors, {**network.fixed, **env})
     return tensors, env
 
 
@@ -410,7 +436,7 @@ def draw_feeds(
 ) -> dict[str, torch.Tensor]:
     """The same of inputs without a network."""
     return {
-        name: _draw(name, given, tuple(value(size, dims) for size in given.shape), generator)
+        name: _fed(name, given, tuple(value(size, dims) for size in given.shape), dims, generator)
         for name, given in inputs.items()
     }
 
@@ -471,4 +497,4 @@ def _in_folder(network: Network, folder: Path) -> list[Mapping[str, Any]]:
 def sizes_of(network: Network, feeds: Mapping[str, torch.Tensor]) -> dict[str, int]:
     """The value of each dimension for some feeds; FeedError where they do not fit the inputs."""
     expected = {name: Operand(tensor.shape, tensor.dtype) for name, tensor in network.inputs.items()}
-    return fit(expected, feeds, network.profiles)[1]
+    return fit(expected, feeds, network.profiles, network)[1]

@@ -250,7 +250,7 @@ class Interpreter:
             for handle in self.inputs
         }
         check_written(self.network.states if self.network else {}, feeds)
-        tensors, env = fit(expected, feeds)
+        tensors, env = fit(expected, feeds, network=self.network)
         if self.network:
             self.network.constraints.refuse(env)
         return tensors

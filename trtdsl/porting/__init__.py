@@ -217,6 +217,7 @@ def ported(
     from ..core.errors import UsageError
     from .drawn_inputs import with_drawn_inputs
     from .given import checked_inputs
+    from .longest import with_longest
     from .origin import Origin
     from .tracing.agree import traced_at_all_sizes
     from .verdict import finished
@@ -256,11 +257,15 @@ def ported(
 
         constants: dict[str, torch.Tensor] = {}  # of all parts
         why: list[str] = []
-        results, drawn = with_drawn_inputs(
-            module, given, lambda source, given: made_in_parts(given, partial(made, source), why)
-        )
+
+        def in_parts(given: Given) -> tuple[list[tuple[File, Ported]], list[str]]:
+            return with_drawn_inputs(
+                module, given, lambda source, given: made_in_parts(given, partial(made, source), why)
+            )
+
+        (results, drawn), lengths = with_longest(given, in_parts)
         files, parts = zip(*results)
-        parts[0].notes[:0] = drawn
+        parts[0].notes[:0] = [*lengths, *drawn]
         if len(parts) == 1:
             return parts[0]
         text, _ = finished(joined(files), files, module, checked=False, tell=tell)

@@ -10,20 +10,25 @@ import operator
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ..core.caller import to_write
 from ..core.dtypes import as_dtype, dtype_name
 from ..core.errors import UsageError
 from ..core.lazy import torch
-from ..definition.input import Input
+from ..definition.input import Input, check_dims
 from ..sizes.dim import Dim
 from ..sizes.profile import as_bounds
-from ..sizes.shape import substitute
+from ..sizes.shape import linear
 from ..sizes.size import Size, SizeLike, value
 
 TAKEN = {"F", "td", "torch", "math", "reference"}  # names that a file has for something else
 BATCH = (1, 4, 8)  # the range of a first dimension that was given none
+
+
+Fed = Mapping[str, tuple[Any, ...]]
+"""Shapes, dtypes, and what gives the greatest of each input's numbers (:meth:`Given.longest`)."""
 
 
 @dataclass(frozen=True)
@@ -35,24 +40,43 @@ class Given:
     draws: tuple[str | None, ...] = ()
     """The inputs that forward draws for itself, in order; None for what it still draws."""
 
-    def at(self, env: Mapping[str, int]) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:
-        """Shapes and dtypes where the dimensions have these values. UsageError where a size divides by 0."""
+    def at(self, env: Mapping[str, int]) -> Fed:
+        """What a trace is fed where the dimensions have these values. UsageError where a size divides by 0."""
         try:
             return {
-                name: (tuple(value(size, env) for size in spec.shape), as_dtype(spec.dtype))
+                name: (
+                    tuple(value(size, env) for size in spec.shape),
+                    as_dtype(spec.dtype),
+                    partial(self.longest, name),
+                )
                 for name, spec in self.inputs.items()
             }
         except ZeroDivisionError:
             raise UsageError("the size of an input divides by 0") from None
 
+    def longest(self, name: str, sized: Callable[[str, int], Any]) -> Any:
+        """What the greatest of an input's numbers is, of what ``sized`` gives for an axis of an input.
+
+        None where nothing says it.
+        """
+        size = self.inputs[name].longest
+        axes = [(key, axis, each) for key, spec in self.inputs.items() for axis, each in enumerate(spec.shape)]
+        axes.sort(key=lambda each: (each[0] == name, each[1] == 0))  # a batch that is as great by chance, last
+        for key, axis, each in axes:
+            if str(each) == str(size):
+                return sized(key, axis)
+        env: dict[str, Any] = {}
+        for key, axis, each in axes if isinstance(size, Size) else ():
+            for dim in each.atoms() if isinstance(each, Size) else ():
+                if (found := linear(each, dim)) is not None:
+                    env.setdefault(str(dim), (sized(key, axis) - found[1]) // found[0])
+        return None if size is None else value(size, env)
+
     def within(self, name: str, low: int, high: int) -> Given:
         """The same inputs where a dimension has another range, or one size."""
         usual = self.dims[name].opt or low
         size = low if low == high else Dim(name, min=low, opt=min(max(usual, low), high), max=high)
-        inputs = {
-            key: replace(spec, shape=tuple(substitute(each, {name: size}) for each in spec.shape))
-            for key, spec in self.inputs.items()
-        }
+        inputs = {key: spec.with_dims({name: size}) for key, spec in self.inputs.items()}
         dims = {key: size if key == name else dim for key, dim in self.dims.items()}
         return replace(self, inputs=inputs, dims={key: dim for key, dim in dims.items() if isinstance(dim, Dim)})
 
@@ -157,24 +181,32 @@ def _sample(given: torch.Tensor) -> tuple[float, float] | None:
 
 
 def parsed(name: str, text: str) -> Input:
-    """``SHAPE[:DTYPE[:LOW:HIGH]]`` as an Input. Raises UsageError.
+    """``SHAPE[:DTYPE[:LOW:HIGH]]`` or ``SHAPE:DTYPE:longest=SIZE`` as an Input. Raises UsageError.
 
     >>> from trtdsl.porting.given import parsed
     >>> parsed("ids", "N,8*T:int64:0:1000")
-    Input(shape=(N, 8*T), dtype='int64', sample=(0, 1000), sharded=None, format=None)
+    Input(shape=(N, 8*T), dtype='int64', sample=(0, 1000), sharded=None, format=None, longest=None)
+    >>> parsed("lengths", "N:int64:longest=T").longest
+    T
     """
     shape, *rest = text.split(":")
     dtype = rest[0] if rest else "float32"
     as_dtype(dtype)
+    longest = rest.pop()[len(LONGEST_IS) :] if len(rest) == 2 and rest[1].startswith(LONGEST_IS) else None
     if len(rest) not in (0, 1, 3):
-        raise UsageError(f"{_given(name, text)}: expected SHAPE, SHAPE:DTYPE or SHAPE:DTYPE:LOW:HIGH")
+        raise UsageError(
+            f"{_given(name, text)}: expected SHAPE, SHAPE:DTYPE, SHAPE:DTYPE:LOW:HIGH or SHAPE:DTYPE:{LONGEST_IS}SIZE"
+        )
     try:
         number = float if as_dtype(dtype).is_floating_point else int
         sample = (number(rest[1]), number(rest[2])) if len(rest) == 3 else None
     except ValueError:
         raise UsageError(f"{_given(name, text)}: LOW and HIGH are numbers") from None
     sizes = [_size(name, text, part.strip()) for part in shape.split(",")] if shape.strip() else []
-    return Input(tuple(sizes), dtype, sample)
+    return Input(tuple(sizes), dtype, sample, longest=None if longest is None else _size(name, text, longest))
+
+
+LONGEST_IS = "longest="
 
 
 def _given(name: str, text: str) -> str:
@@ -238,8 +270,7 @@ def _ranged(specs: dict[str, Input], dims: dict[str, Any]) -> Given:
     unknown = [name for name in dims if name not in known]
     if unknown:
         raise UsageError(f"no input has a dimension {', '.join(unknown)}: they have {', '.join(known) or 'none'}")
-    inputs = {
-        name: Input(tuple(substitute(size, known) for size in spec.shape), spec.dtype, spec.sample)
-        for name, spec in specs.items()
-    }
+    plain = {name: Input(spec.shape, spec.dtype, spec.sample, longest=spec.longest) for name, spec in specs.items()}
+    check_dims(plain)
+    inputs = {name: spec.with_dims(known) for name, spec in plain.items()}
     return Given(inputs, {name: dim for name, dim in known.items() if isinstance(dim, Dim)})

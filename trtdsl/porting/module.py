@@ -13,6 +13,7 @@ from ..definition.spec.reference import state_of
 from .calls import Branch, leaves, operations, rebuilt
 from .drawn_inputs import with_drawn_inputs
 from .given import Given, checked_inputs
+from .longest import with_longest
 from .missing import no_counterpart
 from .origin import Origin
 from .tracing.agree import traced_at_all_sizes
@@ -41,7 +42,8 @@ def spec_of(
     def made(source: torch.nn.Module, given: Given) -> NetworkSpec:
         return traced_at_all_sizes(source, given, lambda trace: _spec_of(trace, module, given, name))
 
-    return with_drawn_inputs(module, given, made)[0]
+    (found, _), _ = with_longest(given, lambda given: with_drawn_inputs(module, given, made))
+    return found
 
 
 def _spec_of(trace: Trace, module: torch.nn.Module, given: Given, name: str | None) -> NetworkSpec:

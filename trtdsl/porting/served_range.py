@@ -11,7 +11,7 @@ from ..core.lazy import np
 from ..definition.input import Input
 from ..sizes.dim import Dim
 from ..sizes.shape import substitute
-from .given import Given
+from .given import LONGEST_IS, Given
 
 
 def served_range(given: Given, columns: Mapping[str, Any], covered: Any) -> str:
@@ -77,9 +77,11 @@ def _range(dim: Dim) -> tuple[int, int, int]:
 
 
 def _text(spec: Input, sizes: Mapping[str, Any]) -> str:
-    """``SHAPE[:DTYPE[:LOW:HIGH]]`` of an input."""
+    """An input as text."""
     text = ",".join(str(substitute(size, sizes)).replace(" ", "") for size in spec.shape)
     dtype = dtype_name(as_dtype(spec.dtype))
+    if spec.longest is not None:
+        return f"{text}:{dtype}:{LONGEST_IS}{str(substitute(spec.longest, sizes)).replace(' ', '')}"
     if isinstance(spec.sample, tuple):
         return f"{text}:{dtype}:{spec.sample[0]}:{spec.sample[1]}"
     return text if dtype == "float32" else f"{text}:{dtype}"

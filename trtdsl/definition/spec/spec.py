@@ -26,9 +26,9 @@ from ...core.tensors.exact import Exact
 from ...core.tensors.watched import by_default
 from ...sizes.dim import Dim
 from ...sizes.profile import Profile, Range, as_bounds, as_profiles
-from ...sizes.shape import shape_text, substitute
+from ...sizes.shape import shape_text
 from ...sizes.size import Size
-from ..input import Input
+from ..input import Input, check_dims
 from ..network import Network
 from ..precision import as_precision
 from ..tensor import Tensor
@@ -403,10 +403,7 @@ class NetworkSpec:
         ]
 
     def _with_dims(self, replaced: Mapping[str, int | Dim]) -> dict[str, Input]:
-        return {
-            name: replace(spec, shape=tuple(substitute(size, replaced) for size in spec.shape))
-            for name, spec in self.inputs.items()
-        }
+        return {name: spec.with_dims(replaced) for name, spec in self.inputs.items()}
 
     @property
     def _place(self) -> Location:
@@ -499,6 +496,7 @@ def _as_inputs(given: Any) -> dict[str, Input]:
     for name, spec in given.items():
         if not isinstance(spec, Input):
             raise UsageError(f"input {name!r} is a td.Input(…), not {spec!r}")
+    check_dims(given)
     return dict(given)
 
 

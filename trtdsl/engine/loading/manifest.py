@@ -53,6 +53,8 @@ class Entry(Struct, frozen=True):
     dtype: str
     shape: Annotated[tuple[Count | SizeText, ...], Meta(max_length=8)]
     format: Literal["channels_last"] | None = None
+    longest: SizeText | None = None
+    """What the greatest of an input of lengths is."""
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:

@@ -16,7 +16,7 @@ from ...core.errors import ProgramDamagedError, UnevaluatedProgramError, UsageEr
 from ...core.files.names import as_path, is_file
 from ...core.tensors.watched import by_default
 from ...definition.call import Operand
-from ...definition.input import check_written
+from ...definition.input import check_longest, check_written
 from ...definition.network import Network
 from ...definition.spec.load import load_spec
 from ...definition.spec.spec import NetworkSpec
@@ -113,7 +113,12 @@ def _of_plan(
     ranks = {name: len(tensor.shape) for name, tensor in network.outputs.items()}
     expected = {name: Operand(tensor.shape, tensor.dtype) for name, tensor in network.inputs.items()}
     served = network.profiles[profile : profile + 1]
-    told = ranks, expected, served, replaced_inputs(network), lambda shapes, env: network.constraints.refuse(env)
+
+    def refuse(tensors: Mapping[str, torch.Tensor], env: Mapping[str, int]) -> None:
+        network.constraints.refuse(env)
+        check_longest(network.input_specs, tensors, {**network.fixed, **env})
+
+    told = ranks, expected, served, replaced_inputs(network), refuse
     return _Rank(data, texts, given, profile, (observe, count), *told)
 
 
@@ -132,9 +137,9 @@ def _of_file(
             "say trust=True (--trust) if you know who built it"
         )
 
-    def refuse(shapes: Mapping[str, tuple[int, ...]], env: Mapping[str, int]) -> None:
+    def refuse(tensors: Mapping[str, torch.Tensor], env: Mapping[str, int]) -> None:
         if manifest is not None:
-            manifest.signature.check_requirements(shapes)
+            manifest.signature.check_requirements({name: tuple(each.shape) for name, each in tensors.items()})
 
     with noted(ProgramDamagedError, f"in {label}"):
         texts = read_plan(data, header.product, header.version, label)
@@ -189,8 +194,8 @@ class _Rank:
     served: Sequence[Profile]
     replaced: Mapping[str, str]
     """Inputs that are one memory with an output, by whose name the program calls them."""
-    refuse: Callable[[Mapping[str, tuple[int, ...]], Mapping[str, int]], None]
-    """Raises FeedError for shapes and dimensions' sizes that are not served, though in a profile's ranges."""
+    refuse: Callable[[Mapping[str, torch.Tensor], Mapping[str, int]], None]
+    """Raises FeedError for feeds and dimensions' sizes that are not served, though in a profile's ranges."""
 
     def __post_init__(self) -> None:
         own = self.texts.of_profile(self.profile)
@@ -207,7 +212,7 @@ class _Rank:
         """A run of the program, and the values of its inputs."""
         expected = _inputs_of(self.text, by_name(feeds)) if self.expected is None else self.expected
         tensors, env = fit(expected, feeds, self.served)
-        self.refuse({name: tuple(tensor.shape) for name, tensor in tensors.items()}, env)
+        self.refuse(tensors, env)
         tensors |= {output: tensors[name] for name, output in self.replaced.items() if name in tensors}
         at = replace(self.given, shapes={name: tuple(tensor.shape) for name, tensor in tensors.items()}, dims={})
         return Evaluation(self.text, self.contents, self.constants, sizes_at(self.text, at), *self.how), tensors

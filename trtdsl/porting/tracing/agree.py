@@ -30,6 +30,7 @@ from .prove_guards import (
     requirements_of,
     runs_of,
 )
+from .scalars import NeedsLongest
 from .trace import DrawsNumbers, Trace, sample_of
 
 Made = TypeVar("Made")
@@ -94,7 +95,7 @@ def _traced(module: torch.nn.Module, given: Given, made: Callable[[Trace], Made]
         except LoopOver:
             continue
         except UnsupportedError as error:
-            if isinstance(error.__cause__, DrawsNumbers):
+            if isinstance(error.__cause__, (DrawsNumbers, NeedsLongest)):
                 raise
             unlike |= scans.unlike
             with suppress(TrtdslError):
@@ -142,12 +143,14 @@ def _attempted(module: torch.nn.Module, given: Given, scans: Scans, tell: Progre
         return attempt(points)
     except UnsupportedError as error:  # once more: what the module's functions cache of one run is there from then on
         refusal = error
-        if isinstance(refusal.__cause__, (NoLoop, DrawsNumbers)):
+        if isinstance(refusal.__cause__, (NoLoop, DrawsNumbers, NeedsLongest)):
             raise
         scans.again = True
         try:
             return attempt(points)
         except UnsupportedError as error:
+            if isinstance(error.__cause__, NeedsLongest):
+                raise
             if not isinstance(refusal.__cause__, ElsewhereAt) and isinstance(error.__cause__, ElsewhereAt):
                 refusal = error  # what it does there may be a branch
         except TrtdslError:

@@ -735,7 +735,7 @@ class Symbols:
             network, space = Network("truth"), dict(self.space)
             with network.current():
                 for name, spec in self.given.inputs.items():
-                    network.add_input(name, spec)
+                    network.add_input(name, replace(spec, longest=None))  # it is fed zeros
                 for op in _made_of(self.trace, {value}, known=True):
                     for statement in statements(op):
                         self._run(statement, space)
@@ -744,9 +744,7 @@ class Symbols:
             network.output(space[self._name(value)], "truth")
             self.asked[value] = Interpreter(network)
         usual = {each: dim.opt or 1 for each, dim in self.given.dims.items()}
-        feeds = {
-            each: torch.zeros(shape, dtype=kind) for each, (shape, kind) in self.given.at({**usual, **env}).items()
-        }
+        feeds = {each: torch.zeros(fed[0], dtype=fed[1]) for each, fed in self.given.at({**usual, **env}).items()}
         return bool(self.asked[value](feeds)["truth"])
 
 

@@ -9,18 +9,20 @@ import functools
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from ...core.dtypes import dtype_name
 from ...core.errors import Location
 from ...core.lazy import np, torch
 from ...sizes.operators import ARITHMETIC, COMPARISONS, FUNCTIONS, ROUNDING, SYMBOLS
 from ..calls import TRUTH, SizeOp, Value, leaves, made_by, rebuilt
 from .frames import here
 from .guards import note
+from .modes import storage_of
 from .names import CONVERSIONS, UNCHANGED
 from .stand_ins import NAMESAKES
-from .traced_sizes import expression_of, is_traced, plain_number
+from .traced_sizes import expression_of, is_traced, plain_number, rounds_rightly
 
 MADE = {"tensor", "as_tensor", "scalar_tensor"}
 COMPUTED = {name: FUNCTIONS[symbol] for name, symbol in SYMBOLS.items() if symbol in ARITHMETIC}
@@ -58,21 +60,66 @@ class Compared:
         return self.outcome
 
 
+@dataclass(frozen=True)
+class Greatest:
+    """What the greatest number of a tensor without values is, which is made of an input's."""
+
+    input: str
+    size: Any
+    """None where nothing says it."""
+    place: int | None = None
+    """Where it is, in a tensor that is sorted."""
+
+
+class NeedsLongest(Exception):
+    """The cause of a refusal: a size is made of the greatest of an ``input``, and nothing says what that is."""
+
+    def __init__(self, input: str):
+        super().__init__(input)
+        self.input = input
+
+
 class SizesHeld:
-    """The traced numbers that small tensors hold."""
+    """The traced numbers that small tensors hold, and the greatest that a tensor of lengths has."""
 
     def __init__(self, kept: list[Any]):
         self._held: dict[int, Any] = {}  # arrays of objects by the identity of the tensor, or what is compared
         self._kept = kept
+        self._greatest: dict[int, tuple[torch.Tensor, Greatest]] = {}
+
+    def reaches(self, tensor: torch.Tensor, greatest: Greatest) -> None:
+        """Notes the greatest number of a tensor."""
+        self._greatest[id(tensor)] = tensor, greatest
+
+    def greatest(self, tensor: Any) -> Greatest | None:
+        """What is known of the greatest number of a tensor; None where it is made of no input's."""
+        return self._greatest[id(tensor)][1] if id(tensor) in self._greatest else None
+
+    def number(self, leaf: Any) -> Any:
+        """The size that is the number of a tensor without dimensions and values; any other leaf as it is."""
+        known = self.greatest(leaf)
+        return leaf if known is None or known.size is None or leaf.dim() else known.size
+
+    def asked(self, given: Any) -> str | None:
+        """The input whose greatest number a call is given, and nothing says what it is."""
+        known = (self.greatest(leaf) for leaf in leaves(given) if isinstance(leaf, torch.Tensor) and leaf.numel() == 1)
+        return next((each.input for each in known if each is not None and each.size is None), None)
 
     def of(self, tensor: Any) -> Any:
         """A number, nested lists of numbers or a comparison, which the tensor holds; None where it holds none."""
+        known = self.greatest(tensor)
+        if known is not None and known.size is not None and tensor.numel() == 1:
+            return known.size
         held = self._held.get(id(tensor))
         known = isinstance(held, Compared) or (held is not None and _equal(held, tensor))
         return held.tolist() if known and isinstance(held, np.ndarray) else held if known else None
 
-    def remember(self, function: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> None:
+    def remember(
+        self, function: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any, target: Any
+    ) -> None:
         """Notes what the tensors hold that a call gives or writes to, computed from what its operands hold."""
+        if self._greatest:
+            self._follow(name, args, kwargs, result, target)
         given = (args, kwargs) if name in {*MADE, "setitem"} else ()
         if not any(id(leaf) in self._held for leaf in leaves((args, kwargs))) and not any(
             map(is_traced, leaves(given))
@@ -86,6 +133,30 @@ class SizesHeld:
                 if isinstance(held, Compared) or (any(map(is_traced, held.flat)) and _equal(held, tensor)):
                     self._held[id(tensor)] = held
                     self._kept.append(tensor)
+
+    def _follow(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any, target: Any) -> None:
+        """Notes the greatest number of what a call gives, where it is made of operands'; forgets its target's."""
+        made = next((leaf for leaf in leaves(result) if isinstance(leaf, torch.Tensor) and leaf.numel()), None)
+        given = [leaf for leaf in leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        known = list(filter(None, map(self.greatest, given)))
+        found = None
+        if made is not None and known and len(known) == len(given) and args and args[0] is given[0]:
+            others, named = rebuilt((args[1:], kwargs), self.number)
+            if not any(isinstance(each, torch.Tensor) for each in leaves((others, named))):
+                found = greatest_of(known[0], name, others, named, made, exact=not args[0].dim())
+            elif name in COMPUTED and all(each.size is None for each in known):
+                found = replace(known[0], place=None)  # of numbers of which nothing says what they are, either
+        if target is not None:
+            written = storage_of(target)
+            self._greatest = {key: each for key, each in self._greatest.items() if storage_of(each[0]) != written}
+        if found is not None and made is not None:
+            self.reaches(made, found)
+        elif len(args) == 2 and not kwargs and (symbol := SYMBOLS.get(name)) in COMPARISONS and made is not None:
+            left, right = map(self.number, args)
+            if any(map(is_traced, (left, right))) and not any(isinstance(each, torch.Tensor) for each in (left, right)):
+                outcome = COMPARISONS[symbol](plain_number(left), plain_number(right))
+                self._held[id(made)] = Compared(symbol, left, right, outcome)
+                self._kept.append(made)
 
     def _computed(
         self, function: Any, name: str, args: Any, kwargs: Mapping[str, Any], tensors: list[Any]
@@ -144,6 +215,76 @@ class SizesHeld:
         return [
             np.array([numbers[place] for place in each.flatten()], dtype=object).reshape(each.shape) for each in found
         ]
+
+
+WHOLE = {"max", "amax", "sort", "view", "reshape", "flatten", "unsqueeze", "squeeze", "transpose", "permute", "t", "T"}
+WHOLE |= {"expand", "repeat", "flip", "roll"}
+"""Functions that give all numbers of a tensor in another order, or at least the greatest."""
+DIVIDING = {"mul", "div", "true_divide", "floor_divide"}  # in order where the number is above 0
+NUMBERS = ("int64", "int32", "float32", "float64")
+
+
+def greatest_of(
+    known: Greatest,
+    name: str,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    made: torch.Tensor,
+    *,
+    exact: bool = False,
+) -> Greatest | None:
+    """What is known of the greatest number that a call gives of a tensor whose own is ``known``; None for nothing.
+
+    Of an ``exact`` number, the only one, it is what the call computes.
+    """
+    reads_bits = name == "view" and any(isinstance(each, torch.dtype) for each in (*args, *kwargs.values()))
+    if dtype_name(made.dtype) not in NUMBERS or reads_bits or "dropout" in name:
+        return None
+    if name == "getitem":
+        return replace(known, place=None) if known.place is not None and args == (known.place,) else None
+    if name == "sort" and made.dim() == 1:
+        return replace(known, place=0 if {**dict(zip(("dim", "descending"), args)), **kwargs}.get("descending") else -1)
+    if name in WHOLE or name in UNCHANGED:
+        return known if name in UNCHANGED else replace(known, place=None)
+    function = _in_order(name, args, kwargs)
+    if function is None and exact and name in COMPUTED and not kwargs:
+        function = lambda size: COMPUTED[name](size, *args)  # noqa: E731
+    if function is None:
+        return None
+    kind = NAMESAKES["float" if made.dtype.is_floating_point else "int"]
+    size = None if known.size is None else kind(function(known.size))
+    return replace(known, size=size) if size is None or rounds_rightly(expression_of(size)) else None
+
+
+def _in_order(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable[[Any], Any] | None:
+    """What a call computes of one number, where it keeps the order of numbers: of the greatest, it gives the greatest.
+
+    None for another call.
+    """
+    if name in CONVERSIONS:
+        return lambda size: size
+    if name in ROUNDING and not args and not kwargs:
+        return ROUNDING[name]
+    if name in ("clamp", "clip", "clamp_min", "clamp_max"):
+        names = (name[6:],) if name[6:] else ("min", "max")
+        ends = {**dict(zip(names, args)), **kwargs}
+        if not all(isinstance(end, int) for end in ends.values() if end is not None):
+            return None
+        chosen = [(NAMESAKES[{"min": "max", "max": "min"}[key]], end) for key, end in ends.items() if end is not None]
+        return lambda size: functools.reduce(lambda found, each: each[0](found, each[1]), chosen, size)
+    number = args[0] if len(args) == 1 and isinstance(args[0], (int, float)) else None
+    whole = kwargs.get("rounding_mode") if name == "div" and kwargs.keys() == {"rounding_mode"} else None
+    if number is None or (kwargs and whole not in ("floor", "trunc")):
+        return None
+    if name in ("add", "sub"):
+        return lambda size: COMPUTED[name](size, number)
+    if is_traced(number) or number <= 0:
+        return None
+    if name in ("rshift", "bitwise_right_shift") and isinstance(number, int):
+        return lambda size: size // 2**number
+    if whole is not None:
+        return lambda size: size // number if whole == "floor" else NAMESAKES["int"](size / number)
+    return (lambda size: COMPUTED[name](size, number)) if name in DIVIDING else None
 
 
 def _each(compute: Callable[..., Any], *arrays: Any) -> Any:

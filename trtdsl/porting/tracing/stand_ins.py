@@ -125,6 +125,10 @@ def _extremum(name: str) -> Callable[..., Any]:
     plain = getattr(builtins, name)
 
     def function(*given: Any, **options: Any) -> Any:
+        whole = held_by(given[0]) if given and not options else None
+        if len(given) == 1 and isinstance(whole, torch.Tensor) and whole.dim() == 1 and not whole.is_floating_point():
+            found = getattr(whole, name)()  # of all numbers, however many there are
+            return found if whole is given[0] else _Int(found)
         items = list(given[0]) if len(given) == 1 else list(given)
         if not options and any(map(stands_in, items)) and not any(map(is_traced, items)):
             return functools.reduce(functools.partial(_better, operator.lt if name == "min" else operator.gt), items)
@@ -140,6 +144,7 @@ def _extremum(name: str) -> Callable[..., Any]:
 def _range(*given: Any) -> Any:
     record = GUARDS.get()
     before = len(record.guards) if record is not None else 0
+    given = tuple(_Int(each) if isinstance(each, torch.Tensor) else each for each in given)
     for number in given:
         if isinstance(number, TracedInt):
             note("==", number.expression, plain_number(number), True, asking(), loop=True)

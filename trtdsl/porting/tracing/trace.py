@@ -33,6 +33,7 @@ from .names import RANDOM, drawn
 from .recording.numbers import read_as_numbers
 from .recording.recorder import Recorder
 from .recording.subclasses import as_class
+from .scalars import NeedsLongest
 from .scans.as_one import with_scans
 from .scans.marks import Whiles
 from .stand_ins import named_for_a_type, package_of, packages_of, pythons_functions, source_of, without_sizes
@@ -109,11 +110,13 @@ class Trace:
             self.results = dict(zip(names, values))
 
 
-Inputs = Mapping[str, tuple[tuple[int, ...], torch.dtype]]
+Inputs = Mapping[str, tuple[Any, ...]]
 
 
 def trace(module: torch.nn.Module, inputs: Inputs, count: int = 3, choices: Choices | None = None) -> Trace:
     """Runs ``module.forward`` on inputs of these names, shapes and dtypes; ``count`` are chosen where values choose.
+
+    Beside these, ``inputs`` may say what gives the greatest number of each (:meth:`Given.longest`).
 
     Where a value would decide what runs, forward is run as torch.compile runs it: libraries leave out what they do for
     values alone. ``choices`` say instead how it goes on. A file that gives torch a type of Python (``dtype=int``) keeps
@@ -134,7 +137,7 @@ def trace(module: torch.nn.Module, inputs: Inputs, count: int = 3, choices: Choi
         except UnsupportedError as error:
             if _more(packages, record):
                 continue
-            if choices is not None or not isinstance(error.__cause__, DataDependentOutputException):
+            if choices is not None or not isinstance(error.__cause__, (DataDependentOutputException, NeedsLongest)):
                 raise
             with mock.patch.object(torch.compiler, "_is_compiling_flag", True), suppress(TrtdslError):
                 return _trace(module, inputs, count, packages, types_in)
@@ -172,6 +175,8 @@ def _trace(
     tensors = without_values(inputs)
     recorder, before = Recorder(module, count, choices), numbers_of(module)
     values = {name: recorder.take(tensor, name) for name, tensor in tensors.items()}
+    for name, (_, _, *longest) in inputs.items():
+        recorder.reaches(name, tensors, *longest)
     with ExitStack() as stack:
         stack.enter_context(torch.no_grad())
         stack.enter_context(torch.autocast("cpu", enabled=False))
@@ -257,7 +262,7 @@ def without_values(inputs: Inputs) -> dict[str, torch.Tensor]:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     with FakeTensorMode(allow_non_fake_inputs=True):
-        return {name: torch.empty(shape, dtype=dtype) for name, (shape, dtype) in inputs.items()}
+        return {name: torch.empty(shape, dtype=dtype) for name, (shape, dtype, *_) in inputs.items()}
 
 
 def _choose(op: Op) -> None:
@@ -370,7 +375,7 @@ def sample_of(trace: Trace, name: str, spec: Input) -> Any:
     Raises UsageError for integers of which nothing says their range.
     """
     dtype = as_dtype(spec.dtype)
-    if spec.sample is not None or dtype == torch.bool or dtype.is_floating_point:
+    if spec.sample is not None or spec.longest is not None or dtype == torch.bool or dtype.is_floating_point:
         return spec.sample
     rows = [
         op.args[1].shape[0]

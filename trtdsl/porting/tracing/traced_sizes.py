@@ -262,7 +262,7 @@ def whole_of(name: str, number: Any, rounded: int, location: Any = None) -> Any:
             note(">", bottom, 0, True, location)
         if name in ("int", "trunc") and not isinstance(top, int):  # towards 0
             note("<", top, 0, _number(top) < 0, location)
-    if exact is rounded or not _rounds_rightly(number.expression):
+    if exact is rounded or not rounds_rightly(number.expression):
         note("==", whole, exact, True, location)
     return traced(rounded, exact) if isinstance(exact, (SizeOf, SizeOp)) else rounded
 
@@ -282,11 +282,14 @@ def _rounded(name: str, top: Any, bottom: Any) -> Any:
     return _whole("//", top, bottom)
 
 
-def _rounds_rightly(expression: SizeExpression) -> bool:
+def rounds_rightly(expression: SizeExpression) -> bool:
     """Whether a float computed from sizes (below 2**53) rounds to the same integer as the exact number."""
     if isinstance(expression, SizeOp) and expression.symbol == "/":
         whole = all(isinstance(_number(each), int) for each in expression.operands)
         return whole or _is_exact(expression)
+    if isinstance(expression, SizeOp) and expression.symbol in ("+", "-") and len(expression.operands) == 2:
+        rest = [each for each in expression.operands if not isinstance(_number(each), int)]  # beside a whole number
+        return len(rest) < 2 and all(map(rounds_rightly, rest))
     return _is_exact(expression)
 
 

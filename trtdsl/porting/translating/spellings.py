@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -72,9 +73,31 @@ def joined_to_zeros(
     return x, [0] * (2 * (x.dim() - 1 - dim % x.dim())) + ([0, sizes[dim]] if at else [sizes[dim], 0])
 
 
+class Listed(list[Any]):
+    """The numbers that ``tolist`` gives of a tensor without values, and the tensor for what is asked of all of them."""
+
+    def __init__(self, numbers: list[Any], tensor: torch.Tensor):
+        super().__init__(numbers)
+        self._numbers, self._tensor = numbers, tensor
+
+    @property
+    def tensor(self) -> Any:
+        """The list itself where it was changed."""
+        same = len(self) == len(self._numbers) and all(map(operator.is_, self, self._numbers))
+        return self._tensor if same else self
+
+
 def held_by(given: Any) -> Any:
-    """The tensor of an array that torch computes in numpy's place; anything else as it is."""
-    return given.tensor if type(given).__module__.startswith("torch._numpy") else given
+    """The tensor of an array that torch computes in numpy's place, or of a list; anything else as it is."""
+    held = isinstance(given, Listed) or type(given).__module__.startswith("torch._numpy")
+    return given.tensor if held else given
+
+
+def as_array(tensor: torch.Tensor) -> Any:
+    """The array of a tensor without values, which torch computes in numpy's place."""
+    from torch._numpy._ndarray import ndarray
+
+    return ndarray(tensor)
 
 
 def of_an_array(given: Any, options: Mapping[str, Any]) -> Callable[[], torch.Tensor] | None:

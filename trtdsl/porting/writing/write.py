@@ -235,6 +235,7 @@ class File:
         sample = None if callable(sample) else sample  # a spec without a file gets the function itself
         more = [f'"{dtype}"'] if dtype != "float32" else []
         more += [f"sample={literal(sample)}"] if sample is not None else []
+        more += [f"longest={str(spec.longest).replace('*', ' * ')}"] if spec.longest is not None else []
         return f"td.Input({', '.join([shape, *more])})"
 
     def _unused(self) -> tuple[str, ...]:

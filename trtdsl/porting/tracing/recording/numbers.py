@@ -10,6 +10,7 @@ from unittest import mock
 
 from ....core.errors import UnsupportedError
 from ....core.lazy import torch
+from ...translating.spellings import Listed
 from ..frames import here, is_inside, named_only
 
 STANDS = "_stands_for_a_number"
@@ -151,4 +152,11 @@ def read_as_numbers(kind: type[torch.Tensor]) -> Any:
     patched: dict[str, Any] = {"__hash__": refused(kind.__hash__, "a key of a dict, a set or a cache", logged=False)}
     for name in ("__format__", "__repr__"):
         patched[name] = refused(getattr(kind, name), "a text", logged=True)
-    return mock.patch.multiple(kind, **patched, **ROUNDED, create=True)
+    own = kind.tolist
+
+    def tolist(tensor: Any) -> Any:
+        found = own(tensor)
+        listed = isinstance(found, list) and tensor.dtype in (torch.int64, torch.int32)
+        return Listed(found, tensor.long()) if listed else found
+
+    return mock.patch.multiple(kind, tolist=tolist, **patched, **ROUNDED, create=True)

@@ -11,6 +11,7 @@ from ....core.lazy import torch
 from ....core.tensors.watched import each_call
 from ...calls import leaves
 from ..frames import here
+from ..scalars import NeedsLongest
 from ..traced_sizes import expression_of, plain_number, traced
 
 RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
@@ -27,7 +28,7 @@ class Packed:
     sizes: torch.Tensor
     """What stands for the number of sequences at each step."""
     longest: Any
-    """What stands for the greatest length."""
+    """The greatest length, or what stands for it."""
     zeros: bool = False
     """Whether the padded tensor is 0 behind the ends."""
 
@@ -74,7 +75,14 @@ class PackedSequences:
     def _packed(self, input: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> Any:
         steps = self._shape(input)[int(batch_first)]
         sizes = self._stands_for(lengths, [3], torch.int64)
-        packed = Packed(input, lengths, batch_first, sizes, traced(plain_number(steps), expression_of(steps)))
+        known = self.recorder.numbers.greatest(lengths)
+        if known is None or known.size is None:
+            longest = traced(plain_number(steps), expression_of(steps))
+        elif known.size > steps:
+            raise ValueError(f"a sequence is {known.size} long, and what is packed {steps}")
+        else:
+            longest = known.size
+        packed = Packed(input, lengths, batch_first, sizes, longest)
         self.found[id(sizes)] = packed
         return self._rows(packed), sizes
 
@@ -109,16 +117,18 @@ class PackedSequences:
 
     def _unpacked(self, found: Packed, batch_first: bool, padding_value: float, total: Any) -> Any:
         """The padded tensor, and the lengths."""
-        if total is found.longest:
+        known = self.recorder.numbers.greatest(found.lengths)
+        if total is found.longest and (known is None or known.size is None):
             raise UnsupportedError(
                 "how long the longest sequence is depends on values: give "
                 f"pad_packed_sequence total_length=x.shape[{found.steps}], the length of what was packed",
                 location=here(),
-            )
+            ) from (NeedsLongest(known.input) if known is not None else None)
         with each_call(self.recorder.called):
             padded = found.padded if found.batch_first else found.padded.transpose(0, 1)
-            if total != found.longest:
-                padded = torch.nn.functional.pad(padded, (0, 0, 0, total - found.longest))
+            steps = padded.shape[1]
+            if total != steps:
+                padded = torch.nn.functional.pad(padded, (0, 0, 0, total - steps))
             if padding_value or not found.zeros:
                 inside = torch.arange(total)[None, :, None] < found.lengths[:, None, None]
                 padded = torch.where(inside, padded, padding_value)

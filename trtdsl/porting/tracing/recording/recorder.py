@@ -18,14 +18,14 @@ from ....definition.spec.reference import given_to
 from ...calls import Call, Op, SizeOf, Value, Weight, leaves, made_by, rebuilt, sizes_of
 from ...translating.aten import is_overload, public_call, written_out
 from ...translating.counterpart import counterpart
-from ...translating.spellings import held_by, joined_to_zeros, of_an_array, python_type, respelled
+from ...translating.spellings import as_array, held_by, joined_to_zeros, of_an_array, python_type, respelled
 from ...translating.unknown import is_mask, sized, unlike_itself
 from ...translating.windows import WINDOWS, stepped
 from ..frames import TRANSFORMS, authors_frame, bound, here, place_of, unless_it_raises
 from ..guards import GUARDS, Choices, again, note
 from ..modes import storage_of, tensors_of
 from ..names import CONVERSIONS, FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value
-from ..scalars import READ, Compared, SizesBehind, SizesHeld, measured
+from ..scalars import READ, Compared, Greatest, NeedsLongest, SizesBehind, SizesHeld, measured
 from ..scans.marks import count_parts, in_steps, parted, scanning, sliced
 from ..traced_sizes import (
     TracedFloat,
@@ -81,6 +81,7 @@ class Recorder:
         self.asked: dict[Location | None, str] = {}  # where forward asks for values of the module's own tensors
         self.failure: Exception | None = None  # that a value is needed, which the module's code may have caught
         self.needed = ""  # the function that needs it
+        self.longest: str | None = None  # the input whose greatest number it is
         self.place: Location | None = None
         self.inside = False  # whether a function of torch is running
         self.transformed = False  # whether one runs whose operators are recorded
@@ -102,7 +103,8 @@ class Recorder:
             raise
         except (DataDependentOutputException, DynamicOutputShapeException) as error:
             location, sized = self.place or place_of(error), isinstance(error, DynamicOutputShapeException)
-            raise UnsupportedError(needs_values(self.needed, sized), location=location) from error
+            cause = error if self.longest is None else NeedsLongest(self.longest)
+            raise UnsupportedError(needs_values(self.needed, sized), location=location) from cause
         except BaseException as error:
             sized = needs_values(self.needed, True) if self.tried else None
             raise failed(error, tensors, sized, self.place) from error
@@ -141,6 +143,14 @@ class Recorder:
         self.values[id(tensor)] = value
         self.kept.append(tensor)
         return value
+
+    def reaches(
+        self, name: str, tensors: Mapping[str, torch.Tensor], longest: Callable[..., Any] | None = None
+    ) -> None:
+        """Notes of an input of whole numbers what its greatest is."""
+        if not tensors[name].is_floating_point() and tensors[name].dtype != torch.bool:
+            size = longest and longest(lambda key, axis: self._sizes(tensors[key].shape[axis], tensors[key], axis))
+            self.numbers.reaches(tensors[name], Greatest(name, size))
 
     def value(self, tensor: torch.Tensor) -> Value:
         """The value that the tensor is now."""
@@ -234,8 +244,8 @@ class Recorder:
         if name in ("numel", "nelement"):
             return self._numel(args[0])
         if name in ("getitem", "setitem"):
-            index = rebuilt(args[1], lambda x: torch.from_numpy(x) if isinstance(x, np.ndarray) else held_by(x))
-            args = (args[0], index, *args[2:])
+            arrays = rebuilt(args[1], lambda x: torch.from_numpy(x) if isinstance(x, np.ndarray) else held_by(x))
+            args = (args[0], rebuilt(arrays, self.numbers.number), *args[2:])
         if name == "type":  # with what stands in for a class of torch's
             args = tuple(getattr(each, "plain", each) for each in args)
         if name in ARRANGING:
@@ -248,6 +258,11 @@ class Recorder:
             args = tuple(made.get(place, each) for place, each in enumerate(args))
             kwargs = {key: made.get(key, each) for key, each in kwargs.items()}
         self.names()
+        reads = name in ("item", "is_nonzero") or (
+            name in READ and "__" in qualified
+        )  # bool() of a tensor, not .bool()
+        if reads and self._stays(args[0]) and self.numbers.of(args[0]) is not None:
+            return self._fact(name, [], args, None)
         others = self._by_others(name, args, kwargs)
         if others is not None:
             with each_call(self.called):
@@ -301,6 +316,8 @@ class Recorder:
             if name == "allclose":  # which broadcasts
                 return lambda: bool(torch.isclose(*args, **kwargs).all())
             return lambda: a.shape == b.shape and bool((a == b).all())
+        if name == "numpy" and again() and type(args[0]) not in (torch.Tensor, torch.nn.Parameter):
+            return lambda: as_array(args[0])
         if name == "item" and self._stays(args[0]):
             return lambda: self._number(args[0])
         if name in ("H", "mH", "adjoint") and args[0].is_complex():
@@ -314,14 +331,17 @@ class Recorder:
             steps = (end - start) / step
             count = whole_of("ceil", steps, math.ceil(plain_number(steps)), here())
             return lambda: stepped(count, start, step, **kwargs)
-        if name in ("tensor", "as_tensor") and args and (made := of_an_array(args[0], kwargs)) is not None:
-            return made
+        if name in ("tensor", "as_tensor", "new_tensor") and args:
+            dtype = {"dtype": args[0].dtype} if name == "new_tensor" else {}
+            return of_an_array(args[-1], {**dtype, **kwargs})
         return None
 
     def recorded(
         self, function: Any, name: str, qualified: str, form: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Makes a call, and records it where it gives a tensor or writes to one."""
+        from torch._subclasses.fake_tensor import DataDependentOutputException
+
         before = list(_tensors((args, kwargs)))
         target = target_of(function, name, args, kwargs, self.owners, self.held)
         versions = [writes(tensor) for tensor in before]
@@ -332,13 +352,20 @@ class Recorder:
             self.inside = False
         former = None if target is None else layout(target)
         written = tuple(self.tree(args)) if name == "setitem" else None
-        result = self._made(function, name, args, kwargs)
+        try:
+            result = self._made(function, name, args, kwargs)
+        except DataDependentOutputException:
+            numbers = rebuilt((args, kwargs), self.numbers.number)
+            if all(map(operator.is_, leaves(numbers), leaves((args, kwargs)))):
+                raise
+            self.failure = self.place = None
+            return self.called(function, *numbers)
         check_writes(qualified, before, versions, target)
         if itself or (target is not None and is_neutral(name, args, kwargs)):  # y[:2] *= 3 ends with y[:2] = y[:2]
             return result
         if name in ("numpy", "array"):
             self._expose(args[0])
-        self.numbers.remember(function, name, args, kwargs, result)
+        self.numbers.remember(function, name, args, kwargs, result, target)
         if target is None and not any(True for _ in _tensors(result)):
             return self._fact(name, before, args, result)
         self.sizes.remember(before, (args, kwargs), result)
@@ -490,6 +517,7 @@ class Recorder:
                     return chosen.guard.outcome
             of_an_index = "place" if writes_at_a_place(name, args) else "index"
             needed = of_an_index if name in ("getitem", "setitem") else name
+            self.longest = self.numbers.asked((args, kwargs))
             self.failure, self.place, self.needed = error, here(), needed
             raise
         finally:

@@ -1,0 +1,170 @@
+"""Sizes that the greatest of a batch's lengths gives: what is taken for them, and what is refused."""
+
+import re
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+import trtdsl as td
+from trtdsl.porting import ported
+
+pytestmark = pytest.mark.long
+
+INPUTS, DIMS = {"x": "N,T,4", "lengths": "N:int64"}, {"N": (1, 3, 4), "T": (3, 5, 9)}
+
+
+class Of(nn.Module):
+    """What a function gives of a sequence and its lengths."""
+
+    def __init__(self, of):
+        super().__init__()
+        self.of, self.rnn = of, nn.GRU(4, 3, batch_first=True, bidirectional=True)
+
+    def forward(self, x, lengths):
+        return self.of(self, x, lengths)
+
+
+def masked(self, x, lengths):
+    """torchaudio's Conformer, wenet."""
+    greatest = int(torch.max(lengths).item())
+    mask = torch.arange(greatest, device=x.device).expand(len(lengths), greatest) >= lengths.unsqueeze(1)
+    return x.masked_fill(mask.unsqueeze(-1), 0.0)
+
+
+def padded_again(self, x, lengths):
+    """Taggers."""
+    packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
+    return pad_packed_sequence(self.rnn(packed)[0], batch_first=True, padding_value=-1.5)
+
+
+def by_numpy(self, x, lengths):
+    """Tacotron 2."""
+    packed = pack_padded_sequence(x, lengths.cpu().numpy(), batch_first=True, enforce_sorted=False)
+    return pad_packed_sequence(self.rnn(packed)[0], batch_first=True)[0]
+
+
+def listed(self, x, lengths):
+    """ESPnet."""
+    lengths = lengths.long().tolist()
+    mask = torch.arange(max(lengths))[None].expand(len(lengths), max(lengths))
+    return x * (mask < mask.new(lengths).unsqueeze(-1)).unsqueeze(-1)
+
+
+def in_order(self, x, lengths):
+    """Old taggers: the longest first."""
+    lengths, order = lengths.sort(0, descending=True)
+    packed = pack_padded_sequence(x[order], lengths.tolist(), batch_first=True)
+    y, _ = pad_packed_sequence(self.rnn(packed)[0], batch_first=True)
+    return y[order.sort()[1]] + torch.zeros(int(lengths[0]), 6)
+
+
+def strided(self, x, lengths):
+    """wav2vec 2, NeMo, ESPnet's subsampling: what keeps the order of lengths gives the greatest of the greatest."""
+    y = nn.functional.avg_pool1d(x.transpose(1, 2), 3, 2)
+    lengths = torch.floor((lengths - 3) / 2 + 1).long()
+    mask = torch.arange(lengths.max(), device=x.device) < lengths.clamp(min=1)[:, None]
+    more = ((lengths - 1) // 2 + 1).amax().item()
+    return y * mask[:, None], torch.ones(more, 2)
+
+
+def cut(self, x, lengths):
+    """Trimmed batches: the size as a tensor, an end of a slice, and of what is written to."""
+    longest = lengths.max()
+    y = x.new_zeros(x.shape[0], longest, 4)
+    y[:, :longest] = x[:, :longest] * 2
+    return y / lengths.float().max(), longest - lengths
+
+
+@pytest.mark.parametrize("of", [masked, padded_again, by_numpy, listed, in_order, strided, cut])
+def test_the_greatest_length_is_the_size_that_a_batch_is_padded_to(of):
+    torch.manual_seed(0)
+    module = Of(of).eval()
+    result = ported(module, INPUTS, dims=DIMS, check=True)
+    assert result.verdict is not None and result.verdict.passed, result.verdict
+    assert '"lengths": td.Input((N,), "int64", longest=T)' in result.text
+    assert any("it is taken for T" in note for note in result.notes)
+    spec = td.from_module(module, INPUTS, dims=DIMS)
+    x, lengths = torch.randn(4, 6, 4), torch.tensor([3, 6, 4, 5])
+    with torch.no_grad():
+        expected = module(x, lengths)
+    for own, its in zip(
+        td.interpret(spec, {"x": x, "lengths": lengths}).values(),
+        expected if isinstance(expected, tuple) else (expected,),
+        strict=True,
+    ):
+        torch.testing.assert_close(own, its)
+    with pytest.raises(td.FeedError, match="the greatest of input 'lengths' is 5, and .* whose greatest is T = 6"):
+        td.interpret(spec, {"x": x, "lengths": lengths.clamp(max=5)})
+
+
+class Both(nn.Module):
+    """VITS: two sequences, each with lengths of its own."""
+
+    def forward(self, x, x_lengths, y, y_lengths):
+        masks = [torch.arange(each.max()) < each[:, None] for each in (x_lengths, y_lengths)]
+        return torch.einsum("ntc,nsc->nts", x * masks[0][..., None], y * masks[1][..., None])
+
+
+def test_each_input_of_lengths_has_the_size_with_which_forward_runs():
+    inputs = {"x": "N,T,4", "x_lengths": "N:int64:1:5", "y": "N,S,4", "y_lengths": "N:int32"}
+    text = td.port(Both(), inputs, dims={"T": (3, 5, 9), "S": (3, 5, 9)})
+    assert '"x_lengths": td.Input((N,), "int64", sample=(1, 5), longest=T)' in text
+    assert '"y_lengths": td.Input((N,), "int32", longest=S)' in text
+
+
+def test_a_fixed_size_is_the_one_that_the_lengths_reach():
+    text = td.port(Of(padded_again), {"x": "2,5,4", "lengths": "2:int64:1:6"})
+    assert "sample=(1, 6), longest=5" in text
+
+
+def longest(x, lengths):
+    return x.sum(1) * torch.arange(lengths.max()).sum()
+
+
+@pytest.mark.parametrize(
+    ("of", "inputs", "said"),
+    [
+        (lambda x, lengths, y: longest(x, lengths) + y.sum(1), {"y": "N,S,4"}, "it may be T or S"),
+        (longest, {"lengths": "N:int64:0:5"}, "it asks for the greatest of lengths: where a batch is padded"),
+        (lambda x, lengths: longest(x, lengths * -1), {}, "arange takes a number that depends on"),
+        (lambda x, lengths: longest(x, lengths[:1]), {}, "arange takes a number that depends on"),
+        (lambda x, lengths: longest(x, lengths.where(lengths > 1, 7)), {}, "arange takes a number that depends on"),
+        (lambda x, lengths: longest(x, lengths * 0.1), {}, "arange takes a number that depends on"),
+        (lambda x, lengths: torch.zeros(lengths.min()), {}, "zeros takes a number that depends on"),
+    ],
+)
+def test_what_is_not_the_one_size_is_refused(of, inputs, said):
+    class Other(nn.Module):
+        def forward(self, x, lengths, y=None):
+            return of(x, lengths) if y is None else of(x, lengths, y)
+
+    with pytest.raises(td.UnsupportedError, match=re.escape(said)):
+        td.port(Other(), {**INPUTS, **inputs}, dims={**DIMS, **({"S": (3, 5, 9)} if "y" in inputs else {})})
+
+
+class Written(nn.Module):
+    def forward(self, x, lengths):
+        again = lengths.view(-1)
+        lengths[0] = 1
+        return x.sum(1) * torch.arange(again.max()).sum()
+
+
+def test_what_is_written_to_has_no_known_greatest():
+    with pytest.raises(td.UnsupportedError, match="arange takes a number that depends on"):
+        td.port(Written(), {"x": "N,T,4", "lengths": "N:int64:longest=T"}, dims=DIMS)
+
+
+def test_a_size_is_declared_as_text_and_kept_for_other_ranges():
+    inputs = {"x": "N,2*T+1,4", "lengths": "N:int64:longest=T"}
+
+    class Halved(nn.Module):
+        def forward(self, x, lengths):
+            assert lengths.max() <= x.shape[1]
+            return x[:, : lengths.max()]
+
+    text = td.port(Halved(), inputs, dims=DIMS)
+    assert "longest=T" in text and "x[:, : (x.shape[1] - 1) // 2]" in text
+    with pytest.raises(td.UsageError, match="the longest of input 'lengths' is S, of which no input has the dimension"):
+        td.port(Halved(), {**inputs, "lengths": "N:int64:longest=S"}, dims=DIMS)
