@@ -397,4 +397,5 @@ class Lazy(ModuleType):
 
 def test_a_port_wakes_no_module_that_is_imported_when_it_is_asked(monkeypatch):
     monkeypatch.setitem(sys.modules, "lazy_of_a_library", Lazy("lazy_of_a_library"))
+    monkeypatch.setitem(globals(), "optional", Lazy("optional"))  # beside the module's own names
     td.check(td.from_module(Library(), {"x": "2,H"}, dims={"H": (6, 8, 10)})).raise_for_mismatch()

@@ -478,8 +478,11 @@ def _set(space: Any, key: str, held: Any) -> None:
 
 def _yielding_inside(held: Any, seen: set[Any]) -> Iterator[tuple[Any, str, Any]]:
     """The attributes of a function, and of those inside of it, with floats that leave their results to sizes."""
-    held = getattr(held, "__func__", getattr(held, "fget", held))
-    if not isinstance(held, FunctionType) or held in seen or is_inside(held.__code__.co_filename):
+    if issubclass(type(held), (staticmethod, classmethod)):
+        held = held.__func__
+    elif issubclass(type(held), property):
+        held = held.fget
+    if type(held) is not FunctionType or held in seen or is_inside(held.__code__.co_filename):
         return
     seen.add(held)
     own = {"__code__": _yielding_code(held.__code__), "__defaults__": _yielding_floats(held.__defaults__)}
