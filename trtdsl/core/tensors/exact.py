@@ -138,9 +138,21 @@ class Exact:
 
         ``address`` is that of the memory that has its values packed.
         """
-        held = vars(tensor).pop("_exact", None)
-        if held is not None and held[0] is self and not torch.equal(held[1], tensor.to(held[1].dtype)):
-            self.known[tensor.data_ptr() if address is None else address] = held[1]
+        held = self.released(tensor)
+        if held is not None:
+            del vars(tensor)["_exact"]
+            self.known[tensor.data_ptr() if address is None else address] = held
+
+    def released(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """The exact value of a tensor where it has another one than its own, which is forgotten: it is made again."""
+        held = vars(tensor).get("_exact")
+        if held is None or held[0] is not self:
+            return None
+        with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
+            if not _is_hollow(tensor) and torch.equal(held[1], tensor.to(held[1].dtype)):
+                del vars(tensor)["_exact"]
+                return None
+        return held[1]
 
     def number(self, value: float, dtype: torch.dtype) -> torch.Tensor:
         """A number as a tensor."""

@@ -155,7 +155,10 @@ def evaluating(module: torch.nn.Module) -> torch.nn.Module:
 
 def fill(module: torch.nn.Module, weights: Weights, constants: Sequence[str]) -> None:
     """Gives the module these weights; of the network's ``constants`` those that it has as buffers or attributes."""
-    state = module.state_dict()
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    with _disable_current_modes():  # what it has is replaced: nothing is computed of it
+        state = module.state_dict()
     load = module.load_state_dict
     assign = {"assign": True} if takes_assign(load) and not held_twice(module) else {}
     load(filled(state, weights, {*constants} - {*state}), **assign)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, TypeVar, Union
+from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 from ...core.caller import option
 from ...core.dtypes import dtype_name
@@ -17,6 +17,9 @@ from ...core.lazy import torch
 from ...core.tensors.dense import why_unreadable
 from ...sizes.shape import shape_text
 from .files import SHOWN, WeightsFile, natural, open_files
+
+if TYPE_CHECKING:
+    from ...core.tensors.exact import Exact
 
 Made = TypeVar("Made")
 Source = Union[str, "os.PathLike[str]", Mapping[str, "torch.Tensor"], "Weights"]
@@ -115,6 +118,11 @@ class Weights:
             )
             tensor = self._tensors[name] = made
         return tensor
+
+    def release(self, exact: Exact) -> None:
+        """Forgets the exact values of its tensors that are no others than their own: these take the most memory."""
+        for tensor in self._tensors.values():
+            exact.released(tensor)
 
     def check_unchanged(self) -> None:
         """WeightsError, which says what became of it, where a file is another one than when it was opened."""
