@@ -159,6 +159,7 @@ def _attempted(module: torch.nn.Module, given: Given, scans: Scans, tell: Progre
     if isinstance(cause, ElsewhereAt):  # what it does there may do nothing at other sizes, as a pad to a multiple
         both = {**points[0], **{name: cause.env[name] for name in cause.names}}
         tried = [points[0]]
+        points = [*points, cause.env]  # which no other way may leave out
         for env in (both, cause.env, cause.apart):
             with suppress(TrtdslError):
                 if env not in tried:

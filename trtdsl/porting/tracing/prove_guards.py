@@ -8,6 +8,7 @@ there too: another path gives the same program, or is another way that the modul
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections import Counter
@@ -53,6 +54,7 @@ from ..served_range import served_range
 from ..statements import Statement, size_key
 from ..translating.lowering import statements
 from .branches import Way
+from .frames import names_together
 from .guards import SCANS, Guard
 from .scans.taking import axis_of, index_of
 from .trace import Trace, live_operations
@@ -172,15 +174,20 @@ def _explored(
     the lines that take sizes as numbers of which not all were traced together.
     """
     usual = {name: bounds[1] for name, bounds in _bounds(given).items()}
-    served = [Served(columns)]
+    apart = max(map(len, columns.values())) > most[0] and not any(map(_may_be_known, broken))
+    equal = sum(a == b for a, b in itertools.combinations(columns.values(), 2)) * 1.5  # squares are looked at first
+    served = [Served(columns, apart)]
     served[0].add(broken)
     ways[0].where = covered = served[0].where
     paths = [broken]
-    for _ in range(most[0]):
+    for count in range(most[0] + 1):
         left = np.flatnonzero(~covered)
         if not len(left):
-            return set(), [place for each in served for place in each.apart()]
-        place = left[np.argmax(np.min([each.news() for each in served], axis=0)[left])]
+            return set(), [place for each in served for place in each.not_together()]
+        if count == most[0]:
+            break
+        news = np.min([each.news() for each in served], axis=0) + (equal if apart else 0)
+        place = left[np.argmax(news[left])]
         env = {**usual, **{name: int(column[place]) for name, column in columns.items()}}
         try:
             other = retraced(env)
@@ -195,7 +202,7 @@ def _explored(
             if len(ways) == most[1] or asked.open:
                 break
             ways.append(Way(other, asked.by_guard))
-            served.append(Served(columns))
+            served.append(Served(columns, apart))
         number = len(ways) - 1 if known is None else ways.index(known[0])
         here = served[number].add(there, place)
         if known is not None:
@@ -203,8 +210,11 @@ def _explored(
         ways[number].where = served[number].where
         paths.append(there)
         covered = covered | ways[number].where
+        if apart and any((a.where & b.traced).any() for a, b in itertools.permutations(served, 2)):
+            covered = np.logical_or.reduce([each.traced for each in served])
+            break  # numbers that were traced apart do not go together
         numbers = (each.outcomes(columns) for each in there if each.guard.how)
-        if any(len(covered) > most[0] * each.sum() for each in numbers):
+        if not covered.all() and any(len(covered) > most[0] * each.sum() for each in numbers):
             break  # it takes a size as a number, and there are more numbers than are tried
     raise refused(paths, covered, columns, given, tried=len(paths) > most[0])
 
@@ -212,12 +222,13 @@ def _explored(
 class Served:
     """The sizes at which the module goes one way, by the paths that were traced.
 
-    Of paths that ask the same, what several sizes are taken for as numbers, such as keys and texts, is known apart: a
-    number that one of the paths has, and a number of another size that another has, are taken to go together.
+    Of paths that ask the same, what several sizes are taken for as numbers, such as keys and texts, is known ``apart``:
+    a number that one of the paths has, and a number of another size that another has, are taken to go together. It is
+    so where all combinations are more than are traced.
     """
 
-    def __init__(self, columns: Mapping[str, Any]):
-        self.columns = columns
+    def __init__(self, columns: Mapping[str, Any], apart: bool):
+        self.columns, self.apart = columns, apart
         self.where = np.zeros(max(map(len, columns.values())), dtype=bool)
         self.traced = self.where
         self.groups: dict[Any, tuple[Any, dict[Any, Any]]] = {}
@@ -236,7 +247,7 @@ class Served:
         here = _all([rest, *numbers.values()])
         here[list(places)] = True
         self.traced = self.traced | here
-        self.where = self.where | here | _all([rest, *known.values()])
+        self.where = self.where | here | (_all([rest, *known.values()]) if self.apart else False)
         return here
 
     def news(self) -> Any:
@@ -247,10 +258,18 @@ class Served:
             unknown = np.where(rest, np.minimum(unknown, here), unknown)
         return unknown
 
-    def apart(self) -> list[Location]:
+    def not_together(self) -> list[Location]:
         """The lines that take sizes as numbers of which not all were traced together."""
         whole = (self.where & ~self.traced).any()
         return [place for _, known in self.groups.values() for place, _ in known] if whole else []
+
+
+def _may_be_known(asked: Asking) -> bool:
+    """Whether the file that takes a size as a number has it beside others, as a key of a dict may be ``(14, 14)``."""
+    condition = asked.condition
+    if not asked.guard.how or condition is None or not isinstance(condition.left, Size):
+        return False
+    return names_together(asked.guard.location.file, *condition.left.bounds())
 
 
 def refused(
