@@ -83,6 +83,7 @@ ORDERS = {
         "tracing",
         "passes",
         "drawn_inputs",
+        "longest",
         "origin",
         "writing",
         "module",

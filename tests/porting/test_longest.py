@@ -1,5 +1,6 @@
 """Sizes that the greatest of a batch's lengths gives: what is taken for them, and what is refused."""
 
+import importlib
 import re
 
 import pytest
@@ -168,3 +169,40 @@ def test_a_size_is_declared_as_text_and_kept_for_other_ranges():
     assert "longest=T" in text and "x[:, : (x.shape[1] - 1) // 2]" in text
     with pytest.raises(td.UsageError, match="the longest of input 'lengths' is S, of which no input has the dimension"):
         td.port(Halved(), {**inputs, "lengths": "N:int64:longest=S"}, dims=DIMS)
+
+
+def test_a_helper_in_another_package_may_make_a_number_of_it(tmp_path, monkeypatch):
+    (tmp_path / "masks_of_lengths.py").write_text(
+        "import torch\n\n\ndef mask_of(lengths):\n    return torch.arange(int(lengths.max())) < lengths[:, None]\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    mask_of = importlib.import_module("masks_of_lengths").mask_of
+
+    class Helped(nn.Module):
+        def forward(self, x, lengths):
+            return x * mask_of(lengths)[..., None]
+
+    assert "longest=T" in td.port(Helped(), INPUTS, dims=DIMS)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "said"),
+    [({"x": "1,4", "steps": "1:int64:1:10"}, "depends on a tensor's values"), ({"x": "2,4"}, "depends on a tensor's")],
+)
+def test_one_number_is_no_batch_of_lengths(inputs, said):
+    class Repeated(nn.Module):
+        def forward(self, x, steps=None):
+            for _ in range(int(x[0, 0]) if steps is None else int(steps)):
+                x = x * 2
+            return x
+
+    with pytest.raises(td.UnsupportedError, match=said):
+        td.port(Repeated(), inputs)
+
+
+def test_a_branch_on_the_greatest_length_is_one_on_a_value_where_nothing_says_it():
+    class Branching(nn.Module):
+        def forward(self, x, lengths):
+            return x * 2 if lengths.max() > 3 else x
+
+    assert "longest" not in td.port(Branching(), {**INPUTS, "lengths": "N:int64:1:7"}, dims=DIMS)

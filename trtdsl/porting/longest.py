@@ -53,11 +53,13 @@ def with_longest(given: Given, made: Callable[[Given], Made]) -> tuple[Made, lis
 def _sizes(given: Given, name: str) -> list[Any]:
     """The sizes of other inputs that the greatest number of an input may be: dynamic ones, if there are any.
 
-    Of fixed ones it is the last number of the input's range, if that is a size or no other in the range is.
+    Of fixed ones it is the last number of the input's range, if that is a size or no other in the range is: of several
+    lengths, since one alone may be another number.
     """
+    shape = [*map(str, given.inputs[name].shape)]
     found: dict[str, Any] = {}
     for other, spec in given.inputs.items():
-        own = [str(size) for size in given.inputs[name].shape]
+        own = [*shape]
         for size in spec.shape if other != name else ():
             if str(size) in own:
                 own.remove(str(size))  # the batch
@@ -68,7 +70,8 @@ def _sizes(given: Given, name: str) -> list[Any]:
     if dynamic or not isinstance(sample, tuple):
         return dynamic or list(found.values())
     low, last = int(sample[0]), int(sample[1]) - 1
-    return [size for size in found.values() if low <= size < last and last not in found.values()] or [last]
+    within = [size for size in found.values() if low <= size <= last]
+    return [last] if last in within or (not within and {*shape} != {"1"}) else within
 
 
 def _may_be_lengths(given: Given, name: str) -> bool:

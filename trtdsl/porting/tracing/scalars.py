@@ -241,7 +241,8 @@ def greatest_of(
     if dtype_name(made.dtype) not in NUMBERS or reads_bits or "dropout" in name:
         return None
     if name == "getitem":
-        return replace(known, place=None) if known.place is not None and args == (known.place,) else None
+        first = type(args[0]) is int and args == (known.place,)  # or the last one
+        return replace(known, place=None) if first else None
     if name == "sort" and made.dim() == 1:
         return replace(known, place=0 if {**dict(zip(("dim", "descending"), args)), **kwargs}.get("descending") else -1)
     if name in WHOLE or name in UNCHANGED:

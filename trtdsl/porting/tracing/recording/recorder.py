@@ -22,7 +22,7 @@ from ...translating.spellings import as_array, held_by, joined_to_zeros, of_an_a
 from ...translating.unknown import is_mask, sized, unlike_itself
 from ...translating.windows import WINDOWS, stepped
 from ..frames import TRANSFORMS, authors_frame, bound, here, place_of, unless_it_raises
-from ..guards import GUARDS, Choices, again, note
+from ..guards import GUARDS, Choices, Record, again, note
 from ..modes import storage_of, tensors_of
 from ..names import CONVERSIONS, FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value
 from ..scalars import READ, Compared, Greatest, NeedsLongest, SizesBehind, SizesHeld, measured
@@ -33,13 +33,14 @@ from ..traced_sizes import (
     YieldingFloat,
     expression_of,
     is_traced,
+    lost,
     plain_number,
     traced,
     whole_of,
 )
 from .bodies import Bodies
 from .constants import MOST_NUMBERS, Constants
-from .failures import failed, needs_values
+from .failures import TRUTHS, failed, needs_values
 from .memory import Memory, check_writes, layout, refuse_set, target_of, writes_itself
 from .numbers import as_pythons, at_numbers, filled, standing_in, stands_in, writes_at_a_place
 from .packed import PackedSequences
@@ -258,11 +259,13 @@ class Recorder:
             args = tuple(made.get(place, each) for place, each in enumerate(args))
             kwargs = {key: made.get(key, each) for key, each in kwargs.items()}
         self.names()
-        reads = name in ("item", "is_nonzero") or (
-            name in READ and "__" in qualified
-        )  # bool() of a tensor, not .bool()
+        reads = name in ("item", "is_nonzero") or (name in READ and "__" in qualified)  # bool(x), not x.bool()
         if reads and self._stays(args[0]) and self.numbers.of(args[0]) is not None:
-            return self._fact(name, [], args, None)
+            number, place = self._fact(name, [], args, None), here()
+            if name in ("int", "float") and place is not None:  # of a package that has Python's own
+                (GUARDS.get() or Record()).packages.add(place.file)
+                return lost(number, f"{name}(), outside of what a trace follows,", place)
+            return number
         others = self._by_others(name, args, kwargs)
         if others is not None:
             with each_call(self.called):
@@ -517,7 +520,7 @@ class Recorder:
                     return chosen.guard.outcome
             of_an_index = "place" if writes_at_a_place(name, args) else "index"
             needed = of_an_index if name in ("getitem", "setitem") else name
-            self.longest = self.numbers.asked((args, kwargs))
+            self.longest = self.numbers.asked((args, kwargs)) if name not in TRUTHS else None
             self.failure, self.place, self.needed = error, here(), needed
             raise
         finally:
