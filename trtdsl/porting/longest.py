@@ -53,8 +53,8 @@ def with_longest(given: Given, made: Callable[[Given], Made]) -> tuple[Made, lis
 def _sizes(given: Given, name: str) -> list[Any]:
     """The sizes of other inputs that the greatest number of an input may be: dynamic ones, if there are any.
 
-    Of fixed ones it is the last number of the input's range, if that is a size or no other in the range is: of several
-    lengths, since one alone may be another number.
+    Of fixed ones it is the last number of the input's range, if that is a size or no other in the range is. An input of
+    one number alone, which may be any number, has that size or none.
     """
     shape = [*map(str, given.inputs[name].shape)]
     found: dict[str, Any] = {}
@@ -65,13 +65,16 @@ def _sizes(given: Given, name: str) -> list[Any]:
                 own.remove(str(size))  # the batch
             else:
                 found[str(size)] = size
-    dynamic = [size for size in found.values() if isinstance(size, Size)]
-    sample = given.inputs[name].sample
-    if dynamic or not isinstance(sample, tuple):
-        return dynamic or list(found.values())
+    sample, alone = given.inputs[name].sample, {*shape} <= {"1"}
+    fixed = [size for size in found.values() if isinstance(size, int)]
+    if len(fixed) < len(found):
+        return [] if alone else [size for size in found.values() if isinstance(size, Size)]
+    if not isinstance(sample, tuple):
+        return [] if alone else fixed
     low, last = int(sample[0]), int(sample[1]) - 1
-    within = [size for size in found.values() if low <= size <= last]
-    return [last] if last in within or (not within and {*shape} != {"1"}) else within
+    if last in fixed or alone:
+        return [last] if last in fixed else []
+    return [size for size in fixed if low <= size <= last] or [last]
 
 
 def _may_be_lengths(given: Given, name: str) -> bool:
