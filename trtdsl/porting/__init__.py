@@ -214,12 +214,13 @@ def ported(
 ) -> Ported:
     """As :func:`port`, with the module, the calls without a counterpart and, with ``check``, the verdict of a check."""
     from ..core.author import at_place, import_path
-    from ..core.errors import UsageError
+    from ..core.errors import UnsupportedError, UsageError
     from .drawn_inputs import with_drawn_inputs
     from .given import checked_inputs
     from .longest import with_longest
     from .origin import Origin
     from .tracing.agree import traced_at_all_sizes
+    from .tracing.recording.first_run import after_first_run, remark, written_to
     from .verdict import finished
     from .writing.parts import joined, made_in_parts
     from .writing.write import File
@@ -263,9 +264,15 @@ def ported(
                 module, given, lambda source, given: made_in_parts(given, partial(made, source), why)
             )
 
-        (results, drawn), lengths = with_longest(given, in_parts)
+        first: list[str] = []
+        try:
+            (results, drawn), lengths = with_longest(given, in_parts)
+        except UnsupportedError as error:
+            module, first = after_first_run(module, given, error), [remark(error)]
+            with written_to():
+                (results, drawn), lengths = with_longest(given, in_parts)
         files, parts = zip(*results)
-        parts[0].notes[:0] = [*lengths, *drawn]
+        parts[0].notes[:0] = [*first, *lengths, *drawn]
         if len(parts) == 1:
             return parts[0]
         text, _ = finished(joined(files), files, module, checked=False, tell=tell)

@@ -17,6 +17,7 @@ from .longest import with_longest
 from .missing import no_counterpart
 from .origin import Origin
 from .tracing.agree import traced_at_all_sizes
+from .tracing.recording.first_run import after_first_run, written_to
 from .tracing.trace import Trace, check_traceable, copied
 from .writing.comments import noted
 from .writing.write import File
@@ -42,8 +43,15 @@ def spec_of(
     def made(source: torch.nn.Module, given: Given) -> NetworkSpec:
         return traced_at_all_sizes(source, given, lambda trace: _spec_of(trace, module, given, name))
 
-    (found, _), _ = with_longest(given, lambda given: with_drawn_inputs(module, given, made))
-    return found
+    def attempt() -> NetworkSpec:
+        return with_longest(given, lambda given: with_drawn_inputs(module, given, made))[0][0]
+
+    try:
+        return attempt()
+    except UnsupportedError as error:
+        module = after_first_run(module, given, error)
+    with written_to():
+        return attempt()
 
 
 def _spec_of(trace: Trace, module: torch.nn.Module, given: Given, name: str | None) -> NetworkSpec:

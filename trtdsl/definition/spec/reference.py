@@ -46,7 +46,7 @@ def check_makes(given: Callable[..., Any]) -> None:
 def check_forward(module: torch.nn.Module) -> None:
     """DefinitionError, at the class, for a module that computes nothing."""
     cls = type(module)
-    if cls.forward is not torch.nn.Module.forward:
+    if getattr(module.forward, "__func__", None) is not torch.nn.Module.forward:  # one of its own may have another
         return
     similar = nearest("forward", [name for name in vars(cls) if not name.startswith("_")])
     with contextlib.suppress(OSError, TypeError):
@@ -65,8 +65,15 @@ def call_reference(module: torch.nn.Module, feeds: Mapping[str, torch.Tensor]) -
 
 
 def given_to(module: torch.nn.Module, feeds: Mapping[str, torch.Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """How feeds are given: by name where forward has parameters of these names, otherwise in order."""
+    """How feeds are given: by name where forward has parameters of these names, otherwise in order.
+
+    In order, too, where they are its first ones and hooks of the module's, which see no names, may look at them.
+    """
     parameters = inspect.signature(module.forward).parameters
+    if (module._forward_pre_hooks or module._forward_hooks) and [*feeds] == [*parameters][: len(feeds)]:
+        first = [parameters[name].kind for name in feeds]
+        if all(kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for kind in first):
+            return (*feeds.values(),), {}
     kinds = {parameter.kind for parameter in parameters.values()}
     open_ended = inspect.Parameter.VAR_KEYWORD in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds
     by_name = open_ended or all(name in parameters for name in feeds)

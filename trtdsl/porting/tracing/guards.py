@@ -100,6 +100,14 @@ class Sides:
     met: bool = False
 
 
+WRITTEN: ContextVar[bool] = ContextVar("trtdsl_written", default=False)
+"""Whether forward may write to parameters."""
+
+
+class WritesParameters(Exception):
+    """The cause of a refusal: forward writes to a parameter."""
+
+
 SIDES: ContextVar[Sides | None] = ContextVar("trtdsl_sides", default=None)
 
 

@@ -71,8 +71,14 @@ def written_out(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     """A call by what it is made of; None of others.
 
     It is a distance that torch calls a loss, since ``functional`` has no losses, a choice by a mask in uint8, which
-    torch takes with values alone, or a tensor of an old constructor.
+    torch takes with values alone, a tensor of an old constructor, or a softmax whose dimension torch guesses.
     """
+    if function in (torch.nn.functional.softmax, torch.nn.functional.log_softmax, torch.nn.functional.softmin):
+        given = dict(zip(("input", "dim", "_stacklevel", "dtype"), args)) | kwargs
+        if given.get("dim") is not None:
+            return None
+        dim = 0 if given["input"].dim() in (0, 1, 3) else 1
+        return lambda: function(given["input"], dim, dtype=given.get("dtype"))
     if function is torch.Tensor.new and not kwargs:
         of_sizes = len(args) != 2 or isinstance(args[1], (int, torch.Size))
         return lambda: (args[0].new_empty if of_sizes else args[0].new_tensor)(*(args[1:] or (0,)))

@@ -19,10 +19,14 @@ class _Unknown(Exception):
 
 def in_double(op: Op, single: torch.Tensor) -> torch.Tensor | None:
     """What a call gives that gives ``single`` in float32; None where it cannot be said."""
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)  # that of what is made of numbers
     try:
         found = _Doubles().made(op)
     except Exception:  # torch's own, of what a call in float64 does not take
         return None
+    finally:
+        torch.set_default_dtype(usual)
     if not isinstance(found, torch.Tensor) or found.dtype != WIDE[single.dtype] or found.shape != single.shape:
         return None
     same = torch.isclose(

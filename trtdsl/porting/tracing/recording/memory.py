@@ -17,6 +17,7 @@ from ....core.lazy import torch
 from ....core.tensors.dense import writes
 from ...calls import Op, SizeOf, Value, leaves
 from ..frames import here
+from ..guards import WRITTEN, WritesParameters
 from ..modes import storage_of
 from ..names import canonical, in_place
 
@@ -244,12 +245,13 @@ def target_of(
             location=here(),
         )
     owner = owners.get(storage_of(target))
-    if isinstance(target, torch.nn.Parameter) or isinstance(held.get(owner or ""), torch.nn.Parameter):
+    parameter = isinstance(target, torch.nn.Parameter) or isinstance(held.get(owner or ""), torch.nn.Parameter)
+    if parameter and not WRITTEN.get():
         raise UnsupportedError(
-            f"forward changes the parameter {owner} in place: a network's weights stay as they are. Compute from it "
-            "what is needed, as weight = 0.9 * self.weight",
+            f"forward changes {'a parameter that it makes' if owner is None else f'the parameter {owner} in place'}: a "
+            "network's weights stay as they are. Compute from it what is needed, as weight = 0.9 * self.weight",
             location=here(),
-        )
+        ) from WritesParameters()
     return target
 
 
