@@ -41,6 +41,7 @@ SPELLINGS = {
     "l1_loss of each element": lambda x: nn.functional.l1_loss(x, x.flip(1), reduction="none"),
     "MSELoss": lambda x: nn.MSELoss()(x, x.flip(1)).reshape(1, 1) + x,
     "float as a dtype": lambda x: torch.ones_like(x, dtype=float).float() * x,
+    "meshgrid without an indexing": lambda x: x + sum(torch.meshgrid([torch.arange(x.shape[0]), torch.arange(4)])),
     "a number of sizes as a tensor": lambda x: x[:, 4 - torch.tensor(min(x.shape[0], 2)) :],
 }
 

@@ -42,7 +42,7 @@ class Torch:
         return torch.arange(*((0, start) if end is None else (start, end)), step, dtype=dtype)
 
     @staticmethod
-    def meshgrid(*tensors, indexing="ij"):
+    def meshgrid(*tensors, indexing=None):
         return torch.meshgrid(*tensors, indexing=indexing)
 
     def __getattr__(self, name):

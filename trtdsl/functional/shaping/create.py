@@ -238,12 +238,12 @@ def indices_of(network: Network, rows: SizeLike, columns: SizeLike) -> tuple[Ten
 
 
 @operation
-def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
+def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     """Each vector along a dimension of its own, stretched over those of the others: ISliceLayers with a stride of 0.
 
-    ``indexing="xy"`` exchanges the first two dimensions.
+    ``indexing="xy"`` exchanges the first two dimensions; ``"ij"`` and None leave them as they are.
     """
-    require_one_of("meshgrid: indexing", indexing, ("ij", "xy"))
+    require_one_of("meshgrid: indexing", indexing, (None, "ij", "xy"))
     given = list(map(as_vector, varargs(tensors)))
     axes = list(range(len(given)))
     if indexing == "xy":
