@@ -507,3 +507,20 @@ class Best(nn.Module):
             labels.append(label)
         labels.reverse()
         return torch.stack(labels, 1), best
+
+
+class InTurn(nn.Module):
+    """Loops that begin with what the last round of one before gives; one goes along all that it gives."""
+
+    def forward(self, x):
+        state, back, states = x[:, 0], torch.zeros_like(x[:, 0]), []
+        for t in range(x.shape[1]):
+            state = torch.tanh(state + x[:, t])
+            states.append(state)
+        for each in reversed(states):
+            back = torch.sigmoid(back + each)
+        for t in range(x.shape[1]):
+            back = torch.tanh(back + x[:, t])
+        for t in range(x.shape[1]):
+            state = state + torch.tanh(back + x[:, t])
+        return back, state

@@ -37,6 +37,7 @@ SCANS = {
     "Best": {"x": "N,T,3"},
     "While": {"x": "N,T,3"},
     "Between": {"x": "N,T,3"},
+    "InTurn": {"x": "N,T,3"},
 }
 LEAST = {
     "Filter": 3,

@@ -31,6 +31,8 @@ class Form:
     """How many rounds are written out before the loop."""
     backwards: set[int] = field(default_factory=set)
     """The places of what lists have from the last round to the first."""
+    parts: set[tuple[int, Any]] = field(default_factory=set)
+    """The places of what another loop takes of each round, and not of the last alone, with the line of that loop."""
 
 
 class Rounds:

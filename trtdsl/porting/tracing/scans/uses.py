@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ...calls import Op, Value, apart, calls, change_trees, joined, operations, values_in
@@ -95,6 +96,10 @@ class Uses:
         before = {id(op) for op in self.rounds.before}
         rest = {value for op in self.rounds.heads for value in op.results[1:]}
         self.looped = self._in_other_loops()
+        if self.rounds.known is None:
+            taken = [(value, line) for op, line in self.looped.items() for value in values_in((op.args, op.kwargs))]
+            places = [(*self.places[value], line) for value, line in taken if value in self.places]
+            self.rounds.form.parts |= {(place, line) for number, place, line in places if number < self.count - 1}
         for op in operations(self.rounds.root):
             if id(op) in inside or id(op) in before:
                 continue
@@ -110,7 +115,7 @@ class Uses:
         given: Any = op.args[0] if op.args else op.kwargs.get("tensors")
         place = self._whole_list(given) if op.name in ("stack", "cat") else None
         if place is None:
-            one = self._part if op in self.looped else self._one
+            one = partial(self._part, self.looped[op]) if op in self.looped else self._one
             return taking.imaged(op.args, one), taking.imaged(op.kwargs, one)
         (place, start, backwards), value = place, self.made[0][place[0]]
         dim = op.kwargs.get("dim", op.args[1] if len(op.args) > 1 else 0)
@@ -154,21 +159,23 @@ class Uses:
     def _strictly(self, tree: Any) -> Any:
         return taking.imaged(tree, self._one)
 
-    def _in_other_loops(self) -> set[Op]:
-        """The calls in rounds of later loops, which may go along what this one makes."""
-        found: set[Op] = set()
+    def _in_other_loops(self) -> dict[Op, Any]:
+        """The calls in rounds of later loops, which may go along what this one makes, with the lines of these."""
+        found: dict[Op, Any] = {}
         own = self.rounds.loop
         for loop in self.rounds.record.loops:
             inside = {op for item in between(loop) for op in taking.calls_of(item)}
             if loop is not own and not any(isinstance(op, Mark) and op.loop is own for op in inside):
-                found |= inside
+                found |= dict.fromkeys(inside, loop.location)
         return found
 
-    def _part(self, value: Value) -> Value:
-        """A round's value as one of all of them, for the round of another loop."""
+    def _part(self, line: Any, value: Value) -> Value:
+        """A round's value as one of all of them, for the round of another loop, in this line, that takes them all."""
         if value not in self.places:
             return value
         number, place = self.places[value]
+        if (place, line) not in self.rounds.form.parts:
+            return self._one(value)
         if place not in self.unbound:
             parts = self.all_of(place)
             op = Op("unbind", "torch.unbind", "function", (parts, 0), {}, None, self.rounds.loop.location)
