@@ -52,8 +52,11 @@ def needs_values(name: str, sized: bool) -> str:
         gives = f"the size of what {name} gives" if name else "the size of a result"
         what, instead = f"{gives} depends on a tensor's values", "keep all elements, and a mask that says which count"
     elif name == "index":
-        what = "a size, an end of a slice or a number of rounds depends on a tensor's values"
-        instead = "keep all elements, or go all rounds, with torch.where(torch.arange(n) < count, a, b)"
+        what = "a size, an end of a slice, a number of rounds or a place in a list depends on a tensor's values"
+        instead = (
+            "keep all elements, or go all rounds, with torch.where(torch.arange(n) < count, a, b), or run all parts, "
+            "with torch.stack([part(x) for part in parts])[place]"
+        )
     elif name == "place":
         what = "the place of what is written depends on a tensor's values"
         instead = "index with a tensor of one element (place.reshape(1)), which keeps its dimension of 1"
