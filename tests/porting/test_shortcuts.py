@@ -325,6 +325,6 @@ class Counted(Padded):
 def test_what_is_refused_after_a_shortcut_is_named_by_its_own_line():
     lines = Path(__file__).read_text().splitlines()
     line = next(number for number, text in enumerate(lines, start=1) if text.endswith("# counted"))
-    with pytest.raises(td.UnsupportedError, match=rf"^\S*shortcuts.py:{line}: a size, an end of a slice "
+    with pytest.raises(td.UnsupportedError, match=rf"^\S*shortcuts.py:{line}: a size, an end of a slice, "
                        rf".*\n  \S*shortcuts.py:{line - 2} asks for values, too"):  # fmt: skip
         td.from_module(Counted(), {"tokens": "N,T:int64:0:4"}, dims=DIMS)
