@@ -12,6 +12,7 @@ from ....core.errors import UnsupportedError
 from ....core.lazy import torch
 from ...translating.spellings import Listed
 from ..frames import here, is_inside, named_only
+from ..traced_sizes import is_traced
 
 STANDS = "_stands_for_a_number"
 FILLING = {
@@ -89,7 +90,7 @@ def as_pythons(name: str, given: Mapping[Any, Any]) -> dict[Any, Callable[[], An
     numbers = {key: each for key, each in given.items() if stands_in(each)}
     tensors = [each for each in given.values() if isinstance(each, torch.Tensor)]
     if numbers and name == "clamp":  # which takes two numbers or two tensors
-        ends = {key: each for key, each in given.items() if type(each) in (int, float)}
+        ends = {key: each for key, each in given.items() if isinstance(each, (int, float)) and not is_traced(each)}
         return {key: functools.partial(torch.full, (), each) for key, each in ends.items()}
     if not numbers or any(each.dim() for each in tensors):
         return {}

@@ -141,7 +141,8 @@ class Uses:
 
     def _whole_list(self, given: Any) -> tuple[int, int, bool] | None:
         """The place of what a list has of all rounds, where it begins there, and whether the last is the first."""
-        known = [self.places.get(item) for item in given] if isinstance(given, (list, tuple)) else []
+        listed = given if isinstance(given, (list, tuple)) else ()
+        known = [self.places.get(item) if isinstance(item, Value) else None for item in listed]
         numbers = [place for place, item in enumerate(known) if item is not None]
         if len(numbers) < self.count:
             return None
