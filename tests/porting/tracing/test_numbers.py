@@ -68,7 +68,8 @@ class Truths(nn.Module):
 class Between(nn.Module):
     def forward(self, x):
         most = x.abs().mean().item()
-        return x.clamp(-1, most) + x.clamp(min=-most, max=2) + (x > 0).long().clamp(0, most)
+        x = x.clamp(-1, most) + x.clamp(min=-most, max=2) + (x > 0).long().clamp(0, most)
+        return x.clamp(min=most - 0.5, max=math.inf)
 
 
 class Beside(nn.Module):

@@ -6,7 +6,6 @@ import ast
 import inspect
 import linecache
 import os
-import re
 import sys
 import sysconfig
 from collections.abc import Iterator
@@ -164,19 +163,6 @@ def _statements(file: str) -> list[ast.stmt]:
         return [node for node in ast.walk(ast.parse("".join(linecache.getlines(file)))) if isinstance(node, ast.stmt)]
     except SyntaxError:
         return []
-
-
-def names_together(file: str, low: int, high: int) -> bool:
-    """Whether the file has a tuple or a text with two numbers of a range, which may be a key for these sizes alone."""
-    for node in (inner for statement in _statements(file) for inner in ast.walk(statement)):
-        if isinstance(node, (ast.Tuple, ast.List)):
-            found = [each.value for each in node.elts if isinstance(each, ast.Constant)]
-        else:
-            text = node.value if isinstance(node, ast.Constant) else None
-            found = [int(each) for each in re.findall(r"\d{1,9}", text)] if isinstance(text, str) else []
-        if sum(type(each) is int and low <= each <= high for each in found) > 1:
-            return True
-    return False
 
 
 def authors_frame() -> FrameType | None:

@@ -8,7 +8,6 @@ there too: another path gives the same program, or is another way that the modul
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections import Counter
@@ -54,7 +53,6 @@ from ..served_range import served_range
 from ..statements import Statement, size_key
 from ..translating.lowering import statements
 from .branches import Way
-from .frames import names_together
 from .guards import SCANS, Guard
 from .scans.taking import axis_of, index_of
 from .trace import Trace, live_operations
@@ -118,14 +116,14 @@ def proven(
     scans = SCANS.get()
     if scans is not None and not (scans.on or scans.refused) and any(each.guard.loop for each in broken):
         raise LoopOver
-    ways, columns, apart = [Way(trace, asked.by_guard, np.True_)], {}, list[Location]()
+    ways, columns = [Way(trace, asked.by_guard, np.True_)], {}
     if broken:
         calls = max(sum(1 for _ in operations(trace.root)), 1)
         tried = min(max(PATHS[0], CALLS // calls), PATHS[1])
         names = {name for condition in broken for name in condition.names}
         while True:
             columns = _columns(given, sorted(names))
-            more, apart = _explored(ways, broken, columns, given, retraced, same, (tried, most))
+            more = _explored(ways, broken, columns, given, retraced, same, (tried, most))
             if not more:
                 break
             names |= more
@@ -135,9 +133,7 @@ def proven(
         f"what forward asks of sizes at {', '.join(places[:5])} is not proven for all of them: "
         "the sizes depend on data, or on calls without a counterpart"
     )
-    numbers = ", ".join(dict.fromkeys(map(_short, apart)))
-    traced = f"sizes are plain numbers at {numbers}: each number of each size was traced, and not all of them together"
-    return [*([remark] if places else []), *([traced] if apart else [])], ways, columns
+    return [remark] if places else [], ways, columns
 
 
 def requirements_of(ways: Sequence[Way], given: Given) -> list[Requirement]:
@@ -167,28 +163,20 @@ def _explored(
     retraced: Callable[[Env], Trace],
     same: Same,
     most: tuple[int, int],
-) -> tuple[set[str], list[Location]]:
+) -> set[str]:
     """Adds the ways that the module goes in the range; raises UnsupportedError where there are too many.
 
-    At ``most`` so many paths are traced, of so many ways. Gives the names of dimensions that must be looked at too, and
-    the lines that take sizes as numbers of which not all were traced together.
+    At ``most`` so many paths are traced, of so many ways. Gives the names of dimensions that must be looked at too.
     """
     usual = {name: bounds[1] for name, bounds in _bounds(given).items()}
-    apart = max(map(len, columns.values())) > most[0] and not any(map(_may_be_known, broken))
-    equal = sum(a == b for a, b in itertools.combinations(columns.values(), 2)) * 1.5  # squares are looked at first
-    served = [Served(columns, apart)]
-    served[0].add(broken)
-    ways[0].where = covered = served[0].where
+    covered = _all([condition.outcomes(columns) for condition in broken])
+    ways[0].where = covered.copy()
     paths = [broken]
-    for count in range(most[0] + 1):
+    for _ in range(most[0]):
         left = np.flatnonzero(~covered)
         if not len(left):
-            return set(), [place for each in served for place in each.not_together()]
-        if count == most[0]:
-            break
-        news = np.min([each.news() for each in served], axis=0) + (equal if apart else 0)
-        place = left[np.argmax(news[left])]
-        env = {**usual, **{name: int(column[place]) for name, column in columns.items()}}
+            return set()
+        env = {**usual, **{name: int(column[left[0]]) for name, column in columns.items()}}
         try:
             other = retraced(env)
             asked, known = Asked(other, given), same(other, env, ways, columns)
@@ -197,79 +185,21 @@ def _explored(
         there = [*asked.broken(), *(each for each in (known[1] if known else ()) if not each.everywhere)]
         more = {name for each in there for name in each.names} - set(columns)
         if more:
-            return more, []
+            return more
+        here = _all([each.outcomes(columns) for each in there], len(covered))
+        here[left[0]] = True
         if known is None:
             if len(ways) == most[1] or asked.open:
                 break
-            ways.append(Way(other, asked.by_guard))
-            served.append(Served(columns, apart))
-        number = len(ways) - 1 if known is None else ways.index(known[0])
-        here = served[number].add(there, place)
-        if known is not None:
+            ways.append(Way(other, asked.by_guard, here))
+        else:
+            known[0].where = known[0].where | here
             known[0].others.append(Way(other, asked.by_guard, here))
-        ways[number].where = served[number].where
         paths.append(there)
-        covered = covered | ways[number].where
-        if apart and any((a.where & b.traced).any() for a, b in itertools.permutations(served, 2)):
-            covered = np.logical_or.reduce([each.traced for each in served])
-            break  # numbers that were traced apart do not go together
-        numbers = (each.outcomes(columns) for each in there if each.guard.how)
-        if not covered.all() and any(len(covered) > most[0] * each.sum() for each in numbers):
+        covered = covered | here
+        if any(each.guard.how for each in there) and len(covered) > most[0] * here.sum():
             break  # it takes a size as a number, and there are more numbers than are tried
     raise refused(paths, covered, columns, given, tried=len(paths) > most[0])
-
-
-class Served:
-    """The sizes at which the module goes one way, by the paths that were traced.
-
-    Of paths that ask the same, what several sizes are taken for as numbers, such as keys and texts, is known ``apart``:
-    a number that one of the paths has, and a number of another size that another has, are taken to go together. It is
-    so where all combinations are more than are traced.
-    """
-
-    def __init__(self, columns: Mapping[str, Any], apart: bool):
-        self.columns, self.apart = columns, apart
-        self.where = np.zeros(max(map(len, columns.values())), dtype=bool)
-        self.traced = self.where
-        self.groups: dict[Any, tuple[Any, dict[Any, Any]]] = {}
-
-    def add(self, asked: Sequence[Asking], *places: int) -> Any:
-        """Adds a path that asks this, taken at ``places`` in any case; gives where it is."""
-        numbers: dict[Any, Any] = {}
-        for each in asked:
-            if each.guard.how and each.condition is not None:
-                key = each.guard.location, str(each.condition.left)
-                numbers[key] = numbers.get(key, True) & each.outcomes(self.columns)
-        others = [each for each in asked if not each.guard.how or each.condition is None]
-        rest = _all([each.outcomes(self.columns) for each in others], len(self.where))
-        _, known = self.groups.setdefault((rest.tobytes(), frozenset(numbers)), (rest, {}))
-        known.update({key: known.get(key, False) | here for key, here in numbers.items()})
-        here = _all([rest, *numbers.values()])
-        here[list(places)] = True
-        self.traced = self.traced | here
-        self.where = self.where | here | (_all([rest, *known.values()]) if self.apart else False)
-        return here
-
-    def news(self) -> Any:
-        """How many numbers no path has, at each of the sizes."""
-        unknown = np.full(len(self.where), len(self.columns) + 1)
-        for rest, known in self.groups.values():
-            here = np.sum([~each for each in known.values()], axis=0) if known else 0
-            unknown = np.where(rest, np.minimum(unknown, here), unknown)
-        return unknown
-
-    def not_together(self) -> list[Location]:
-        """The lines that take sizes as numbers of which not all were traced together."""
-        whole = (self.where & ~self.traced).any()
-        return [place for _, known in self.groups.values() for place, _ in known] if whole else []
-
-
-def _may_be_known(asked: Asking) -> bool:
-    """Whether the file that takes a size as a number has it beside others, as a key of a dict may be ``(14, 14)``."""
-    condition = asked.condition
-    if not asked.guard.how or condition is None or not isinstance(condition.left, Size):
-        return False
-    return names_together(asked.guard.location.file, *condition.left.bounds())
 
 
 def refused(
