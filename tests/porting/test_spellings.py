@@ -42,6 +42,8 @@ SPELLINGS = {
     "MSELoss": lambda x: nn.MSELoss()(x, x.flip(1)).reshape(1, 1) + x,
     "float as a dtype": lambda x: torch.ones_like(x, dtype=float).float() * x,
     "meshgrid without an indexing": lambda x: x + sum(torch.meshgrid([torch.arange(x.shape[0]), torch.arange(4)])),
+    "rows of a range": lambda x: x[:, range(1, 4)],
+    "columns by a list of tensors": lambda x: x[:, list(torch.tensor([2, 0]))],
     "a number of sizes as a tensor": lambda x: x[:, 4 - torch.tensor(min(x.shape[0], 2)) :],
 }
 

@@ -64,6 +64,19 @@ def test_reads_and_writes_as_torch(x, index, shape):
             assert torch.equal(got, wanted)
 
 
+def test_numbers_in_lists_and_ranges_are_indices(x):
+    i = torch.tensor(2)
+
+    def network(x, i):
+        return x[:, range(1, 3)], x[range(0)], x[:, [i, 0]], F.setitem(x, (range(4), slice(None), [i, 0, 1, 1]), 2.5)
+
+    written = x.clone()
+    written[range(4), :, [2, 0, 1, 1]] = 2.5
+    expected = x[:, range(1, 3)], x[range(0)], x[:, [i, 0]], written
+    for got, wanted in zip(evaluate(network, x, i), expected, strict=True):
+        assert torch.equal(got, wanted)
+
+
 def moved(compute):
     net = td.Network("places")
     x, i = net.input("x", (4, 32, 64, 64)), net.input("i", (100,), "int64")

@@ -46,8 +46,7 @@ def split_index(x: Tensor, index: Any) -> tuple[list[Any], list[Tensor | None]]:
     """
     is_several = isinstance(index, list) and any(x is None or x is Ellipsis or isinstance(x, slice) for x in index)
     given = list(index) if isinstance(index, tuple) or is_several else [index]  # torch takes such lists as tuples
-    items = [torch.as_tensor(item) if isinstance(item, (list, tuple, bool)) else item for item in given]
-    items = [as_tensor(item, x.network) if isinstance(item, (torch.Tensor, np.ndarray)) else item for item in items]
+    items = [_as_tensor(item, x.network) for item in given]
     for item in items:
         if not (item is None or item is Ellipsis or isinstance(item, (int, slice, Size, Tensor))):
             raise UnsupportedError(f"indexing with {type(item).__name__}: use ints, slices, None, Ellipsis or tensors")
@@ -70,6 +69,18 @@ def split_index(x: Tensor, index: Any) -> tuple[list[Any], list[Tensor | None]]:
             if not isinstance(item, (int, Size)):
                 left.append(None)
     return basic, left
+
+
+def _as_tensor(item: Any, network: Network) -> Any:
+    """Numbers in a list, a tuple, a range or an array as a tensor of indices, a bool as one; others as they are."""
+    if isinstance(item, range):
+        item = torch.tensor([*item], dtype=torch.int64)
+    elif isinstance(item, (list, tuple)) and any(isinstance(each, Tensor) for each in item):
+        numbers = [as_tensor(each, network, torch.int64) for each in item]
+        return L.concatenation([L.shuffle(each, reshape=(1,)) for each in numbers], 0)
+    elif isinstance(item, (list, tuple, bool)):
+        item = torch.as_tensor(item)
+    return as_tensor(item, network) if isinstance(item, (torch.Tensor, np.ndarray)) else item
 
 
 def _width(item: Any) -> int:
