@@ -171,7 +171,7 @@ class NetworkSpec:
                     calls.check(self.name, network.outputs)
                 network.emit()
             if opened is not None and network.exact is not None:
-                opened.release(network.exact)
+                opened.let_go_of(network.exact)
             if calls is not None:
                 calls.check_case(self.case(dims, calls), f"{backend.name} {backend.version}")
             if opened is not None:

@@ -119,7 +119,7 @@ class Weights:
             tensor = self._tensors[name] = made
         return tensor
 
-    def release(self, exact: Exact) -> None:
+    def let_go_of(self, exact: Exact) -> None:
         """Forgets the exact values of its tensors that are no others than their own: these take the most memory."""
         for tensor in self._tensors.values():
             exact.released(tensor)
