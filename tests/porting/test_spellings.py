@@ -67,6 +67,12 @@ class Levels(nn.Module):
         return OrderedDict((str(number), level) for number, level in enumerate(levels))
 
 
+def test_an_embedding_shortens_the_rows_that_it_looks_up():
+    torch.manual_seed(0)
+    spec = td.from_module(nn.Embedding(5, 4, max_norm=0.7, norm_type=1.0), ["N,3:int64:0:5"])
+    td.check(spec).raise_for_mismatch()
+
+
 def test_outputs_may_be_called_by_numbers():
     spec = td.from_module(Levels(), [X], dims=ROWS)
     td.check(spec).raise_for_mismatch()

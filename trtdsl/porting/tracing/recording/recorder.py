@@ -278,6 +278,8 @@ class Recorder:
             self._squeezed(*args, **kwargs)
         if function is torch.nn.functional.batch_norm:
             args, kwargs = self._by_its_batch(function, args, kwargs)
+        if function is torch.nn.functional.embedding:
+            args, kwargs = self._of_short_rows(*args, **kwargs) or (args, kwargs)
         return self.recorded(function, name, qualified, form, args, kwargs)
 
     def _in_transform(self, function: Any, args: Any, kwargs: Any, around: list[torch.Tensor]) -> Any:
@@ -392,6 +394,22 @@ class Recorder:
         if name in ("split", "chunk") and not self._is_constant(args[0]):
             count_parts(name, self._sizes, result, *args, **kwargs)
         return result
+
+    def _of_short_rows(
+        self,
+        input: Any,
+        weight: Any,
+        padding_idx: Any = None,
+        max_norm: Any = None,
+        norm_type: float = 2,
+        *_: Any,
+        **__: Any,
+    ) -> tuple[Any, Any] | None:
+        """The arguments of an embedding of rows that it would shorten in place first; None where it shortens none."""
+        if max_norm is None:
+            return None
+        with each_call(self.called):
+            return (input, torch.renorm(weight, norm_type, 0, max_norm), padding_idx), {}
 
     def _by_its_batch(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """The arguments of a batch norm, without statistics that it changes and does not read (V-Net, in eval too)."""
