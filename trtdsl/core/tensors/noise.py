@@ -16,7 +16,7 @@ class Noise:
 
     def __init__(self, seed: int, size: float):
         self._generator = torch.Generator().manual_seed(seed)
-        self._draws = torch.empty(DRAWS, dtype=torch.float64).uniform_(-size, size, generator=self._generator)
+        self._draws = torch.empty(DRAWS, dtype=torch.float64).uniform_(-size, size, generator=self._generator).add_(1.0)
 
     def of(self, value: torch.Tensor) -> torch.Tensor:
         """The value, with noise in every element; one of another dtype as it is."""
@@ -26,7 +26,7 @@ class Noise:
             return value
         moved = value.clone(memory_format=torch.contiguous_format)
         for part, draws in self._parts(moved):
-            part.addcmul_(part, draws)
+            part.mul_(draws)
         return moved
 
     def add_to(self, value: torch.Tensor) -> None:
@@ -36,7 +36,7 @@ class Noise:
         elif value.dtype == torch.float64:
             moved = value.contiguous()
             for part, draws in self._parts(moved):
-                part.addcmul_(part, draws.masked_fill(part == part.float(), 0.0))
+                part.mul_(draws.masked_fill(part == part.float(), 1.0))
             if moved is not value:
                 value.copy_(moved)
 
