@@ -283,7 +283,7 @@ def test_an_engine_that_is_swapped_at_any_step_is_built_again(small, tmp_path, m
     engine = tmp_path / "a.engine"
     td.build(str(small / "small.py"), engine)
     whole = engine.read_bytes()
-    for step in ("content_hash", "read_earlier_manifest", "_checked", "sealed"):
+    for step in ("content_hash", "read_earlier_manifest", "_Judge", "sealed"):
         with monkeypatch.context() as patched:
             at(patched, f"trtdsl.building.build.{step}", lambda: engine.write_bytes(engine.read_bytes()[:-1] + b"x"))
             td.build(str(small / "small.py"), engine)

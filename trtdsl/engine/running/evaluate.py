@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -182,7 +182,7 @@ def _inputs_of(text: ProgramText, fed: Mapping[str, Any]) -> dict[str, Operand]:
 class _Rank:
     """One profile's program, mostly the only rank."""
 
-    data: bytes
+    data: bytes = field(repr=False)
     texts: PlanTexts
     given: Given
     profile: int
