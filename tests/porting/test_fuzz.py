@@ -15,7 +15,7 @@ FAKE = 40  # that are traced as users' are; the others are traced with real tens
 
 def with_values(inputs):
     """Real tensors in the place of fake ones: what is judged here are the passes after the trace."""
-    return {name: torch.zeros(shape, dtype=dtype) for name, (shape, dtype) in inputs.items()}
+    return {name: torch.zeros(shape, dtype=dtype) for name, (shape, dtype, *_) in inputs.items()}
 
 
 def cheaper(monkeypatch):

@@ -10,6 +10,7 @@ from ....core.lazy import torch
 from ...calls import Op, SizeOf, SizeOp, Value, Weight, function_of, leaves, rebuilt
 
 WIDE = {torch.float32: torch.float64, torch.complex64: torch.complex128}
+ROUNDING = 1e-15  # of a number, by a few operations in float64
 CLOSE = 1e-3  # of the greatest value, as far as float32's rounding may lead
 
 
@@ -32,6 +33,8 @@ def in_double(op: Op, single: torch.Tensor) -> torch.Tensor | None:
     same = torch.isclose(
         found.to(single.dtype), single, CLOSE, CLOSE * float(single.abs().nan_to_num(0, 0).max()), equal_nan=True
     )
+    wide = single.to(found.dtype)  # a number that float32 has, but for the rounding of float64 itself, is that number
+    found = torch.where((found - wide).abs() <= ROUNDING * wide.abs(), wide, found)
     return found if bool(same.all()) else None
 
 
