@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
+from ....core.dtypes import as_dtype
 from ....core.errors import UnsupportedError
 from ....core.lazy import torch
+from ....definition.input import Input
 from ....definition.spec.reference import call_reference, evaluating
+from ....interpreter.feeds import draw_feeds
 from ...given import Given
 from ..guards import WRITTEN, WritesParameters
 from ..modes import numbers_of, tensors_of
@@ -34,13 +38,11 @@ def after_first_run(module: torch.nn.Module, given: Given, refusal: UnsupportedE
     if not isinstance(refusal.__cause__, WritesParameters):
         raise refusal
     made, generator = copied(module), torch.Generator().manual_seed(0)
+    inputs = {name: _sampled(spec) for name, spec in given.inputs.items()}
     before = None
     try:
         for _ in range(2):
-            feeds = {
-                name: _drawn(shape, dtype, given.inputs[name].sample, generator)
-                for name, (shape, dtype, *_) in given.at(given.points()[0]).items()
-            }
+            feeds = draw_feeds(inputs, given.points()[0], generator)
             before = _held(made)
             with torch.no_grad():
                 call_reference(made, feeds)
@@ -57,13 +59,10 @@ def after_first_run(module: torch.nn.Module, given: Given, refusal: UnsupportedE
     return made
 
 
-def _drawn(shape: Any, dtype: torch.dtype, sample: Any, generator: torch.Generator) -> torch.Tensor:
-    low, high = sample if isinstance(sample, tuple) else (0, 2)
-    if dtype.is_floating_point and not isinstance(sample, tuple):
-        return torch.randn(shape, generator=generator).to(dtype)
-    if dtype.is_floating_point:
-        return (torch.rand(shape, generator=generator) * (high - low) + low).to(dtype)
-    return torch.randint(int(low), int(high), shape, generator=generator).to(dtype)
+def _sampled(spec: Input) -> Input:
+    """The input; one of whole numbers, of which nothing says what they are, has 0 and 1."""
+    said = spec.sample is not None or spec.longest is not None or as_dtype(spec.dtype).is_floating_point
+    return spec if said else replace(spec, sample=(0, 2))
 
 
 def _held(module: torch.nn.Module) -> dict[str, Any]:
