@@ -214,13 +214,12 @@ def ported(
 ) -> Ported:
     """As :func:`port`, with the module, the calls without a counterpart and, with ``check``, the verdict of a check."""
     from ..core.author import at_place, import_path
-    from ..core.errors import UnsupportedError, UsageError
-    from .drawn_inputs import with_drawn_inputs
+    from ..core.errors import UsageError
+    from .attempts.attempt import Attempt
+    from .attempts.remedies import attempted
     from .given import checked_inputs
-    from .longest import with_longest
     from .origin import Origin
     from .tracing.agree import traced_at_all_sizes
-    from .tracing.recording.first_run import after_first_run, remark, written_to
     from .verdict import finished
     from .writing.parts import joined, made_in_parts
     from .writing.write import File
@@ -239,41 +238,34 @@ def ported(
                     "sample=FUNCTION into the file that is written, or use td.from_module"
                 )
 
-        def made(source: torch.nn.Module, given: Given, part: str) -> tuple[File, Ported]:
-            def of(trace: Trace) -> tuple[File, Ported]:
-                trace.set_constants_apart(constants)
-                trace.constants.update(found.drawn(module, trace.weights.values()))
-                trace.name_outputs(outputs)
-                tell("writing what was traced", 0, 1)
-                written = File(found, trace, given, name, file, weights, part)
-                text, judged = finished(written.text(), [written], module, checked=check, tell=tell)
-                trace.remarks += written.unrolled()
-                conditions = [f"{each.text} ({each.place})" for each in trace.requirements]
-                more = trace.remarks, conditions, judged, trace.constants
-                return written, Ported(text, written.whole, written.missing, module, *more)
+        def made(attempt: Attempt) -> list[tuple[File, Ported]]:
+            def made_of(given: Given, part: str) -> tuple[File, Ported]:
+                written, result = traced_at_all_sizes(
+                    attempt.source, given, partial(of, attempt.module, given, part), tell
+                )
+                constants.update(result.constants)
+                return written, result
 
-            written, result = traced_at_all_sizes(source, given, of, tell)
-            constants.update(result.constants)
-            return written, result
+            return made_in_parts(attempt.given, made_of, why)
+
+        def of(module: torch.nn.Module, given: Given, part: str, trace: Trace) -> tuple[File, Ported]:
+            trace.set_constants_apart(constants)
+            trace.constants.update(found.drawn(module, trace.weights.values()))
+            trace.name_outputs(outputs)
+            tell("writing what was traced", 0, 1)
+            written = File(found, trace, given, name, file, weights, part)
+            text, judged = finished(written.text(), [written], module, checked=check, tell=tell)
+            trace.remarks += written.unrolled()
+            conditions = [f"{each.text} ({each.place})" for each in trace.requirements]
+            more = trace.remarks, conditions, judged, trace.constants
+            return written, Ported(text, written.whole, written.missing, module, *more)
 
         constants: dict[str, torch.Tensor] = {}  # of all parts
         why: list[str] = []
-
-        def in_parts(given: Given) -> tuple[list[tuple[File, Ported]], list[str]]:
-            return with_drawn_inputs(
-                module, given, lambda source, given: made_in_parts(given, partial(made, source), why)
-            )
-
-        first: list[str] = []
-        try:
-            (results, drawn), lengths = with_longest(given, in_parts)
-        except UnsupportedError as error:
-            module, first = after_first_run(module, given, error), [remark(error)]
-            with written_to():
-                (results, drawn), lengths = with_longest(given, in_parts)
+        results, attempt = attempted(made, Attempt(module, given))
         files, parts = zip(*results)
-        parts[0].notes[:0] = [*first, *lengths, *drawn]
+        parts[0].notes[:0] = attempt.remarks
         if len(parts) == 1:
             return parts[0]
-        text, _ = finished(joined(files), files, module, checked=False, tell=tell)
+        text, _ = finished(joined(files), files, attempt.module, checked=False, tell=tell)
         return Ported.of_parts(text, [each.name for each in files], parts, [*dict.fromkeys(why)])

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 from ..core.errors import BuildError, UnsupportedError, UsageError
 from ..core.lazy import torch
 from ..definition.spec.reference import state_of
+from .attempts.attempt import Attempt
+from .attempts.remedies import attempted
 from .calls import Branch, leaves, operations, rebuilt
-from .drawn_inputs import with_drawn_inputs
 from .given import Given, checked_inputs
-from .longest import with_longest
 from .missing import no_counterpart
 from .origin import Origin
 from .tracing.agree import traced_at_all_sizes
-from .tracing.recording.first_run import after_first_run, written_to
 from .tracing.trace import Trace, check_traceable, copied
 from .writing.comments import noted
 from .writing.write import File
@@ -38,20 +37,14 @@ def spec_of(
     check_traceable(module)
     module = copied(module).eval()
     module.register_forward_hook(_numbers_as_tensors)
-    given = checked_inputs(module, inputs, dims)
 
-    def made(source: torch.nn.Module, given: Given) -> NetworkSpec:
-        return traced_at_all_sizes(source, given, lambda trace: _spec_of(trace, module, given, name))
+    def made(attempt: Attempt) -> NetworkSpec:
+        def of(trace: Trace) -> NetworkSpec:
+            return _spec_of(trace, attempt.module, attempt.given, name)
 
-    def attempt() -> NetworkSpec:
-        return with_longest(given, lambda given: with_drawn_inputs(module, given, made))[0][0]
+        return traced_at_all_sizes(attempt.source, attempt.given, of)
 
-    try:
-        return attempt()
-    except UnsupportedError as error:
-        module = after_first_run(module, given, error)
-    with written_to():
-        return attempt()
+    return attempted(made, Attempt(module, checked_inputs(module, inputs, dims)))[0]
 
 
 def _spec_of(trace: Trace, module: torch.nn.Module, given: Given, name: str | None) -> NetworkSpec:

@@ -3,45 +3,38 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
-from ..core.errors import UnsupportedError
-from ..core.lazy import torch
-from ..definition.input import Input
-from ..definition.spec.draws import DRAWS, Draw, with_draws
-from ..sizes.dim import TensorDim
-from ..sizes.shape import shape_text
-from ..sizes.size import Size
-from .calls import Op, SizeOf, Value, operations, sizes_of
-from .given import Given
-from .tracing.modes import free
-from .tracing.names import RANDOM
-from .tracing.prove_guards import Symbols, Unknown
-from .tracing.trace import DrawsNumbers, Trace, copied, live_operations
-
-Made = TypeVar("Made")
+from ...core.errors import UnsupportedError
+from ...definition.input import Input
+from ...definition.spec.draws import DRAWS, Draw
+from ...sizes.dim import TensorDim
+from ...sizes.shape import shape_text
+from ...sizes.size import Size
+from ..calls import Op, SizeOf, Value, operations, sizes_of
+from ..given import Given
+from ..tracing.modes import free
+from ..tracing.names import RANDOM
+from ..tracing.prove_guards import Symbols, Unknown
+from ..tracing.trace import DrawsNumbers, Trace, live_operations
+from .attempt import Again, Attempt, Made
 
 
-def with_drawn_inputs(
-    module: torch.nn.Module, given: Given, made: Callable[[torch.nn.Module, Given], Made]
-) -> tuple[Made, list[str]]:
-    """What is ``made`` of the module and its inputs, with a remark for each of these that forward draws for itself.
+def remedy(attempt: Attempt, refusal: UnsupportedError, again: Again[Made]) -> tuple[Made, Attempt]:
+    """The attempt that takes what forward draws for itself as inputs.
 
-    Raises what ``made`` does, also where what forward draws is no input: a permutation, or of an unknown size.
+    Raises the ``refusal`` where what forward draws is no input: a permutation, or of an unknown size.
     """
-    try:
-        return made(module, given), []
-    except UnsupportedError as error:
-        if not isinstance(error.__cause__, DrawsNumbers):
-            raise
-        found = _drawn(error.__cause__.trace, given, inspect.signature(module.forward).parameters)
-        if found is None:
-            raise
-        draws, inputs, remarks = found
+    assert isinstance(refusal.__cause__, DrawsNumbers)
+    given, taken = attempt.given, inspect.signature(attempt.module.forward).parameters
+    found = None if given.draws else _drawn(refusal.__cause__.trace, given, taken)
+    if found is None:
+        raise refusal
+    draws, inputs, remarks = found
     more = replace(given, inputs={**given.inputs, **inputs}, draws=draws)
-    return made(with_draws(copied(module), draws), more), remarks
+    return again(attempt.changed(remarks, given=more))
 
 
 def _drawn(

@@ -2,51 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
-from ..core.caller import to_write
-from ..core.dtypes import as_dtype, dtype_name
-from ..core.errors import TrtdslError, UnsupportedError
-from ..sizes.size import Size
-from .given import LONGEST_IS, Given
-from .tracing.scalars import NeedsLongest
+from ...core.caller import to_write
+from ...core.dtypes import as_dtype, dtype_name
+from ...core.errors import TrtdslError, UnsupportedError
+from ...sizes.size import Size
+from ..given import LONGEST_IS, Given
+from ..tracing.scalars import NeedsLongest
+from .attempt import Again, Attempt, Made
 
-Made = TypeVar("Made")
 
+def remedy(attempt: Attempt, refusal: UnsupportedError, again: Again[Made]) -> tuple[Made, Attempt]:
+    """The attempt where the greatest number of an input, which forward asks for, is the size of another input.
 
-def with_longest(given: Given, made: Callable[[Given], Made]) -> tuple[Made, list[str]]:
-    """What is ``made`` of the inputs, with a remark for each whose greatest number is taken for a size.
-
-    Where forward asks for that of an input of lengths, it is the one size of another input with which forward can be
-    ported. Raises what ``made`` does, also where no size or more than one is that.
+    It is the one with which forward can be ported. Raises the ``refusal`` where no size or more than one is that.
     """
-    try:
-        return made(given), []
-    except UnsupportedError as error:
-        if not isinstance(error.__cause__, NeedsLongest):
-            raise
-        name, refusal = error.__cause__.input, error
-    sizes, found, failed = _sizes(given, name), [], list[TrtdslError]()
+    assert isinstance(refusal.__cause__, NeedsLongest)
+    given, name = attempt.given, refusal.__cause__.input
+    sizes, found, failed = _sizes(given, name), list[tuple[Any, tuple[Made, Attempt]]](), list[TrtdslError]()
     for size in sizes if _may_be_lengths(given, name) else ():
         inputs = {**given.inputs, name: replace(given.inputs[name], longest=size)}
-        try:
-            found.append((size, *with_longest(replace(given, inputs=inputs), made)))
-        except TrtdslError as error:
-            failed.append(error)
-    if len(found) == 1:
-        size, result, remarks = found[0]
         remark = (
             f"forward asks for the greatest of {name} at {refusal.location}: it is taken for {size}, as of a batch "
             f"that is padded to its longest, and the network is for such {name} alone (longest= in the file)"
         )
-        return result, [remark, *remarks]
+        try:
+            found.append((size, again(attempt.changed([remark], given=replace(given, inputs=inputs)))))
+        except TrtdslError as error:
+            failed.append(error)
+    if len(found) == 1:
+        return found[0][1]
     if len(failed) == len(sizes) == 1:
         asks = f"{refusal.location} asks for the greatest of {name}"
         failed[0].context.append(f"{asks}, which is taken for {sizes[0]}")
         raise failed[0]
-    refusal.context.append(_instead(given, name, [size for size, *_ in found] or sizes, bool(found)))
+    refusal.context.append(_instead(given, name, [size for size, _ in found] or sizes, bool(found)))
     raise refusal
 
 

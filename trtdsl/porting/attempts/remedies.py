@@ -1,0 +1,34 @@
+"""Attempts a port again where the cause of its refusal has a remedy: one row for each cause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from ...core.errors import UnsupportedError
+from ..tracing.guards import WRITTEN, WritesParameters
+from ..tracing.scalars import NeedsLongest
+from ..tracing.trace import DrawsNumbers
+from . import drawn_inputs, first_run, longest
+from .attempt import Attempt, Made
+
+REMEDIES = {
+    NeedsLongest: longest.remedy,
+    DrawsNumbers: drawn_inputs.remedy,
+    WritesParameters: first_run.remedy,
+}
+
+
+def attempted(made: Callable[[Attempt], Made], attempt: Attempt) -> tuple[Made, Attempt]:
+    """What is ``made`` of the attempt, or of another, whose remarks say what is changed. Raises what ``made`` does."""
+    token = WRITTEN.set(attempt.settled)
+    try:
+        return made(attempt), attempt
+    except UnsupportedError as error:
+        remedy = REMEDIES.get(type(error.__cause__))
+        if remedy is None:
+            raise
+        refusal = error
+    finally:
+        WRITTEN.reset(token)
+    return remedy(attempt, refusal, partial(attempted, made))
