@@ -152,3 +152,31 @@ def _complex_parts(x):
 
 def test_complex_values_are_joined_and_padded():
     td.check(td.from_module(Written(_complex_parts), [X], dims=ROWS)).raise_for_mismatch()
+
+
+class ByName(nn.Module):
+    """Calls whose operands are all given by name, some by names that only torch has for them."""
+
+    def forward(self, x):
+        number, length, width = x.shape
+        made = torch.zeros(size=(length, 1)) + x.new_full(size=(length, 1), fill_value=1.5)
+        places = torch.arange(end=length, dtype=x.dtype) + torch.arange(start=0, end=length)
+        moved = x.permute(dims=(0, 2, 1)).swapaxes(axis0=1, axis1=2).flip(dims=[1]).tile(dims=(1, 1, 2))
+        greatest = torch.max(input=x, other=-x).max(other=x * 0.5)
+        chosen = x.scatter(dim=1, index=torch.zeros(1, 1, 1, dtype=torch.long), value=3.0)
+        half = torch.chunk(input=x, chunks=2, dim=2)[0] + torch.unbind(input=x, dim=2)[1][:, :, None]
+        parts = x.tensor_split(sections=2, dim=2)[0] + x.tensor_split(indices=(2,), dim=2)[1]
+        parts = parts + x.split(split_size=2, dim=2)[1] + half
+        spread = x[:, :1].expand(size=(number, length, width)).repeat(repeats=(1, 2, 1))
+        positive = x.where(condition=x > 0, other=torch.tensor(data=[0.0]))
+        return {
+            "sum": x + made + places[:, None] + greatest + chosen + positive,
+            "moved": moved.view(size=(number, length, 4, -1)),
+            "parts": parts,
+            "spread": spread.reshape(shape=(number, -1)),
+        }
+
+
+def test_operands_that_are_given_by_name():
+    spec = td.from_module(ByName(), ["N,T,4"], dims={**ROWS, "T": (2, 5, 9)})
+    assert td.check(spec).passed

@@ -37,7 +37,6 @@ PER_AXIS = {"stride", "padding", "dilation", "kernel_size", "output_padding", "o
 
 BINARY = {"min": "minimum", "max": "maximum"}  # of two tensors
 SHIFTS = {"lshift": "*", "rshift": "//", "bitwise_left_shift": "*", "bitwise_right_shift": "//"}
-BY_SIZE = {"zeros", "ones", "empty", "new_zeros", "new_ones", "new_empty"}
 
 
 def counterpart(op: Op) -> Expression | None:
@@ -47,8 +46,6 @@ def counterpart(op: Op) -> Expression | None:
     if op.name in SHIFTS and not op.kwargs and len(op.args) == 2 and type(op.args[1]) is int and op.args[1] >= 0:
         return _made("operator", SHIFTS[op.name], (op.args[0], 2 ** op.args[1]))
     args, kwargs = op.args, {key: item for key, item in op.kwargs.items() if key not in NOISE}
-    if op.name in BY_SIZE and "size" in kwargs:  # which is no parameter of these: they take sizes one by one too
-        args = (*args, kwargs.pop("size"))
     expression = _operator(op, args, kwargs) or _method(op, args, kwargs) or _function(op, args, kwargs)
     if expression is not None:
         expression.location = op.location
@@ -140,6 +137,17 @@ def _even(name: str, given: Any) -> Any:
     if name in PER_AXIS and isinstance(given, (tuple, list)) and given and all(type(item) is int for item in given):
         return given[0] if len(set(given)) == 1 and name != "output_size" else tuple(given)
     return given
+
+
+@cache
+def named_arguments(name: str, form: str) -> set[str] | None:
+    """What a call of this name may be given by name; None where there is no counterpart, or it takes any."""
+    method = getattr(Tensor, name, None) if form == "method" else None
+    signature = inspect.signature(method) if callable(method) else _signature(name)
+    parameters = signature.parameters.values() if signature is not None else ()
+    if signature is None or any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters):
+        return None
+    return NOISE | {each.name for each in parameters if each.kind is not inspect.Parameter.VAR_POSITIONAL}
 
 
 @cache

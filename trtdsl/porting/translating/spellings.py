@@ -1,15 +1,64 @@
-"""Other spellings of torch's calls: numpy's names of arguments, Python's types as dtypes, sizes one by one."""
+"""Other spellings of torch's calls: operands by name, numpy's names, Python's types as dtypes, sizes one by one."""
 
 from __future__ import annotations
 
+import inspect
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
+from types import FunctionType
 from typing import Any
 
 from ...core.lazy import np, torch
 from ..calls import SizeOp, Value
+from .counterpart import NOISE, named_arguments
 
-ARGUMENTS = {"axis": "dim", "keepdims": "keepdim", "axis0": "dim0", "axis1": "dim1"}  # which torch takes for numpy's
+ARGUMENTS = {"axis": "dim", "keepdims": "keepdim"}  # which torch takes for numpy's
+UNSAID = {"tensor": ("data", "dtype"), "as_tensor": ("data", "dtype")}  # of which torch has no schema
+
+
+def by_position(
+    function: Any, name: str, form: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a call with its first by position, and with it those whose names ``functional`` does not have.
+
+    >>> by_position(torch.arange, "arange", "function", (), {"end": 8, "dtype": torch.int64})
+    ((8,), {'dtype': torch.int64})
+    >>> by_position(torch.Tensor.permute, "permute", "method", ("x",), {"dims": (1, 0)})
+    (('x', (1, 0)), {})
+    """
+    taken = named_arguments(name, form)
+    moved = {key for key in kwargs if taken is not None and key not in taken and key not in ARGUMENTS}
+    for order, names in _orders(function, name, form == "method") if moved or not args else ():
+        given, left = [*args], dict(kwargs)
+        strangers = [key for key in left if key not in names]
+        if order and not given and order[0] not in left and len(strangers) == 1:  # as F.one_hot calls it tensor
+            left[order[0]] = left.pop(strangers.pop())
+        if strangers:
+            continue
+        for key in order[len(args) :]:
+            if key not in left or (given and not moved & left.keys()):
+                break
+            given.append(left.pop(key))
+        if given and not moved & left.keys():
+            return tuple(given), left
+    return args, dict(kwargs)
+
+
+@cache
+def _orders(function: Any, name: str, method: bool) -> Sequence[tuple[Sequence[str], Collection[str]]]:
+    """For each form of a function the arguments that it takes by position, in order, and the names of all."""
+    if isinstance(function, FunctionType) or name in UNSAID:
+        names = UNSAID.get(name) or [*inspect.signature(function).parameters]
+        return [(names, {*names, *NOISE})]
+    overloads = getattr(torch.ops.aten, getattr(function, "__name__", name), None)
+    found = []
+    for overload in overloads.overloads() if overloads is not None else ():
+        arguments = getattr(overloads, overload)._schema.arguments
+        order = ["input" if each.name == "self" else each.name for each in arguments if not each.kwarg_only]
+        order.sort(key=lambda each: method and each != "input")
+        found.append((order, {*order, *(each.name for each in arguments), *NOISE, *ARGUMENTS}))
+    return found
 
 
 def respelled(
@@ -21,7 +70,7 @@ def respelled(
         return name.removesuffix("_with_indices"), form, args, {**kwargs, "return_indices": True}
     if name == "linalg_norm":
         return _norm(args, kwargs)
-    if name == "where" and len(args) == 1:
+    if name == "where" and len(args) == 1 and not kwargs:
         return "nonzero", "function", args, {"as_tuple": True}
     if name in ("H", "mH", "adjoint") and not result.is_complex():
         return "mT", "attribute", args, kwargs

@@ -18,7 +18,15 @@ from ....definition.spec.reference import given_to
 from ...calls import Call, Op, SizeOf, Value, Weight, leaves, made_by, rebuilt, sizes_of
 from ...translating.aten import is_overload, public_call, written_out
 from ...translating.counterpart import counterpart
-from ...translating.spellings import as_array, held_by, joined_to_zeros, of_an_array, python_type, respelled
+from ...translating.spellings import (
+    as_array,
+    by_position,
+    held_by,
+    joined_to_zeros,
+    of_an_array,
+    python_type,
+    respelled,
+)
 from ...translating.unknown import is_mask, sized, unlike_itself
 from ...translating.windows import WINDOWS, stepped
 from ..frames import TRANSFORMS, authors_frame, bound, here, place_of, unless_it_raises
@@ -238,6 +246,8 @@ class Recorder:
             with each_call(self.called):
                 return public()
         name, qualified, form = canonical(function)
+        if kwargs:
+            args, kwargs = by_position(function, name, form, args, kwargs)
         if (unpacked := self.packed.called(function, name, args, kwargs)) is not None:
             return unpacked()
         if name == "shape" or (name == "size" and form == "method"):
