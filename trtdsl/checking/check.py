@@ -42,6 +42,7 @@ from .witness import ProgramWitness
 
 Feeds = Mapping[str, "torch.Tensor"]
 PHASE = "checking against torch"
+STRAYING = 2  # times the greatest exact value: no rounding of what does not amplify it
 LARGE = 15_000  # elements of the inputs: where they have more, float32 stands for exact values first
 
 
@@ -197,7 +198,7 @@ class Run:
         if self.exact.alone:
             return found
         # In its precision it decides otherwise.
-        if self.rules.decibels or any(self._overflowed(value) for value in found.values()):
+        if self.rules.decibels or any(self._strays(value) for value in found.values()):
             for name, value in self._interpreted(feeds).items():
                 if value.is_floating_point():
                     self.exact.keep(value, self.exact.of(found[name]))
@@ -207,9 +208,16 @@ class Run:
     def _interpreted(self, feeds: Feeds) -> dict[str, torch.Tensor]:
         return self.interpreter({name: feed.clone() for name, feed in feeds.items()})
 
-    def _overflowed(self, value: torch.Tensor) -> bool:
+    def _strays(self, value: torch.Tensor) -> bool:
+        """Whether a result is finite elsewhere than the exact one, or greater: in what amplifies rounding, decisions
+        for exact values do not fit rounded ones."""
+        exact = self.exact.of(value)
         finite = torch.isfinite(value)
-        return not bool(finite.all()) and not torch.equal(finite, torch.isfinite(self.exact.of(value)))
+        if not bool(finite.all()) and not torch.equal(finite, torch.isfinite(exact)):
+            return True
+        if not value.is_floating_point() or not value.numel():
+            return False
+        return bool(value.abs().max() > STRAYING * exact.abs().max())
 
     # -- what is fed -----------------------------------------------------------------------------------------------
 
