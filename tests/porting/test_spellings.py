@@ -43,6 +43,7 @@ SPELLINGS = {
     "float as a dtype": lambda x: torch.ones_like(x, dtype=float).float() * x,
     "meshgrid without an indexing": lambda x: x + sum(torch.meshgrid([torch.arange(x.shape[0]), torch.arange(4)])),
     "rows of a range": lambda x: x[:, range(1, 4)],
+    "a column by a list of sizes": lambda x: x[:, [4 - min(x.shape[0], 2)]],
     "columns by a list of tensors": lambda x: x[:, list(torch.tensor([2, 0]))],
     "a number of sizes as a tensor": lambda x: x[:, 4 - torch.tensor(min(x.shape[0], 2)) :],
 }

@@ -120,8 +120,8 @@ def _is_beyond(operand: Any) -> bool:
 
 
 def combined(parts: Iterable[Tensor], op: str = "SUM") -> Tensor:
-    """The parts as one, by an IElementWiseLayer for each after the first."""
-    return functools.reduce(lambda total, part: L.elementwise(total, part, op), parts)
+    """The parts, of any ranks, as one, by an IElementWiseLayer for each after the first."""
+    return functools.reduce(lambda total, part: L.elementwise(*align([total, part]), op), parts)
 
 
 def scaled(x: Tensor, factor: float | SizeLike | Tensor) -> Tensor:

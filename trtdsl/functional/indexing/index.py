@@ -75,7 +75,7 @@ def _as_tensor(item: Any, network: Network) -> Any:
     """Numbers in a list, a tuple, a range or an array as a tensor of indices, a bool as one; others as they are."""
     if isinstance(item, range):
         item = torch.tensor([*item], dtype=torch.int64)
-    elif isinstance(item, (list, tuple)) and any(isinstance(each, Tensor) for each in item):
+    elif isinstance(item, (list, tuple)) and any(isinstance(each, (Tensor, Size)) for each in item):
         numbers = [as_tensor(each, network, torch.int64) for each in item]
         return L.concatenation([L.shuffle(each, reshape=(1,)) for each in numbers], 0)
     elif isinstance(item, (list, tuple, bool)):

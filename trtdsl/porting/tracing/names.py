@@ -25,6 +25,7 @@ ALIASES = {
     "unsafe_chunk": "chunk", "unsafe_split": "split", "unsafe_split_with_sizes": "split",
     "native_channel_shuffle": "channel_shuffle", "fix": "trunc", "special_expit": "sigmoid",
     "log_sigmoid": "logsigmoid", "linalg_inv": "inverse", "_grouped_mm": "grouped_mm", "conj_physical": "conj",
+    "_threshold": "threshold",
     # Functions that give uninitialized memory; zeros replace its values.
     "empty": "zeros", "empty_like": "zeros_like", "new_empty": "new_zeros", "empty_strided": "zeros",
     "empty_permuted": "zeros",
