@@ -121,7 +121,7 @@ def _is_beyond(operand: Any) -> bool:
 
 def combined(parts: Iterable[Tensor], op: str = "SUM") -> Tensor:
     """The parts, of any ranks, as one, by an IElementWiseLayer for each after the first."""
-    return functools.reduce(lambda total, part: L.elementwise(*align([total, part]), op), parts)
+    return functools.reduce(lambda total, part: L.elementwise(*align([total, part]), op=op), parts)
 
 
 def scaled(x: Tensor, factor: float | SizeLike | Tensor) -> Tensor:
