@@ -187,7 +187,7 @@ def test_a_hook_is_that_of_the_copy():
     assert not module.features
 
 
-def test_modules_of_python_are_not_copied_and_what_has_no_copy_is_refused():
+def test_what_has_no_copy_is_shared_unless_it_has_a_tensor(tmp_path):
     """ModelOpt's LSTM holds ``torch._VF``, whose functions it replaces."""
 
     class Holding(nn.Module):
@@ -198,19 +198,38 @@ def test_modules_of_python_are_not_copied_and_what_has_no_copy_is_refused():
         def forward(self, x):
             return self.fc(x)
 
-    assert td.check(td.from_module(Holding(torch._VF), ["N,3"])).passed
-    with pytest.raises(td.UsageError, match="Holding cannot be copied, .*lock.*: keep what has no copy outside"):
-        td.from_module(Holding(threading.Lock()), ["N,3"])
-
     class Wrapped:  # a container of bitorch's, which Python's copy asks for what it does not have yet
-        def __init__(self):
-            self.__dict__["inner"] = 1
+        def __init__(self, inner):
+            self.__dict__["inner"] = inner
 
         def __getattr__(self, name):
             return getattr(self.__dict__["inner"], name)
 
-    with pytest.raises(td.UsageError, match="Holding cannot be copied, .*KeyError: 'inner'"):
-        td.from_module(Holding(Wrapped()), ["N,3"])
+    (tmp_path / "log").touch()
+    with open(tmp_path / "log") as file:
+        without = [torch._VF, threading.Lock(), staticmethod(len), (i for i in "ab"), file, Wrapped(1)]
+        for held in ([each] for each in without), [without]:
+            for each in held:
+                td.check(td.from_module(Holding(each), ["N,3"])).raise_for_mismatch()
+    with pytest.raises(td.UsageError, match="Holding cannot be copied, .*KeyError: 'inner': keep what has no copy"):
+        td.from_module(Holding(Wrapped([{"a": torch.ones(3)}])), ["N,3"])
+
+
+class Called(nn.Module):
+    """It has no forward."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def __call__(self, x):
+        return self.linear(x).relu()
+
+
+def test_a_module_that_is_called_without_a_forward_is_ported():
+    result = ported(Called, {"x": "N,3"}, dims={"N": (1, 2, 3)}, check=True)
+    assert result.verdict is not None and result.verdict.passed
+    td.check(td.from_module(nn.Sequential(Called(), nn.ReLU(), Called()), ["N,3"])).raise_for_mismatch()
 
 
 def test_keyword_results_and_counted_calls_are_ported():
@@ -437,7 +456,6 @@ class DrawnNumber(nn.Module):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: nn.Sequential(torch.jit.script(nn.ReLU())), "0 is a module of torch.jit"),
         (Vmapped, "has no trace .*data-dependent control flow"),
         (Drawn, "draws random numbers"),
         (DrawnNumber, "draws random numbers"),

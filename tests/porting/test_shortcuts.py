@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -195,6 +196,39 @@ def test_a_way_that_raises_is_taken_for_granted_not_to_be_gone():
     assert "cond" not in result.text and "x * 2" in result.text
     remarks = [note for note in result.notes if "taken for granted" in note]
     assert len(remarks) == 1, result.notes  # both raise at one line
+
+
+class Lacking(nn.Module):
+    """What a rare way needs is not there, as a logger that nobody imported."""
+
+    scaled: Any = None
+
+    def forward(self, x):
+        if (x > 5).any().item():
+            logging.warning("%s", x)  # noqa: F821 # pyright: ignore[reportUndefinedVariable]
+        if x.sum() < -100:
+            return self.fallback(x)
+        if x.min() < -50:
+            return x * {"a": 1}["b"]
+        if x.max() > 50:
+            return x * self.scaled.scale
+        return x * 2 + 1
+
+
+def test_a_way_on_which_a_name_is_not_there_is_taken_for_granted_not_to_be_gone():
+    result = ported(Lacking(), {"x": "N,3"}, dims={"N": (1, 2, 3)}, check=True)
+    assert "cond" not in result.text and result.verdict is not None and result.verdict.passed
+    assert len([note for note in result.notes if "taken for granted" in note]) == 4, result.notes
+
+
+class Missing(nn.Module):
+    def forward(self, x):
+        return x.absent if x.sum() > 0 else torch.relu(x)
+
+
+def test_a_way_that_fails_otherwise_is_no_way_that_is_not_gone():
+    with pytest.raises(td.UnsupportedError, match="depends on a tensor's values(.|\n)*on one of its ways"):
+        td.from_module(Missing(), ["N,3"])
 
 
 class Catching(nn.Module):

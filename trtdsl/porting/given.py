@@ -18,6 +18,7 @@ from ..core.dtypes import as_dtype, dtype_name
 from ..core.errors import UsageError
 from ..core.lazy import torch
 from ..definition.input import Input, check_dims
+from ..definition.spec.reference import parameters_of
 from ..sizes.dim import Dim
 from ..sizes.profile import as_bounds
 from ..sizes.shape import linear
@@ -107,7 +108,7 @@ class Given:
 def checked_inputs(module: torch.nn.Module, inputs: Mapping[str, Any] | Sequence[Any], dims: dict[str, Any]) -> Given:
     """The inputs with the ranges of their dimensions. Raises UsageError where one is missing or not forward's."""
     specs = _named(module, inputs)
-    parameters = inspect.signature(module.forward).parameters
+    parameters = parameters_of(module)
     taken = [name for name, given in parameters.items() if given.kind is not inspect.Parameter.VAR_KEYWORD]
     wanted = [name for name in taken if parameters[name].default is inspect.Parameter.empty]
     described = ", ".join(str(parameters[name]) for name in taken)
@@ -140,7 +141,7 @@ def _named(module: torch.nn.Module, inputs: Mapping[str, Any] | Sequence[Any]) -
     """The inputs by the names of forward's parameters; those of ``*args`` by number."""
     if not isinstance(inputs, Mapping):
         names: list[str] = []
-        for parameter in inspect.signature(module.forward).parameters.values():
+        for parameter in parameters_of(module).values():
             if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
                 names += [f"{parameter.name}_{index}" for index in range(len(inputs) - len(names))]
             elif parameter.kind is not inspect.Parameter.VAR_KEYWORD:

@@ -36,7 +36,8 @@ def spec_of(
         raise UsageError(f"from_module takes a torch.nn.Module, not a {type(module).__name__}")
     check_traceable(module)
     module = copied(module).eval()
-    module.register_forward_hook(_numbers_as_tensors)
+    if not isinstance(module, torch.jit.ScriptModule):  # which takes no hooks
+        module.register_forward_hook(_numbers_as_tensors)
 
     def made(attempt: Attempt) -> NetworkSpec:
         def of(trace: Trace) -> NetworkSpec:

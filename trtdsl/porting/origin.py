@@ -85,7 +85,8 @@ class Origin:
         """The origin of a module that is there already."""
         program = isinstance(module, torch.export.ExportedProgram)
         made = module.module() if program else module
-        return Origin(lambda: made, None, None, "exported" if program else type(module).__name__, {})
+        name = getattr(made, "original_name", type(made).__name__)  # a module of torch.jit has that of its source
+        return Origin(lambda: made, None, None, "exported" if program else name, {})
 
     @staticmethod
     def _importable(factory: Callable[..., Any], arguments: dict[str, Any]) -> Origin:

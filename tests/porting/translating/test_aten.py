@@ -18,6 +18,11 @@ ONES, C4 = torch.ones(4), torch.linspace(0.5, 2, 4)
 Q = torch.rand(1, 2, 5, 8)
 INDEX = torch.tensor([[0, 2], [1, 0]])
 
+S, MASK = torch.rand(3, 5, 8), torch.ones(3, 5, dtype=torch.bool).tril(2).logical_not()
+IN, OUT = (torch.rand(24, 8) - 0.5, torch.rand(24)), (torch.rand(8, 8) - 0.5, torch.rand(8))
+C8, FC = (torch.rand(8), torch.rand(8)), (torch.rand(9, 8) - 0.5, torch.rand(9), torch.rand(8, 9) - 0.5, torch.rand(8))
+WAVE, WINDOW = torch.rand(2, 64), torch.hann_window(16)
+
 CALLS = [
     (aten.add.Tensor, (X, Y), {"alpha": 2}),
     (aten.add, (X, 1), {}),
@@ -80,6 +85,23 @@ CALLS = [
     (aten._upsample_nearest_exact2d.default, (I4, [9, 4]), {}),
     (aten._scaled_dot_product_flash_attention_for_cpu.default, (Q, Q, Q, 0.0, True), {"scale": 0.3}),
     (aten._cdist_forward.default, (X, Y, 1.0, None), {}),
+    (aten.cdist.default, (X, Y), {}),
+    (aten.unfold.default, (X, 2, 3, 1), {}),
+    (aten.im2col.default, (I4, [2, 3], [1, 2], [1, 0], [2, 1]), {}),
+    (aten.col2im.default, (torch.rand(2, 12, 25), [6, 7], [2, 3], [1, 1], [0, 0], [1, 1]), {}),
+    (aten.adaptive_max_pool2d.default, (I4, [2, 3]), {}),
+    (aten.broadcast_tensors.default, ([X, Y[0], ONES],), {}),
+    (aten.meshgrid.indexing, ([C4, ONES],), {"indexing": "xy"}),
+    (aten.tensordot.default, (X, Y, [1, 2], [1, 2]), {}),
+    (aten.stft.default, (WAVE, 16, 4, None, WINDOW, True, False, True), {}),
+    (aten.stft.center, (WAVE, 16, 4, 16, WINDOW, False), {"return_complex": True}),
+    (aten.istft.default, (torch.stft(WAVE, 16, 4, None, WINDOW, return_complex=True), 16, 4, None, WINDOW), {}),
+    (aten._native_multi_head_attention.default, (S, S, S, 8, 2, *IN, *OUT), {}),
+    (aten._native_multi_head_attention.default, (S, S, S, 8, 2, *IN, *OUT, MASK, False, True, 1), {}),
+    (aten._transformer_encoder_layer_fwd.default, (S, 8, 2, *IN, *OUT, True, True, 1e-3, *C8, *C8, *FC), {}),
+    (aten._transformer_encoder_layer_fwd.default, (S, 8, 2, *IN, *OUT, False, False, 1e-5, *C8, *C8, *FC, MASK, 1), {}),
+    (aten.zeros_like.default, (X,), {"dtype": 3, "layout": 0, "memory_format": 0}),
+    (aten.to.dtype, (X, 5), {}),
     (aten.log_sigmoid_forward.default, (X,), {}),
     (aten.mse_loss.default, (X, Y, 2), {}),
     (aten._unsafe_view.default, (X, [6, 4]), {}),

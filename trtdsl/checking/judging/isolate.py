@@ -12,7 +12,7 @@ from ...core.errors import told
 from ...core.lazy import torch
 from ...core.tensors.dense import writes
 from ...core.tensors.exact import Exact
-from ...definition.spec.reference import call_reference, with_hooks
+from ...definition.spec.reference import call_reference, forward_of, with_hooks
 from .recording import Recording
 
 Feeds = Mapping[str, "torch.Tensor"]
@@ -54,7 +54,7 @@ class Reference:
         """
         exact, failed = self.exact, None
         with (
-            authors_code(self.module.forward, f"the reference fails{self.at}: ", self.folder),
+            authors_code(forward_of(self.module), f"the reference fails{self.at}: ", self.folder),
             _copied(self.module, self._note) as module,
             torch.autocast("cpu", self.precision, enabled=self.precision is not None),
         ):
@@ -80,7 +80,10 @@ class Reference:
     @contextmanager
     def copied(self) -> Iterator[torch.nn.Module]:
         """A context with the module as it was made, which may be changed; what is raised is the author's error."""
-        with authors_code(self.module.forward, folder=self.folder), _copied(self.module, lambda text: None) as module:
+        with (
+            authors_code(forward_of(self.module), folder=self.folder),
+            _copied(self.module, lambda text: None) as module,
+        ):
             yield module
 
     def _called(self, module: torch.nn.Module, feeds: Feeds) -> Any:

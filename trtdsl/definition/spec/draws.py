@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from ...core.lazy import torch
 from ...core.tensors.watched import each_call
+from .reference import forward_of
 
 
 class Draw(NamedTuple):
@@ -103,7 +104,7 @@ def with_draws(module: torch.nn.Module, names: Sequence[str | None]) -> torch.nn
         with _given(iter([None if name is None else drawn[name] for name in names])):
             return type(module).forward(module, *given, **named) if own is None else own(*given, **named)
 
-    signature = inspect.signature(module.forward)
+    signature = inspect.signature(forward_of(module))
     parameters = [*signature.parameters.values()]
     last = [parameters.pop()] if parameters and parameters[-1].kind is inspect.Parameter.VAR_KEYWORD else []
     more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in inputs]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import gc
 import inspect
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from types import CellType, FunctionType
+from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from ...core.errors import DefinitionError, Location, UsageError, nearest
@@ -46,7 +47,7 @@ def check_makes(given: Callable[..., Any]) -> None:
 def check_forward(module: torch.nn.Module) -> None:
     """DefinitionError, at the class, for a module that computes nothing."""
     cls = type(module)
-    if getattr(module.forward, "__func__", None) is not torch.nn.Module.forward:  # one of its own may have another
+    if getattr(forward_of(module), "__func__", None) is not torch.nn.Module.forward:  # one of its own may have another
         return
     similar = nearest("forward", [name for name in vars(cls) if not name.startswith("_")])
     with contextlib.suppress(OSError, TypeError):
@@ -56,6 +57,27 @@ def check_forward(module: torch.nn.Module) -> None:
 
 
 _NO_FORWARD = "the reference {} has no method forward{}: a torch.nn.Module computes in `def forward(self, x)`"
+
+
+def forward_of(module: torch.nn.Module) -> Callable[..., Any]:
+    """What a call of the module runs of the author's: its forward, or a ``__call__`` of a class without one."""
+    own, unwritten = type(module).__call__, torch.nn.Module.forward
+    if getattr(module.forward, "__func__", None) is unwritten and own is not torch.nn.Module.__call__:
+        return MethodType(own, module)
+    return module.forward
+
+
+def parameters_of(module: torch.nn.Module) -> Mapping[str, inspect.Parameter]:
+    """What a call of the module takes; of one that torch.jit has in C++, its code says it."""
+    function: Any = forward_of(module)
+    if not isinstance(function, torch.ScriptMethod):
+        return inspect.signature(function).parameters
+    kind, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
+    _, *taken = function.schema.arguments
+    return {
+        each.name: inspect.Parameter(each.name, kind, default=each.default_value if each.has_default_value() else empty)
+        for each in taken
+    }
 
 
 def call_reference(module: torch.nn.Module, feeds: Mapping[str, torch.Tensor]) -> Any:
@@ -69,7 +91,7 @@ def given_to(module: torch.nn.Module, feeds: Mapping[str, torch.Tensor]) -> tupl
 
     In order, too, where they are its first ones and hooks of the module's, which see no names, may look at them.
     """
-    parameters = inspect.signature(module.forward).parameters
+    parameters = parameters_of(module)
     if (module._forward_pre_hooks or module._forward_hooks) and [*feeds] == [*parameters][: len(feeds)]:
         first = [parameters[name].kind for name in feeds]
         if all(kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for kind in first):
@@ -84,20 +106,53 @@ def with_hooks(module: torch.nn.Module, memo: dict[int, Any] | None = None) -> t
     """A deep copy of a module. The variables of its hooks, and its parts where functions or methods have them as
     variables, are of the copy, which Python does not do with functions.
 
-    Modules of Python that it holds, as ModelOpt's LSTM holds ``torch._VF``, are the same. UsageError for what else has
-    no copy, such as a lock.
+    Modules of Python that it holds, as ModelOpt's LSTM holds ``torch._VF``, are the same, and so is what else has no
+    copy and no tensor, such as a lock. UsageError for what has a tensor.
     """
-    memo = {id(held): held for held in sys.modules.values()} | (memo or {})
+    shared: dict[int, Any] = {id(held): held for held in sys.modules.values()} | (memo or {})
+    while True:
+        try:
+            return _with_hooks(module, {**shared})
+        except Exception as error:  # of the author's own classes any
+            held = _without_copy(error)
+            if id(held) in shared or held is module or _has_tensor(held):
+                text = f"{type(module).__name__} cannot be copied, as is done before it runs"
+                text = f"{text}: {type(error).__name__}: {error}"
+                raise UsageError(f"{text}: keep what has no copy outside of the module") from error
+            shared[id(held)] = held
+
+
+def _without_copy(error: BaseException) -> Any:
+    """The innermost object of which Python's copy raises the error."""
+    found, traceback = None, error.__traceback__
+    while traceback is not None:
+        if traceback.tb_frame.f_code is copy.deepcopy.__code__:
+            found = traceback.tb_frame.f_locals["x"]
+        traceback = traceback.tb_next
+    return found
+
+
+def _has_tensor(held: Any) -> bool:
+    """Whether it is or has a tensor or a module, as far as its attributes and items, and theirs, say."""
+    known: dict[int, Any] = {}
+    waiting = [held]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, (torch.Tensor, torch.nn.Module)):
+            return True
+        if id(each) not in known and not isinstance(each, (type, ModuleType, FunctionType)):
+            known[id(each)] = each
+            waiting += gc.get_referents(each)
+    return False
+
+
+def _with_hooks(module: torch.nn.Module, memo: dict[int, Any]) -> torch.nn.Module:
     children = [child for part in module.modules() for child in part.children()]
     around = [child for child in children if not issubclass(type(child), torch.nn.Module)]  # stands in for a module
     memo |= {id(child): object.__new__(type(child)) for child in around}  # Python's copy asks one that has nothing yet
-    try:
-        for child in around:
-            vars(memo[id(child)]).update(copy.deepcopy(vars(child), memo))
-        made = copy.deepcopy(module, memo)
-    except Exception as error:  # of the author's own classes any
-        text = f"{type(module).__name__} cannot be copied, as is done before it runs: {type(error).__name__}: {error}"
-        raise UsageError(f"{text}: keep what has no copy outside of the module") from error
+    for child in around:
+        vars(memo[id(child)]).update(copy.deepcopy(vars(child), memo))
+    made = copy.deepcopy(module, memo)
     parts = {id(part) for part in (*module.modules(), *module.parameters(), *module.buffers())}
 
     def of_copy(names: Mapping[str, Any]) -> dict[str, Any]:

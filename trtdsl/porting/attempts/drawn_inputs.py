@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from ...core.errors import UnsupportedError
 from ...definition.input import Input
 from ...definition.spec.draws import DRAWS, Draw
+from ...definition.spec.reference import parameters_of
 from ...sizes.dim import TensorDim
 from ...sizes.shape import shape_text
 from ...sizes.size import Size
@@ -28,7 +28,7 @@ def remedy(attempt: Attempt, refusal: UnsupportedError, again: Again[Made]) -> t
     Raises the ``refusal`` where what forward draws is no input: a permutation, or of an unknown size.
     """
     assert isinstance(refusal.__cause__, DrawsNumbers)
-    given, taken = attempt.given, inspect.signature(attempt.module.forward).parameters
+    given, taken = attempt.given, parameters_of(attempt.module)
     found = None if given.draws else _drawn(refusal.__cause__.trace, given, taken)
     if found is None:
         raise refusal

@@ -36,7 +36,7 @@ def _is_pythons(file: str) -> bool:
     return file == "<string>" or f"{os.sep}numpy{os.sep}" in file
 
 
-NUMBERS = ("traced_sizes.py", "stand_ins.py", "scans.py", "frames.py", "numbers.py")
+NUMBERS = ("traced_sizes.py", "stand_ins.py", "scans.py", "frames.py", "numbers.py", "scripts.py")
 """Files with what numbers of a trace do themselves."""
 
 
@@ -71,13 +71,28 @@ def _statement(frame: FrameType, line: int | None = None) -> ast.stmt | None:
 
 
 def is_raised(error: BaseException | None) -> bool:
-    """Whether a statement of the author's raises the error, and no call that it makes."""
+    """Whether a statement of the author's raises the error, and no call that it makes.
+
+    One that needs a name, an attribute or a key that is not there raises it, whatever the values are.
+    """
     traceback = error.__traceback__ if error is not None else None
-    while traceback is not None and traceback.tb_next is not None:
+    asked = torch.nn.Module.__getattr__.__code__  # for an attribute of a module's
+    while traceback is not None and traceback.tb_next is not None and traceback.tb_next.tb_frame.f_code is not asked:
         traceback = traceback.tb_next
     if traceback is None or is_inside(traceback.tb_frame.f_code.co_filename):
         return False
-    return isinstance(_statement(traceback.tb_frame, traceback.tb_lineno), (ast.Raise, ast.Assert))
+    return _lacks_a_name(error) or isinstance(
+        _statement(traceback.tb_frame, traceback.tb_lineno), (ast.Raise, ast.Assert)
+    )
+
+
+def _lacks_a_name(error: BaseException | None) -> bool:
+    """Whether the error says that a name is not there; of what stands in for a tensor or a number, it says nothing."""
+    if isinstance(error, AttributeError):
+        own = type(error.obj)
+        stands_in = issubclass(own, (torch.Tensor, int, float)) or own.__module__.startswith("trtdsl.")
+        return error.name is not None and not stands_in
+    return isinstance(error, NameError) or (isinstance(error, KeyError) and [*map(type, error.args)] == [str])
 
 
 def unless_it_raises() -> bool | None:

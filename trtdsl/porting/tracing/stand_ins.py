@@ -21,6 +21,7 @@ from ...core.lazy import np, torch
 from ...sizes.operators import FRACTIONS, MATH
 from ..calls import SizeOp, leaves, rebuilt
 from ..translating.named_axes import operations_of
+from ..translating.scripts import PACKAGE, SPACES, as_function
 from ..translating.spellings import held_by
 from .frames import asking, is_inside
 from .guards import GUARDS, again, note
@@ -375,13 +376,19 @@ CACHED = type(functools.cache(len))
 
 
 def source_of(held: Any) -> Callable[..., Any] | None:
-    """The Python function that a scripted one was made from: in C++ sizes are numbers. None for anything else."""
-    return getattr(held, "_torchdynamo_inline", None) if isinstance(held, torch.jit.ScriptFunction) else None
+    """The Python function that a scripted one was made from, or its code: in C++ sizes are numbers. None for others."""
+    if not isinstance(held, torch.jit.ScriptFunction):
+        return None
+    source = getattr(held, "_torchdynamo_inline", None)  # traced functions, which go one way alone, have one, too
+    from torch.jit._state import _try_get_jit_cached_function
+
+    scripted = source is not None and _try_get_jit_cached_function(source)
+    return source if scripted and scripted.qualified_name == held.qualified_name else as_function(held)
 
 
 def _spaces() -> Iterator[tuple[str, dict[str, Any]]]:
-    """The names in each module that is loaded. An attribute that is asked for may load another: none is."""
-    for name, module in list(sys.modules.items()):
+    """The names in each module that is loaded and in code of torch.jit. No attribute is asked for: it may load one."""
+    for name, module in [*sys.modules.items(), *SPACES.items()]:
         if isinstance(module, ModuleType):
             yield name, vars(module)
 
@@ -392,9 +399,10 @@ def package_of(file: str) -> str:
 
 
 def packages_of(module: torch.nn.Module) -> set[str]:
-    """The packages of the module's classes."""
+    """The packages of the module's classes; what is of torch.jit has one, too."""
+    scripted = any(isinstance(part, torch.jit.ScriptModule) for part in module.modules())
     kinds = {kind.__module__.partition(".")[0] for part in module.modules() for kind in type(part).__mro__}
-    return kinds - {"builtins", "torch"}
+    return kinds - {"builtins", "torch"} | ({PACKAGE} if scripted else set())
 
 
 @contextmanager

@@ -19,13 +19,14 @@ from unittest import mock
 
 from ...core.caller import to_write
 from ...core.dtypes import as_dtype, dtype_name, narrowed
-from ...core.errors import DefinitionError, Location, TrtdslError, UnsupportedError, UsageError
+from ...core.errors import DefinitionError, Location, TrtdslError, UnsupportedError, UsageError, told
 from ...core.lazy import torch
 from ...core.tensors.watched import each_call, subclassed_by, unlogged
 from ...definition.input import Input
 from ...definition.spec.outputs import walk
-from ...definition.spec.reference import with_hooks
+from ...definition.spec.reference import forward_of, with_hooks
 from ..calls import Call, Op, Value, Weight, leaves, operations, values_in
+from ..translating.scripts import as_python, without_scripts
 from .frames import returned_names
 from .guards import GUARDS, SCANS, Choice, Choices, Guard, Record, Scans
 from .modes import free, modes_below, numbers_of, tensors_of
@@ -328,7 +329,7 @@ def _outputs(returned: Any, module: torch.nn.Module, tensors: dict[str, Value]) 
         )
     if isinstance(returned, Mapping) or dataclasses.is_dataclass(returned):
         return {path.replace(".", "_"): value for path, value in tensors.items()}
-    names = returned_names(module.forward)
+    names = returned_names(forward_of(module))
     named = len(names) == len(tensors) == len(returned) and len(
         {*names, *(f"{name}_out" for name in names)}
     ) == 2 * len(names)
@@ -417,7 +418,7 @@ def live_operations(trace: Trace, instead: Mapping[Value, Value] | None = None) 
 def copied(module: torch.nn.Module, *, parameters: bool = True) -> torch.nn.Module:
     """A copy of the module, so that nothing that a run keeps, in buffers too, is in the next run.
 
-    Without ``parameters`` it has the same ones, and the Python functions that scripted ones were made from: these
+    Without ``parameters`` it has the same ones, and modules and functions of torch.jit as Python's: functions
     cannot be copied, and the copy has them otherwise. What old forms of ``weight_norm`` and pruning have computed of
     parameters, it has as a tensor of its own.
     """
@@ -425,28 +426,34 @@ def copied(module: torch.nn.Module, *, parameters: bool = True) -> torch.nn.Modu
 
     memo: dict[int, Any] = {} if parameters else {id(held): held for held in module.parameters()}
     for part in module.modules():
+        if not parameters and isinstance(part, torch.jit.ScriptModule):
+            as_python(part, memo)
         for held in vars(part).values():
             if isinstance(held, torch.jit.ScriptFunction):
                 memo[id(held)] = held if parameters else source_of(held) or held
             elif isinstance(held, torch.Tensor) and not held.is_leaf:
                 memo[id(held)] = held.detach().clone()
     with _disable_current_modes():  # a check may lift what it computes with; what is copied stays what it is
-        return with_hooks(module, memo)
+        made = with_hooks(module, memo)
+    return made if parameters else without_scripts(made)
 
 
 def check_traceable(module: torch.nn.Module) -> None:
     """UnsupportedError for a module without Python code, UsageError for one without forward or weights."""
-    if getattr(module.forward, "__func__", None) is torch.nn.Module.forward:
+    if getattr(forward_of(module), "__func__", None) is torch.nn.Module.forward:
         raise UsageError(
             f"{type(module).__name__} has no forward: write `def forward(self, x)`, which is what is ported"
         )
     for path, part in module.named_modules():
         named = path or type(module).__name__
         if isinstance(part, torch.jit.ScriptModule):
-            raise UnsupportedError(
-                f"{named} is a module of torch.jit, whose Python code is not there to be traced: give the module that "
-                "it was scripted or traced from, with its state_dict"
-            )
+            try:
+                as_python(part, {})
+            except (UnsupportedError, LookupError, AttributeError, SyntaxError) as error:
+                raise UnsupportedError(
+                    f"{named} is a module of torch.jit, whose code is not all known here ({told(error)}): give the "
+                    "module that it was scripted or traced from, with its state_dict"
+                ) from error
         held = (*part._parameters.values(), *part._buffers.values())
         if any(each is not None and torch.nn.parameter.is_lazy(each) for each in held):
             raise UsageError(

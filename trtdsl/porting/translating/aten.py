@@ -20,6 +20,12 @@ from .rules import BY_NAME, LIBRARIES, RULES
 OPERATORS = {name: FUNCTIONS[symbol] for name, symbol in SYMBOLS.items() if symbol != "@"}
 OPERATORS |= {"__and__": operator.and_, "__or__": operator.or_, "__xor__": operator.xor}
 SAME = {"_softmax": "softmax", "_safe_softmax": "softmax", "_log_softmax": "log_softmax"}
+CODES = (
+    *(torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64),
+    *(torch.complex32, torch.complex64, torch.complex128, torch.bool, torch.qint8, torch.quint8, torch.qint32),
+    torch.bfloat16,
+)
+"""The dtypes as torch's schemas count them."""
 SPACES = {"special_": "special", "linalg_": "linalg", "fft_": "fft"}
 
 
@@ -103,6 +109,8 @@ def _bound(schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[
     for argument in schema.arguments:
         if argument.name in given and "Tensor" not in str(argument.type):
             given[argument.name] = rebuilt(given[argument.name], _number)
+        if type(given.get(argument.name)) is int and argument.name in ("dtype", "layout", "memory_format"):
+            given[argument.name] = CODES[given[argument.name]] if argument.name == "dtype" else None
     result = [given.get(argument.name, argument.default_value) for argument in positional]
     while (
         result
@@ -135,6 +143,8 @@ def _by_name(
 ) -> tuple[list[Any], dict[str, Any]]:
     """The arguments of a public function that has all of them by the same names, but for how torch computes."""
     own = [*inspect.signature(found).parameters]
+    if str(schema.arguments[0].type) == "List[Tensor]" and str(inspect.signature(found)).startswith("(*"):
+        return [*positional[0], *positional[1:]], named  # of tensors one by one
     names = ["input" if argument.name == "self" else argument.name for argument in schema.arguments]
     if own[: len(names)] == names or not {*names} - HOW <= {*own}:
         return positional, named

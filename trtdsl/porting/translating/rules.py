@@ -70,7 +70,13 @@ def _to(self: Any, dtype: Any = None, **_: Any) -> Any:
 def _slice(x: Any, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1) -> Any:
     start = None if type(start) is int and start == 0 else start
     end = None if type(end) is int and end >= 2**63 - 1 else end
+    if start is None and end is None and step == 1:
+        return x
     return x[(slice(None),) * (dim % x.dim()) + (slice(start, end, None if step == 1 else step),)]
+
+
+def _select(x: Any, dim: int, index: Any) -> Any:
+    return x[(slice(None),) * (dim % x.dim()) + (index,)]
 
 
 def _index(x: Any, indices: Any) -> Any:
@@ -201,6 +207,57 @@ def _attended(
     return result, *(None for _ in range(8))
 
 
+def _adaptive_max_pool(dims: int) -> Callable[..., Any]:
+    return lambda x, size: getattr(torch.nn.functional, f"adaptive_max_pool{dims}d")(x, size, return_indices=True)
+
+
+def _native_multi_head_attention(
+    query: Any, key: Any, value: Any, size: int, heads: int, qkv_weight: Any, qkv_bias: Any, weight: Any, bias: Any,
+    mask: Any = None, need_weights: bool = True, average: bool = True, mask_type: int | None = None,
+) -> Any:  # fmt: skip
+    given = (each.transpose(0, 1) for each in (query, key, value))
+    masks = {"key_padding_mask" if mask_type == 1 else "attn_mask": mask}
+    if mask is not None and mask.dim() == 4:  # of each head
+        masks["attn_mask"] = mask.flatten(0, 1)
+    taken: list[Any] = [*given, size, heads, qkv_weight, qkv_bias, None, None, False, 0.0, weight, bias, False]
+    more: dict[str, Any] = {**masks, "need_weights": need_weights, "average_attn_weights": average}
+    made, weights = torch.nn.functional.multi_head_attention_forward(*taken, **more)
+    return made.transpose(0, 1), weights
+
+
+def _transformer_encoder_layer(
+    src: Any, size: int, heads: int, qkv_weight: Any, qkv_bias: Any, proj_weight: Any, proj_bias: Any, use_gelu: bool,
+    norm_first: bool, eps: float, weight_1: Any, bias_1: Any, weight_2: Any, bias_2: Any, fc_weight_1: Any,
+    fc_bias_1: Any, fc_weight_2: Any, fc_bias_2: Any, mask: Any = None, mask_type: int | None = None,
+) -> Any:  # fmt: skip
+    functional = torch.nn.functional
+    activation = functional.gelu if use_gelu else functional.relu
+
+    def attention(x: Any) -> Any:
+        weights = qkv_weight, qkv_bias, proj_weight, proj_bias
+        return _native_multi_head_attention(x, x, x, size, heads, *weights, mask, False, True, mask_type)[0]
+
+    def products(x: Any) -> Any:
+        return functional.linear(activation(functional.linear(x, fc_weight_1, fc_bias_1)), fc_weight_2, fc_bias_2)
+
+    def norms(x: Any, weight: Any, bias: Any) -> Any:
+        return functional.layer_norm(x, (size,), weight, bias, eps)
+
+    if norm_first:
+        x = src + attention(norms(src, weight_1, bias_1))
+        return x + products(norms(x, weight_2, bias_2))
+    x = norms(src + attention(src), weight_1, bias_1)
+    return norms(x + products(x), weight_2, bias_2)
+
+
+def _stft(
+    x: Any, n_fft: int, hop: Any = None, size: Any = None, window: Any = None, normalized: bool = False,
+    onesided: Any = None, return_complex: Any = None, *_: Any,
+) -> Any:  # fmt: skip
+    more = {"normalized": normalized, "onesided": onesided, "return_complex": return_complex}
+    return torch.stft(x, n_fft, hop, size, window, center=False, **more)
+
+
 def _pool(name: str, indices: bool = False) -> Callable[..., Any]:
     def rule(x: Any, kernel: Any, stride: Any = None, padding: Any = 0, *rest: Any) -> Any:
         function = getattr(torch.nn.functional, name)
@@ -230,7 +287,11 @@ def _method(name: str) -> Callable[..., Any]:
     return lambda x, *given, **named: getattr(x, name)(*given, **named)
 
 
-def _cdist(a: Any, b: Any, p: float, mode: Any = None) -> Any:
+def _tensordot(a: Any, b: Any, *dims: Any) -> Any:
+    return torch.tensordot(a, b, dims)  # pyright: ignore[reportArgumentType]
+
+
+def _cdist(a: Any, b: Any, p: float = 2.0, mode: Any = None) -> Any:
     return torch.cdist(a, b, p)
 
 
@@ -294,6 +355,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "embedding_bag": _embedding_bag,
     "slice": _slice,
     "slice_copy": _slice,
+    "select": _select,
     "index": _index,
     "_unsafe_index": _index,
     "index_put": _index_put,
@@ -324,6 +386,10 @@ RULES: dict[str, Callable[..., Any]] = {
     "avg_pool1d": _pool("avg_pool1d"),
     "avg_pool2d": _pool("avg_pool2d"),
     "avg_pool3d": _pool("avg_pool3d"),
+    **{f"adaptive_max_pool{dims}d": _adaptive_max_pool(dims) for dims in (1, 2, 3)},
+    "unfold": _method("unfold"),
+    "im2col": _one("unfold"),
+    "col2im": _one("fold"),
     "_adaptive_avg_pool2d": _one("adaptive_avg_pool2d"),
     "_adaptive_avg_pool3d": _one("adaptive_avg_pool3d"),
     "log_sigmoid": _one("logsigmoid"),
@@ -331,6 +397,12 @@ RULES: dict[str, Callable[..., Any]] = {
     "rsub": _rsub,
     "copy": _copy,
     "_cdist_forward": _cdist,
+    "cdist": _cdist,
+    "tensordot": _tensordot,
+    "stft": _stft,
+    "stft.center": lambda *args, **named: torch.stft(*args, **named),
+    "_native_multi_head_attention": _native_multi_head_attention,
+    "_transformer_encoder_layer_fwd": _transformer_encoder_layer,
     "_pdist_forward": _one("pdist"),
     "_unsafe_view": _method("reshape"),
     "_reshape_alias": lambda x, size, stride: x.reshape(size),

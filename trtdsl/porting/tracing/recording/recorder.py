@@ -14,7 +14,7 @@ from ....core.errors import Location, TrtdslError, UnsupportedError
 from ....core.lazy import np, torch
 from ....core.tensors.dense import writes
 from ....core.tensors.watched import each_call
-from ....definition.spec.reference import given_to
+from ....definition.spec.reference import forward_of, given_to
 from ...calls import Call, Op, SizeOf, Value, Weight, leaves, made_by, rebuilt, sizes_of
 from ...translating.aten import is_overload, public_call, written_out
 from ...translating.counterpart import counterpart
@@ -136,7 +136,7 @@ class Recorder:
         ]
 
     def _call(self, path: str, module: torch.nn.Module, args: Any, kwargs: Any) -> Call:
-        arguments = bound(module.forward, args, kwargs)
+        arguments = bound(forward_of(module), args, kwargs)
         return Call(path, module, {name: self.tree(given) for name, given in arguments.items()})
 
     # -- tensors -----------------------------------------------------------------------------------------------------
