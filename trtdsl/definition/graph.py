@@ -227,17 +227,14 @@ class Graph:
 
     def users(self, tensor: Tensor) -> list[Node]:
         """The layers and calls that need a Tensor, of those that were recorded."""
-        needed = self._reached()
+        if self._needed is None:
+            self._needed = set(map(id, self.ordered()))
+        needed = self._needed
         return [] if tensor.node is None else [user for user in tensor.node.users if id(user) in needed]
 
     def is_used_once(self, tensor: Tensor) -> bool:
         """Whether one layer or call alone needs a Tensor, and no output is it."""
         return len(self.users(tensor)) <= 1 and not any(tensor is each for each in self.network.outputs.values())
-
-    def _reached(self) -> set[int]:
-        if self._needed is None:
-            self._needed = set(map(id, self.ordered()))
-        return self._needed
 
     def ordered(self) -> Iterator[Node]:
         """The layers that were recorded and the calls that they and outputs need, each behind its operands."""

@@ -8,6 +8,7 @@ Tensor is a handle on a TensorRT tensor, with torch's operators and methods. Eve
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import KW_ONLY, dataclass, field
@@ -546,10 +547,5 @@ def modules_of(weight_names: tuple[str, ...]) -> frozenset[str]:
 
 def common_parent(modules: Iterable[str]) -> str:
     """The longest module that holds all these; "" is the whole network."""
-    parts = [module.split(".") for module in modules]
-    shared: list[str] = []
-    for names in zip(*parts, strict=False):
-        if len(set(names)) > 1:
-            break
-        shared.append(names[0])
-    return ".".join(shared)
+    names = zip(*(module.split(".") for module in modules), strict=False)
+    return ".".join(each[0] for each in itertools.takewhile(lambda each: len({*each}) == 1, names))

@@ -81,7 +81,6 @@ from trtdsl.functional.pointwise.arithmetic import pow as pow
 from trtdsl.functional.pointwise.arithmetic import remainder as remainder
 from trtdsl.functional.pointwise.arithmetic import rsub as rsub
 from trtdsl.functional.pointwise.arithmetic import sub as sub
-from trtdsl.functional.pointwise.arithmetic import xlogy as xlogy
 from trtdsl.functional.pointwise.conversion import clone as clone
 from trtdsl.functional.pointwise.conversion import to as to
 from trtdsl.functional.pointwise.elementary import entr as entr
@@ -311,6 +310,9 @@ def fmax(input: Any, other: Any) -> Tensor:
 
 def fmin(input: Any, other: Any) -> Tensor:
     """The lesser, the other one where one is NaN: IElementWiseLayer, IUnaryLayer ISNAN and ISelectLayer."""
+
+def xlogy(input: Any, other: Any) -> Tensor:
+    """``input * log(other)``, 0 where ``input`` is 0 unless ``other`` is NaN: IUnaryLayer LOG, ISelectLayers."""
 
 def xlog1py(input: Any, other: Any) -> Tensor:
     """``x log(1 + y)``, 0 where x is 0 unless y is NaN: the layers of :func:`log1p`, ISelectLayers."""

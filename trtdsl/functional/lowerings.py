@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..core.errors import UnsupportedError, nearest, placed
-from ..definition.tensor import Draft as Network
 from ..definition.tensor import Tensor
 from ..definition.tuning.choices import Site
 
@@ -124,17 +123,12 @@ class Choice:
         used = next(name for name in (wanted, default, *possible) if name not in lacks) if lacks else wanted
         place = None if self.operation is None else self.operation.location
         if used != wanted:
-            text = f"{self.function} is lowered as {used!r} instead of {wanted!r}: {_missing(network, lacks[wanted])}"
+            layer = f"{lacks[wanted].removeprefix('add_').removesuffix('_v2')} layer"
+            why = f"{network.backend.name} {network.backend.version} has no {layer}"
+            text = f"{self.function} is lowered as {used!r} instead of {wanted!r}: {why}"
             network.choices.fallbacks.append(placed(place, text))
         if self._key is not None:
             every = dict.fromkeys((default, *possible))
             tried = tuple([name for name in every if ways[name].not_tuned is None and name not in lacks])
             network.choices.take(self._place, Site(self._key, place, self.operands, tried, used, self.given != AUTO))
         return used
-
-
-def _missing(network: Network, method: str) -> str:
-    """That a version of TensorRT lacks a layer."""
-    backend = network.backend
-    layer = method.removeprefix("add_").removesuffix("_v2")
-    return f"{backend.name} {backend.version} has no {layer} layer"

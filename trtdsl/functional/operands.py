@@ -124,6 +124,17 @@ def combined(parts: Iterable[Tensor], op: str = "SUM") -> Tensor:
     return functools.reduce(lambda total, part: L.elementwise(*align([total, part]), op=op), parts)
 
 
+def raised(x: Tensor, exponent: int, times: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """``x`` multiplied with itself, ``exponent`` times (1 at least): the product of its powers of two."""
+    result = x if exponent % 2 else None
+    while exponent := exponent // 2:
+        x = times(x, x)
+        if exponent % 2:
+            result = x if result is None else times(result, x)
+    assert result is not None
+    return result
+
+
 def scaled(x: Tensor, factor: float | SizeLike | Tensor) -> Tensor:
     """``x * factor`` in the dtype of ``x``; ``x`` itself for a factor of 1."""
     return x if isinstance(factor, (int, float)) and factor == 1 else binary(x, factor, "PROD", x.dtype)

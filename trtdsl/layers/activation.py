@@ -38,10 +38,6 @@ def _chosen(x: torch.Tensor, condition: torch.Tensor, otherwise: torch.Tensor) -
     return torch.where(condition, x, otherwise, out=otherwise)
 
 
-def _gelu_erf(x: torch.Tensor, alpha: float, beta: float) -> torch.Tensor:
-    return erf(x / math.sqrt(2)).add_(1).mul_(x).mul_(0.5)
-
-
 def _gelu_tanh(x: torch.Tensor, alpha: float, beta: float) -> torch.Tensor:
     inner = (x * x).mul_(x).mul_(0.044715).add_(x).mul_(math.sqrt(2 / math.pi))
     return inner.tanh_().add_(1).mul_(x).mul_(0.5)
@@ -95,7 +91,7 @@ _EVALUATE = {
     "HARD_SIGMOID": _hard_sigmoid,
     "SCALED_TANH": lambda x, alpha, beta: (beta * x).tanh_().mul_(alpha),
     "THRESHOLDED_RELU": lambda x, alpha, beta: torch.where(x > alpha, x, 0),
-    "GELU_ERF": _gelu_erf,
+    "GELU_ERF": lambda x, alpha, beta: erf(x / math.sqrt(2)).add_(1).mul_(x).mul_(0.5),
     "GELU_TANH": _gelu_tanh,
 }
 _EXACT = ("RELU", "CLIP", "THRESHOLDED_RELU")  # select one of their operands: nothing is rounded

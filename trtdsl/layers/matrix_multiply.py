@@ -7,7 +7,7 @@ from contextlib import nullcontext
 
 from .base import add_layer, broadcast, folding, member, require_match
 from .common import Shape, ShapeError, SizeLike, Tensor, operation, shape_text, torch
-from .evaluation import Evaluate, Mistakes, Node, evaluates
+from .evaluation import Evaluate, Mistakes, Node, computes
 
 
 @operation
@@ -64,34 +64,22 @@ REVERSED: Mapping[str, Callable[[Node], Evaluate]] = {
 }
 
 
-@evaluates(
+@computes(
     "MATRIX_MULTIPLY",
+    known=dict.fromkeys(("op0", "op1"), ("NONE", "TRANSPOSE", "VECTOR")),
     category="product",
     wide=True,
     flops=lambda node, shapes: 2 * shapes.inputs[0][-2 if node.layer.op0.name == "TRANSPOSE" else -1] * shapes.elements,
     mistakes=Mistakes({op: {"NONE": "TRANSPOSE", "TRANSPOSE": "NONE"} for op in ("op0", "op1")}, instead=REVERSED),
 )
-def _matrix_multiply(node: Node) -> Evaluate:
+def _matrix_multiply(node: Node, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """torch's kernel, in float32 for the half types, rounded once."""
-    op_a, op_b = (
-        node.known(op, ("NONE", "TRANSPOSE", "VECTOR"), "operation") for op in (node.layer.op0, node.layer.op1)
-    )
-
-    def evaluate(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        a = a.unsqueeze(-2) if op_a == "VECTOR" else a.mT if op_a == "TRANSPOSE" else a
-        b = b.unsqueeze(-1) if op_b == "VECTOR" else b.mT if op_b == "TRANSPOSE" else b
-        product = _product(a, b)
-        if op_b == "VECTOR":
-            product = product.squeeze(-1)
-        if op_a == "VECTOR":
-            product = product.squeeze(-1 if op_b == "VECTOR" else -2)
-        return product
-
-    return evaluate
-
-
-def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """``a @ b``; where all of ``a`` is multiplied by one matrix, as one product instead of one for each batch."""
-    if 2 < b.ndim <= a.ndim and all(size == 1 for size in b.shape[:-2]):
+    op_a, op_b = node.layer.op0.name, node.layer.op1.name
+    a = a.unsqueeze(-2) if op_a == "VECTOR" else a.mT if op_a == "TRANSPOSE" else a
+    b = b.unsqueeze(-1) if op_b == "VECTOR" else b.mT if op_b == "TRANSPOSE" else b
+    if 2 < b.ndim <= a.ndim and all(size == 1 for size in b.shape[:-2]):  # one product instead of one for each batch
         b = b[(0,) * (b.ndim - 2)]
-    return torch.matmul(a, b)
+    product = torch.matmul(a, b)
+    if op_b == "VECTOR":
+        product = product.squeeze(-1)
+    return product.squeeze(-1 if op_b == "VECTOR" else -2) if op_a == "VECTOR" else product

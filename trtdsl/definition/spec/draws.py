@@ -32,14 +32,6 @@ def _size(size: tuple[Any, ...], named: Any = None) -> Any:
     return given[0] if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
 
 
-def _randn(*size: Any, **options: Any) -> Draw:
-    return Draw(None, _size(size, options.get("size")))
-
-
-def _rand(*size: Any, **options: Any) -> Draw:
-    return Draw(UNIFORM, _size(size, options.get("size")))
-
-
 def _normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, **_: Any) -> Draw:
     of = next((each for each in (mean, std) if not isinstance(each, (int, float))), None) if size is None else size
     return Draw(None, of, lambda drawn: drawn * std + mean)
@@ -69,8 +61,8 @@ def _gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float 
 
 
 DRAWS: Mapping[str, Callable[..., Draw]] = {
-    "randn": _randn,
-    "rand": _rand,
+    "randn": lambda *size, **options: Draw(None, _size(size, options.get("size"))),
+    "rand": lambda *size, **options: Draw(UNIFORM, _size(size, options.get("size"))),
     "randn_like": lambda input, **_: Draw(None, input),
     "rand_like": lambda input, **_: Draw(UNIFORM, input),
     "randint": _randint,

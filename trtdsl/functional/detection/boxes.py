@@ -113,9 +113,16 @@ def _suppressed(
     overlap = box_iou(boxes, boxes) > threshold
     if classes is not None:
         overlap = overlap & (_column(classes) == _row(classes))
-    rivals = overlap & _better(scores)  # (…, n, n): whether the row's box is beaten by the column's
+    places = counted(scores.network, scores.shape[-1])
+    above, tied = _row(scores) > _column(scores), _row(scores) == _column(scores)
+    better = above | (tied & (_row(places) < _column(places)))  # of equal scores the earlier
+    rivals = overlap & better  # (…, n, n): whether the row's box is beaten by the column's
     kept = _greedy(L.cast(rivals, torch.float32), scores)
-    return _some(scores, kept, max_outputs) if max_outputs is not None else _all(scores, kept)
+    if max_outputs is not None:
+        return _some(scores, kept, max_outputs)
+    places = L.squeeze(nonzero(kept), [1])
+    order = argsort(L.gather(scores, places, 0), 0, descending=True)
+    return L.gather(places, order, 0)
 
 
 def _column(x: Tensor) -> Tensor:
@@ -124,13 +131,6 @@ def _column(x: Tensor) -> Tensor:
 
 def _row(x: Tensor) -> Tensor:
     return L.unsqueeze(x, [x.ndim - 1])
-
-
-def _better(scores: Tensor) -> Tensor:
-    """Whether the column's score is above the row's, or equal and earlier."""
-    places = counted(scores.network, scores.shape[-1])
-    above, tied = _row(scores) > _column(scores), _row(scores) == _column(scores)
-    return above | (tied & (_row(places) < _column(places)))
 
 
 def _greedy(rivals: Tensor, scores: Tensor) -> Tensor:
@@ -163,9 +163,3 @@ def _some(scores: Tensor, kept: Tensor, max_outputs: int) -> Tensor:
         return found
     rest = filled(scores.network, (*scores.shape[:-1], max_outputs - take), -1, torch.int64)
     return L.concatenation([found, rest], scores.ndim - 1)
-
-
-def _all(scores: Tensor, kept: Tensor) -> Tensor:
-    places = L.squeeze(nonzero(kept), [1])
-    order = argsort(L.gather(scores, places, 0), 0, descending=True)
-    return L.gather(places, order, 0)

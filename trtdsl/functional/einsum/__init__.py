@@ -12,15 +12,13 @@ from ..lowerings import way
 # contract.py is imported where it is first needed: with the search it takes a tenth of what importing trtdsl takes.
 
 
-def _why_not_merged(*tensors: Tensor, merge: Any, **_: Any) -> str | None:
-    fits = merge is not None and merge.plan is not None
-    return None if fits else "no pointwise convolution that it could take in for less gives an operand"
-
-
 MERGED = "as matmul, with the weights of the pointwise convolution before it as an operand"
+NO_MERGE = "no pointwise convolution that it could take in for less gives an operand"
+DENSE = "one IConvolutionLayer from all channels and places to all, as which what follows has them, too"
+NO_DENSE = "no pointwise convolution gives its image, of which it mixes one dimension with the channels by constants"
 
 
-@way("einsum", "merged", MERGED, unless=_why_not_merged)
+@way("einsum", "merged", MERGED, unless=lambda *_, merge, **how: NO_MERGE if merge is None or not merge.plan else None)
 def _with_weights(*tensors: Tensor, merge: Any, **_: Any) -> Tensor:
     return merge.by_plan()
 
@@ -32,16 +30,7 @@ def _by_products(*tensors: Tensor, equation: Any, **_: Any) -> Tensor:
     return as_they_lie(equation, tensors)
 
 
-def _why_not_dense(*tensors: Tensor, dense: Any, **_: Any) -> str | None:
-    if dense is not None:
-        return None
-    return "no pointwise convolution gives its image, of which it mixes one dimension with the channels by constants"
-
-
-DENSE = "one IConvolutionLayer from all channels and places to all, as which what follows has them, too"
-
-
-@way("einsum", "dense", DENSE, unless=_why_not_dense)
+@way("einsum", "dense", DENSE, unless=lambda *_, dense, **how: NO_DENSE if dense is None else None)
 def _as_convolution(*tensors: Tensor, dense: Any, **_: Any) -> Tensor:
     return dense.emitted()
 

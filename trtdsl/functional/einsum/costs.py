@@ -45,8 +45,8 @@ class Costs:
         self.trivial = frozenset(label for label, size in sizes.items() if size == 1) - self.dynamic
         # The search asks the same of a few values, again and again.
         self.elements = functools.cache(self.count)
-        self.labels = functools.cache(self._labels)
-        self.bytes_of = functools.cache(self._bytes_of)
+        self.labels = functools.cache(labels_of)
+        self.bytes_of = functools.cache(lambda axes: self.elements(self.labels(axes)) * ITEM)
         self.moves = functools.cache(self._moves)
         self.matrix = functools.cache(self._matrix)
 
@@ -54,18 +54,10 @@ class Costs:
         """The product of the labels' sizes."""
         return math.prod(map(self.sizes.__getitem__, labels))
 
-    def _labels(self, axes: Axes) -> Labels:
-        """The labels of a value in the order in which its elements lie."""
-        return tuple(itertools.chain.from_iterable(axes))
-
     def core(self, labels: Labels) -> Labels:
         """The labels without those that are always 1, whose place does not affect where the elements lie."""
         trivial = self.trivial
         return tuple(label for label in labels if label not in trivial) if trivial else labels
-
-    def _bytes_of(self, axes: Axes) -> int:
-        """The bytes that a value takes."""
-        return self.elements(self.labels(axes)) * ITEM
 
     def _moves(self, source: Axes, target: Axes) -> tuple[Move, ...]:
         """How a value gets other dimensions: by no operation, or one Shuffle; two where merged ones come apart."""
@@ -99,6 +91,11 @@ class Costs:
             inner_first = lies[-1] in free
         own = [(label,) if label in there else () for label in batch]
         return Matrix((*own, inner, free) if inner_first else (*own, free, inner), inner_first, moved)
+
+
+def labels_of(axes: Axes) -> Labels:
+    """The labels of a value in the order in which its elements lie."""
+    return tuple(itertools.chain.from_iterable(axes))
 
 
 def _fine(labels: Labels, target: Labels) -> Axes:

@@ -108,7 +108,8 @@ def _put(x: Tensor, places: Sequence[Tensor | None], value: Tensor) -> Tensor:
         if only.dtype != torch.bool:
             if only.ndim <= 1:
                 (index,) = (place for place in as_indices(x, places) if place is not None)
-                return _at_places(x, axis, index, value)
+                wide = _broadcast(value, (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
+                return index_copy(x, axis, index, wide if index.ndim else L.unsqueeze(wide, [axis]))
         elif value.ndim <= after or value.shape[-after - 1] == 1:  # the same wherever the mask holds
             place = value.ndim - after - 1
             spread = value if place < 0 else L.unsqueeze(value, range(place, place + only.ndim - 1))
@@ -116,8 +117,3 @@ def _put(x: Tensor, places: Sequence[Tensor | None], value: Tensor) -> Tensor:
     extra = value.ndim - x.ndim
     leading = extra > 0 and all(size == 1 for size in value.shape[:extra])
     return index_put(x, places, L.squeeze(value, range(extra)) if leading else value)
-
-
-def _at_places(x: Tensor, axis: int, index: Tensor, value: Tensor) -> Tensor:
-    value = _broadcast(value, (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
-    return index_copy(x, axis, index, value if index.ndim else L.unsqueeze(value, [axis]))

@@ -28,7 +28,8 @@ def getitem(input: Tensor, index: Any) -> Tensor:
     items, tensors = split_index(input, index)
     if any(place is not None for place in tensors):
         remaining = getitem(input, tuple(items))
-        return take_at(remaining, as_indices(remaining, tensors))
+        flat = merged(remaining, as_indices(remaining, tensors))
+        return L.gather(flat.x, flat.places, flat.axis)
     spans = spans_of(input, items)
     starts, sizes, strides, _ = zip(*spans, strict=True) if spans else ((), (), (), ())
     whole = all(map(covers, spans, input.shape))
@@ -145,12 +146,6 @@ def merged(x: Tensor, places: Sequence[Tensor | None]) -> Merged:
         index = index * as_tensor(length, x.network, torch.int64) + other
     flat = L.shuffle(moved, reshape=(*moved.shape[:axis], product(lengths), *moved.shape[axis + len(used) :]))
     return Merged(flat, axis, index, order)
-
-
-def take_at(x: Tensor, places: Sequence[Tensor | None]) -> Tensor:
-    """``x`` at the places, which are broadcast to one shape."""
-    flat = merged(x, places)
-    return L.gather(flat.x, flat.places, flat.axis)
 
 
 # -- ints and slices ---------------------------------------------------------------------------------------------------

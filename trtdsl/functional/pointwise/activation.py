@@ -220,18 +220,16 @@ def prelu(input: Tensor, weight: Tensor, *, lowering: str = "auto") -> Tensor:
     if weight.numel() != 1 and weight.shape != input.shape[1:2]:
         raise ShapeError(f"prelu: {shape_text(weight.shape)} is no weight per channel of {shape_text(input.shape)}")
     shape = [1 if axis != 1 else weight.numel() for axis in range(input.ndim)]
-    return lowered("prelu", lowering, input, slopes=L.shuffle(weight, reshape=shape))
+    return lowered("prelu", lowering, input, slope=L.shuffle(weight, reshape=shape))
 
 
 @way("prelu", "fused", "relu(x) + weight * min(x, 0), which the builder makes part of a convolution")
-def _prelu_fused(x: Tensor, slopes: Tensor) -> Tensor:
-    negative = slopes * binary(x, 0.0, "MIN", x.dtype)
+def _prelu_fused(x: Tensor, slope: Tensor) -> Tensor:
+    negative = slope * binary(x, 0.0, "MIN", x.dtype)
     return L.activation(x, "RELU") + negative
 
 
-@way("prelu", "layer", "IParametricReLULayer")
-def _prelu_by_layer(x: Tensor, slopes: Tensor) -> Tensor:
-    return L.parametric_relu(x, slopes)
+way("prelu", "layer", "IParametricReLULayer")(L.parametric_relu)
 
 
 @operation

@@ -9,7 +9,7 @@ from typing import Any
 from ...definition.precision import is_low
 from ..common import L, Tensor, UnsupportedError, operation, torch
 from ..family import family, member, prepared
-from ..operands import as_tensor, binary, choose, in_float32, may_be_nan, promote, result_type, scaled
+from ..operands import as_tensor, binary, choose, in_float32, may_be_nan, promote, raised, result_type, scaled
 from .elementary import log1p, negative
 from .rounding import floor_quotient, floor_rest, is_power_of_two, truncated, truncated_rest
 
@@ -274,17 +274,12 @@ def atan2(y: Tensor, x: Tensor) -> Tensor:
     return choose(negative(y), -angle, angle)
 
 
-@prepared(_of_floats)
-def xlogy(a: Tensor, b: Tensor) -> Tensor:
-    """``input * log(other)``, 0 where ``input`` is 0 and ``other`` is not NaN.
-
-    IUnaryLayer LOG, IElementWiseLayers, ISelectLayers.
-    """
-    return _unless_zero(a, b, a * L.unary(b, "LOG"))
-
-
-xlog1py, logaddexp, logaddexp2, ldexp = family(
+xlogy, xlog1py, logaddexp, logaddexp2, ldexp = family(
     _of_floats,
+    xlogy=(
+        lambda a, b: _unless_zero(a, b, a * L.unary(b, "LOG")),
+        "``input * log(other)``, 0 where ``input`` is 0 unless ``other`` is NaN: IUnaryLayer LOG, ISelectLayers.",
+    ),
     xlog1py=(
         lambda a, b: _unless_zero(a, b, a * log1p(b)),
         "``x log(1 + y)``, 0 where x is 0 unless y is NaN: the layers of :func:`log1p`, ISelectLayers.",
@@ -349,16 +344,9 @@ def pow(input: Any, exponent: Any) -> Tensor:
 
 
 def _whole_power(x: Tensor, exponent: int) -> Tensor:
-    """An integer to a constant power: the product of its powers of two."""
     if exponent < 0:
         raise UnsupportedError("integers to negative integer powers are not defined, in torch either")
-    result = None
-    while exponent:
-        if exponent % 2:
-            result = x if result is None else result * x
-        exponent //= 2
-        x = x * x if exponent else x
-    return choose(x == x, 1, x, x.dtype) if result is None else result
+    return raised(x, exponent, mul) if exponent else choose(x == x, 1, x, x.dtype)
 
 
 def _power_by_bits(x: Tensor, exponent: Tensor) -> Tensor:

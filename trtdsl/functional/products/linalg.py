@@ -113,7 +113,8 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
         found = solve_triangular(A.mT, B.mT, upper=not upper, unitriangular=unitriangular)
         return found.mT
     if are_constants(A):
-        return matmul(of_constants(_triangular_inverse, A, upper=upper, unitriangular=unitriangular), B)
+        one, how = torch.eye(A.data.shape[-1], dtype=A.dtype), {"upper": upper, "unitriangular": unitriangular}
+        return matmul(of_constants(torch.linalg.solve_triangular, A, one, **how), B)
     rows = _square(A, "solve_triangular")
     if rows == 0:
         return B
@@ -125,10 +126,6 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
         row = row if unitriangular else row / part(own, -1, k, 1)
         known = [row, *known] if upper else [*known, row]
     return cat(known, -2)
-
-
-def _triangular_inverse(matrix: torch.Tensor, **how: bool) -> torch.Tensor:
-    return torch.linalg.solve_triangular(matrix, torch.eye(matrix.shape[-1], dtype=matrix.dtype), **how)
 
 
 @operation

@@ -166,7 +166,10 @@ def _attention_weights(
     for each in masks:
         scores = choose(each, -math.inf, scores, scores.dtype) if each.dtype == torch.bool else scores + each
     weights = softmax(scores, -1)
-    return weights if keep_hidden else _without_hidden_rows(weights, masks)
+    if keep_hidden or not masks:
+        return weights
+    taking = [logical_not(mask) if mask.dtype == torch.bool else ne(mask, -math.inf) for mask in masks]
+    return opened(weights, open_rows(functools.reduce(logical_and, taking)))  # a bool mask is True where it hides
 
 
 def _one_mask(mask: Tensor | None, padding: Tensor | None, query: Tensor) -> Tensor | None:
@@ -186,12 +189,6 @@ def _followed(x: Tensor) -> torch.dtype | None:
     """The low dtype of autocast that the parts of this call follow."""
     call = x.network.current_operation
     return None if call is None else call.precision
-
-
-def _without_hidden_rows(weights: Tensor, masks: list[Tensor]) -> Tensor:
-    """The weights with 0 in rows that the masks hide wholly: a bool mask is True where it hides."""
-    taking = [logical_not(mask) if mask.dtype == torch.bool else ne(mask, -math.inf) for mask in masks]
-    return opened(weights, open_rows(functools.reduce(logical_and, taking))) if masks else weights
 
 
 def _thirds(x: Tensor | None) -> Sequence[Tensor | None]:

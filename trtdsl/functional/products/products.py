@@ -10,7 +10,7 @@ from ..checks import require_rank
 from ..common import MAX_DIMS, L, Tensor, broadcast, normalize_axis, operation, shape_text, torch
 from ..einsum import einsum
 from ..family import family
-from ..operands import along, promote, result_type, scaled, stretch
+from ..operands import along, promote, raised, result_type, scaled, stretch
 from ..pointwise.arithmetic import add
 from ..shaping.create import filled, indices_of
 from ..shaping.reshape import broadcast_tensors
@@ -149,14 +149,7 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
         rows, columns = indices_of(input.network, *input.shape[-2:])
         one = L.cast(rows == columns, input.dtype)
         return stretch(L.unsqueeze(one, range(input.ndim - 2)), input.shape)
-    result, square = None, input
-    while n:
-        if n & 1:
-            result = square if result is None else matmul(result, square)
-        n >>= 1
-        square = matmul(square, square) if n else square
-    assert result is not None
-    return result
+    return raised(input, n, matmul)
 
 
 @operation

@@ -44,7 +44,7 @@ def antialias_matrix(network: Network, length: SizeLike, target: SizeLike, mode:
 
     As Pillow has it, and torch after it: ATen/native/cpu/UpSampleKernel.cpp, HelperInterpBase.
     """
-    kernel = _triangle if mode == "bilinear" else _keys
+    kernel = (lambda x: (1.0 - abs(x)).clamp(min=0.0)) if mode == "bilinear" else _keys
 
     def weights(i: Values, j: Values, ratio: Values) -> Values:
         wide = max(ratio, 1.0) if isinstance(ratio, float) else ratio.clamp(min=1.0)
@@ -65,10 +65,6 @@ def resample_by_matrix(x: Tensor, axis: int, weights: Weights) -> Tensor:
     matrix = L.unsqueeze(weights, range(x.ndim - 2))
     wide = L.cast(x, torch.float32)
     return L.cast(with_last(wide, axis, lambda rows: L.matrix_multiply(rows, matrix, "NONE", "TRANSPOSE")), x.dtype)
-
-
-def _triangle(x: Values) -> Values:
-    return (1.0 - abs(x)).clamp(min=0.0)
 
 
 def _keys(x: Values, a: float = -0.5) -> Values:

@@ -43,23 +43,10 @@ OPERATORS = {name: name for name in ("add", "sub", "mul", "matmul", "pow")} | di
     ("div", "true_divide"), "truediv"
 )
 
-OF_ITSELF = {
-    *("abs", "exp", "log", "neg", "reciprocal", "sqrt", "rsqrt", "square", "to", "sgn", "sin", "cos", "tan", "sinh"),
-    *("cosh", "tanh", "cumprod", "prod", "ones_like", "isnan", "isinf", "isfinite"),
-}
 # Functions of several values that move elements of these: they are done to both parts.
 MOVING = {
-    *("cat", "stack", "hstack", "vstack", "dstack", "column_stack", "pad", "setitem", "slice_scatter"),
-    *(
-        "select_scatter",
-        "index_put",
-        "index_copy",
-        "index_add",
-        "scatter",
-        "scatter_add",
-        "masked_fill",
-        "masked_scatter",
-    ),
+    *("cat", "stack", "hstack", "vstack", "dstack", "column_stack", "pad", "setitem", "slice_scatter", "scatter"),
+    *("select_scatter", "index_put", "index_copy", "index_add", "scatter_add", "masked_fill", "masked_scatter"),
     *("zeros_like", "full_like", "diag", "diag_embed", "trace", "rot90", "fliplr", "flipud", "take_along_dim", "take"),
 }
 VALUES = {"input", "tensor", "tensors", "src", "source", "value", "values", "fill_value"}
@@ -67,18 +54,7 @@ VALUES = {"input", "tensor", "tensors", "src", "source", "value", "values", "fil
 TAKING = {"real", "imag", "conj", "angle", "view_as_real", "istft"}  # which take complex values themselves
 BIASED = {"linear", "conv1d", "conv2d", "conv3d"}
 CONJUGATED = {"vdot", "vecdot"}  # of the first operand
-PRODUCTS = {
-    "bmm": bmm,
-    "dot": dot,
-    "vdot": dot,
-    "vecdot": vecdot,
-    "mm": mm,
-    "mv": mv,
-    "outer": outer,
-    "inner": inner,
-    "kron": kron,
-    "tensordot": tensordot,
-}
+PRODUCTS = {"vdot": dot, **{each.__name__: each for each in (bmm, dot, vecdot, mm, mv, outer, inner, kron, tensordot)}}
 
 
 class ComplexTensor:
@@ -118,6 +94,8 @@ class ComplexTensor:
             return self.conj().mT
         if name in OF_BOTH_PARTS:
             return lambda *args, **kwargs: self._both(lambda part: getattr(part, name)(*args, **kwargs))
+        if name in OF_ITSELF:
+            return functools.partial(OF_ITSELF[name], self)
         if name.startswith("_") or not hasattr(F, name):
             raise AttributeError(
                 f"a ComplexTensor has no {name!r}: it has the operators, {', '.join(sorted(OF_BOTH_PARTS))}; "
@@ -198,10 +176,6 @@ class ComplexTensor:
         """The angle, as :func:`atan2` of both parts."""
         return atan2(self.imag, self.real)
 
-    def exp(self) -> ComplexTensor:
-        """``exp(real) * (cos(imag) + i sin(imag))``."""
-        return polar(exp(self.real), self.imag)
-
     def log(self) -> ComplexTensor:
         """``log(abs) + i angle``; of the larger part and the ratio of both, so that an abs near 1 loses nothing."""
         parts = self.real.abs(), self.imag.abs()
@@ -209,71 +183,10 @@ class ComplexTensor:
         ratio = small / choose(large == 0, 1.0, large)
         return ComplexTensor(log(large) + log1p(ratio * ratio) * 0.5, self.angle())
 
-    def sqrt(self) -> ComplexTensor:
-        """The root whose real part is not negative: half of the angle."""
-        return polar(sqrt(self.abs()), self.angle() * 0.5)
-
-    def rsqrt(self) -> ComplexTensor:
-        """The reciprocal of the root."""
-        return self.sqrt().reciprocal()
-
-    def sgn(self) -> ComplexTensor:
-        """The value over its absolute value; 0 of 0."""
-        size = self.abs()
-        return self / choose(size == 0, 1.0, size)
-
-    def sinh(self) -> ComplexTensor:
-        """``sinh(real) cos(imag) + i cosh(real) sin(imag)``."""
-        return ComplexTensor(sinh(self.real) * cos(self.imag), cosh(self.real) * sin(self.imag))
-
-    def cosh(self) -> ComplexTensor:
-        """``cosh(real) cos(imag) + i sinh(real) sin(imag)``."""
-        return ComplexTensor(cosh(self.real) * cos(self.imag), sinh(self.real) * sin(self.imag))
-
     def tanh(self) -> ComplexTensor:
         """``(t + i s c (1 - t²)) / (c² + s² t²)``, of the real part's tanh t, and the other's sine s and cosine c."""
         t, s, c = tanh(self.real), sin(self.imag), cos(self.imag)
         return ComplexTensor(t, s * c * (1 - t * t)) / (c * c + s * s * t * t)
-
-    def sin(self) -> ComplexTensor:
-        """``-i sinh(i z)``."""
-        return (self * 1j).sinh() * -1j
-
-    def cos(self) -> ComplexTensor:
-        """``cosh(i z)``."""
-        return (self * 1j).cosh()
-
-    def tan(self) -> ComplexTensor:
-        """``-i tanh(i z)``."""
-        return (self * 1j).tanh() * -1j
-
-    def cumprod(self, dim: int) -> ComplexTensor:
-        """The products of the absolute values, turned by the sums of the angles."""
-        return polar(F.cumprod(self.abs(), dim), self.angle().cumsum(dim))
-
-    def prod(self, dim: int | None = None, keepdim: bool = False) -> ComplexTensor:
-        """The product of the absolute values, turned by the sum of the angles."""
-        return polar(F.prod(self.abs(), dim, keepdim), self.angle().sum(dim, keepdim))
-
-    def ones_like(self, **options: Any) -> ComplexTensor:
-        """1 in every place."""
-        return F.full_like(self, 1, **options)
-
-    def isnan(self) -> Tensor:
-        """Whether either part is NaN."""
-        return logical_or(isnan(self.real), isnan(self.imag))
-
-    def isinf(self) -> Tensor:
-        """Whether either part is infinite."""
-        return logical_or(isinf(self.real), isinf(self.imag))
-
-    def isfinite(self) -> Tensor:
-        """Whether both parts are finite."""
-        return logical_and(isfinite(self.real), isfinite(self.imag))
-
-    def square(self) -> ComplexTensor:
-        """The product with itself."""
-        return self * self
 
     def reciprocal(self) -> ComplexTensor:
         """``conj / (real * real + imag * imag)``, of both parts over the larger, whose squares neither overflow nor
@@ -294,6 +207,28 @@ class ComplexTensor:
     def is_complex(self) -> bool:
         """True."""
         return True
+
+
+OF_ITSELF: dict[str, Callable[..., Any]] = {
+    "exp": lambda z: polar(exp(z.real), z.imag),
+    "sqrt": lambda z: polar(sqrt(z.abs()), z.angle() * 0.5),  # whose real part is not negative
+    "rsqrt": lambda z: z.sqrt().reciprocal(),
+    "square": lambda z: z * z,
+    "sgn": lambda z: z / choose((size := z.abs()) == 0, 1.0, size),
+    "sinh": lambda z: ComplexTensor(sinh(z.real) * cos(z.imag), cosh(z.real) * sin(z.imag)),
+    "cosh": lambda z: ComplexTensor(cosh(z.real) * cos(z.imag), sinh(z.real) * sin(z.imag)),
+    "sin": lambda z: (z * 1j).sinh() * -1j,
+    "cos": lambda z: (z * 1j).cosh(),
+    "tan": lambda z: (z * 1j).tanh() * -1j,
+    "cumprod": lambda z, dim: polar(F.cumprod(z.abs(), dim), z.angle().cumsum(dim)),
+    "prod": lambda z, dim=None, keepdim=False: polar(F.prod(z.abs(), dim, keepdim), z.angle().sum(dim, keepdim)),
+    "ones_like": lambda z, **options: F.full_like(z, 1, **options),
+    "isnan": lambda z: logical_or(isnan(z.real), isnan(z.imag)),
+    "isinf": lambda z: logical_or(isinf(z.real), isinf(z.imag)),
+    "isfinite": lambda z: logical_and(isfinite(z.real), isfinite(z.imag)),
+}
+"""Functions of one value that are no methods, by what they compute of it."""
+METHODS = {"abs", "log", "neg", "reciprocal", "tanh", "to"}
 
 
 def _is_real(other: Any) -> bool:
@@ -330,7 +265,7 @@ def _of_pairs(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     if name in COMPARISONS and len(args) == 2:
         pair, other = args if isinstance(args[0], ComplexTensor) else args[::-1]
         return COMPARISONS[name](pair, other)
-    if name in OF_BOTH_PARTS or name in OF_ITSELF:
+    if name in OF_BOTH_PARTS or name in OF_ITSELF or name in METHODS:
         return getattr(args[0], name)(*args[1:], **kwargs)
     function = getattr(torch, name, getattr(torch.linalg, name, None))
     if callable(function) and name not in TAKING and are_constants((args, kwargs)):

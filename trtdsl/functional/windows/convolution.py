@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ...definition.precision import is_low
 from ...layers.convolution import Geometry, check_channels, convolution_of_shape, convolution_shape, deconvolution_shape
 from ...layers.windows import count_windows
 from ..checks import require_rank
@@ -295,7 +296,9 @@ def _with_even_channels(x: Tensor, weight: Tensor, how: Geometry) -> tuple[Tenso
     which the builder then copies once more.
     """
     size = tuple(int(length) for length in weight.shape[2:])
-    if not weight.is_constant or not _padded(x) or max(size) == 1:
+    odd = is_static(x.shape[1:]) and x.shape[1] % 2 == 1
+    padded = is_low(x) and odd and not x.is_constant and x.order == tuple(range(x.ndim))
+    if not weight.is_constant or not padded or max(size) == 1:
         return x, weight, how
     sides = zip(x.shape[2:], size, how.stride, how.dilation, strict=True)
     steps = tuple(
@@ -305,16 +308,9 @@ def _with_even_channels(x: Tensor, weight: Tensor, how: Geometry) -> tuple[Tenso
         return _in_blocks(x, weight, size, steps, how)
     if is_static(x.shape):
         x = L.slice(x, (0,) * x.ndim, (x.shape[0], x.shape[1] + 1, *x.shape[2:]), mode="FILL")
-        padded = torch.nn.functional.pad(weight.data, (0, 0) * len(size) + (0, 1))
-        weight = weight.network.plain_constant(padded, weight.weight_names)
+        kernel = torch.nn.functional.pad(weight.data, (0, 0) * len(size) + (0, 1))
+        weight = weight.network.plain_constant(kernel, weight.weight_names)
     return x, weight, how
-
-
-def _padded(x: Tensor) -> bool:
-    """Whether the builder gives ``x`` a channel of zeros while it copies it."""
-    half = x.dtype in (torch.float16, torch.bfloat16)
-    odd = is_static(x.shape[1:]) and x.shape[1] % 2 == 1
-    return half and odd and not x.is_constant and x.order == tuple(range(x.ndim))
 
 
 def _in_blocks(x: Tensor, weight: Tensor, size: Sides, steps: Sides, how: Geometry) -> tuple[Tensor, Tensor, Geometry]:
