@@ -18,8 +18,7 @@ from ..core.cancel import Progress, untold
 from ..core.errors import CancelledError, TrtdslError, UsageError, several
 from ..core.files.writing import Kind, check_writable, write_atomically
 from ..definition.network import Network
-from ..definition.spec.load import load_spec
-from ..definition.spec.opened import NetworkLike, as_spec
+from ..definition.spec.load import NetworkLike, as_spec, load_spec
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights.source import Source
 from ..engine.compiling.config import BuildConfig

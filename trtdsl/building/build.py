@@ -23,7 +23,7 @@ from ..core.files.writing import Output, check_writable, make_folder, write_all_
 from ..core.html import folded, table
 from ..core.tensors.watched import by_default
 from ..definition.network import Network
-from ..definition.spec.opened import NetworkLike, Reference, as_spec
+from ..definition.spec.load import NetworkLike, Reference, as_spec
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights.source import Source, Weights
 from ..engine.compiling.compiler import compile_engine

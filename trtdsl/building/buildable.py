@@ -9,7 +9,7 @@ from ..core.backend import backend_of, has_cuda_device
 from ..core.dtypes import dtype_name
 from ..core.errors import BuildError, Location, placed
 from ..definition.network import Network
-from ..definition.spec.opened import NetworkLike, as_network
+from ..definition.spec.load import NetworkLike, as_network
 from ..definition.tensor import AddedLayers
 from ..layers.evaluation import KINDS, Node, read_nodes
 

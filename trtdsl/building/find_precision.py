@@ -26,7 +26,7 @@ from ..core.tensors.watched import by_default
 from ..core.version import __version__
 from ..definition.network import Network
 from ..definition.precision import as_precision
-from ..definition.spec.opened import NetworkLike
+from ..definition.spec.load import NetworkLike
 from ..definition.spec.spec import NetworkSpec
 from ..definition.tuning.choices import Site, SiteKey
 from ..definition.tuning.file import Tuned, Tuning, Variant, default_file, dump, file_kind

@@ -15,7 +15,7 @@ from ..core.dtypes import dtype_name
 from ..core.errors import CancelledError, TrtdslError, UsageError
 from ..core.lazy import torch
 from ..definition.network import Network
-from ..definition.spec.opened import NetworkLike, WrittenSpec, as_spec
+from ..definition.spec.load import NetworkLike, WrittenSpec, as_spec
 from ..definition.spec.spec import NetworkSpec
 from ..definition.tuning.choices import Choices, Site, SiteKey
 from ..definition.tuning.file import Variant

@@ -18,7 +18,7 @@ from ..core.errors import CancelledError, UsageError
 from ..core.files.held import one_state
 from ..core.files.writing import Output, check_writable, write_all_atomically
 from ..core.version import __version__
-from ..definition.spec.opened import NetworkLike
+from ..definition.spec.load import NetworkLike
 from ..definition.tuning.file import Case, Tuned, Tuning, Variant, default_file, dump, file_bytes, file_kind, loads
 from ..definition.weights.source import Source
 from ..engine.compiling.config import BuildConfig

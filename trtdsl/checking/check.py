@@ -20,7 +20,7 @@ from ..core.files.writing import check_writable
 from ..core.lazy import torch
 from ..core.tensors.watched import by_default
 from ..definition.network import Network
-from ..definition.spec.opened import NetworkLike, Reference, as_spec
+from ..definition.spec.load import NetworkLike, Reference, as_spec
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights.source import Source, Weights
 from ..interpreter.feeds import DRAWS, NONFINITE, ORDINARY, RANGING, given_feeds, has_draw, make_feeds, sizes_of

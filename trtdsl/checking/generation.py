@@ -13,7 +13,7 @@ from ..core.backend import Backend
 from ..core.caller import Positive, Seed, as_argument, option, to_write
 from ..core.errors import MismatchError, UsageError
 from ..core.lazy import torch
-from ..definition.spec.opened import NetworkLike, as_spec
+from ..definition.spec.load import NetworkLike, as_spec
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights.source import Source
 from ..engine.running.generate import Generator

@@ -14,7 +14,7 @@ from ..core.errors import ShapeError, UsageError, several
 from ..core.html import folded, preformatted, table
 from ..core.lazy import torch
 from ..definition.network import Network
-from ..definition.spec.opened import NetworkLike, as_spec
+from ..definition.spec.load import NetworkLike, as_spec
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights.source import Source
 from ..interpreter.feeds import make_feeds

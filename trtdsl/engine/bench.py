@@ -13,7 +13,7 @@ from ..core.caller import to_write
 from ..core.errors import BackendError, UsageError
 from ..core.lazy import torch
 from ..definition.network import Network
-from ..definition.spec.opened import NetworkLike, as_spec
+from ..definition.spec.load import NetworkLike, as_spec
 from ..definition.spec.spec import NetworkSpec
 from ..interpreter.feeds import make_feeds
 from ..sizes.profile import Range

@@ -13,8 +13,7 @@ from ..core.cancel import Progress
 from ..core.errors import BuildError, ProgramDamagedError, UsageError, nearest, noted
 from ..core.files.names import is_file
 from ..definition.network import Network
-from ..definition.spec.load import load_spec
-from ..definition.spec.opened import NetworkLike
+from ..definition.spec.load import NetworkLike, load_spec
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights.source import Source
 from ..programs.handed import handed_sizes, parse_size

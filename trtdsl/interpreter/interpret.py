@@ -16,7 +16,7 @@ from ..core.tensors.watched import by_default
 from ..definition.call import Operand
 from ..definition.input import check_written
 from ..definition.network import Network
-from ..definition.spec.opened import NetworkLike, as_network
+from ..definition.spec.load import NetworkLike, as_network
 from ..layers.evaluation import Evaluate, Meeting, Node, kind, read_nodes
 from ..layers.region import Region, partition
 from .feeds import by_name, fit, shared_out, whole

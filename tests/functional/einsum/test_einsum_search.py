@@ -12,10 +12,9 @@ from support.einsum_cases import cases
 import trtdsl as td
 from trtdsl.core.errors import UnsupportedError
 from trtdsl.functional.einsum import search
-from trtdsl.functional.einsum.costs import Costs
-from trtdsl.functional.einsum.draft import Draft, Value
+from trtdsl.functional.einsum.draft import Costs, Draft, Value
 from trtdsl.functional.einsum.equation import Equation, parse
-from trtdsl.functional.einsum.ways import kinds_of, ways_of
+from trtdsl.functional.einsum.search import kinds_of, ways_of
 
 pytestmark = pytest.mark.long
 

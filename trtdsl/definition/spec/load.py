@@ -1,4 +1,4 @@
-"""Loading a network's file: which spec of it is meant, and what is wrong where there is none."""
+"""A network however it came: a spec, one that is written already, or its file, in which a name may be wrong."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from ...core.errors import DefinitionError, UsageError, nearest
 from ...core.files.names import LONGEST, is_file, is_folder, nearest_beside, why_barred
 from ...core.files.reading import others_beside
 from ...core.lazy import torch
+from ..network import Network
 from ..settings import place_of, read_settings, returns_a_network
+from ..weights.source import Source, Weights
+from .reference import as_reference
 from .spec import NetworkSpec
 
 
@@ -172,3 +175,65 @@ def _not_a_network(name: str, path: Path) -> str:
     if is_file(f"{stem}.py"):
         return f"no network file {path}: write {stem}.py:{wanted}"
     return f"no network file {path}{nearest_beside(path, '.py')}"
+
+
+NetworkLike = NetworkSpec | Network | str | PathLike[str]
+Reference = str | Callable[[], "torch.nn.Module"]
+"""``"FILE.py:CLASS"``, what makes a module, or a module itself, which is a callable."""
+
+
+@dataclass(frozen=True)
+class WrittenSpec(NetworkSpec):
+    """The spec of a :class:`Network` that is written already: its definition is that network."""
+
+    network: Network | None = None
+
+    def define(self, **options: Any) -> Network:
+        """The network, whose constants are ``exact`` or not. UsageError for other options, which came too late."""
+        options.pop("exact", None)
+        given = [f"{name}=" for name, value in options.items() if value is not None and value is not False]
+        if given or self.network is None:
+            raise UsageError(f"the network {self.name!r} is written already: {', '.join(given)} would change nothing")
+        self.network.check_states()
+        return self.network
+
+    def open_weights(self, weights: Source | None = None) -> Weights | None:
+        """None. UsageError for weights, which came too late."""
+        self.define(weights=weights)
+        return None
+
+    def _ask_for_reference(self) -> str:
+        return "give td.check its reference=, a torch module"
+
+
+def as_spec(source: NetworkLike, reference: Reference | None = None) -> NetworkSpec:
+    """The spec of a network that is given as a spec, as a :class:`Network`, or by its file (``FILE.py:NAME``).
+
+    ``reference`` takes the place of the spec's own; a module is copied when it is run. Raises UsageError for what is
+    none of these, and what :func:`load_spec` raises.
+
+    >>> net = td.Network("double")
+    >>> net.output(net.input("x", (3,)) * 2, "y")
+    >>> as_spec(net).name, as_spec(net).define() is net
+    ('double', True)
+    """
+    if isinstance(source, Network):
+        spec: NetworkSpec = WrittenSpec(source.name, _written, source.input_specs, network=source)
+    elif isinstance(source, (str, PathLike)):
+        spec = load_spec(str(source))
+    elif isinstance(source, NetworkSpec):
+        spec = source
+    else:
+        raise UsageError(f"a network is a NetworkSpec, a td.Network or the name of its file, not {source!r}")
+    if reference is None:
+        return spec
+    return replace(spec, reference=as_reference(reference), _state={})
+
+
+def as_network(source: NetworkLike | Any) -> Any:
+    """The network of a spec or a file, defined as they say; another as it is: a Network or an INetworkDefinition."""
+    return as_spec(source).define() if isinstance(source, (NetworkSpec, str, PathLike)) else source
+
+
+def _written(*arguments: Any) -> Any:
+    raise UsageError("this network is written already, and has no function to define it again")

@@ -25,7 +25,7 @@ from ...core.files.names import check_is_file, is_file
 from ...core.files.reading import read_json
 from ...core.files.writing import Reads, as_json, write_atomically
 from ...definition.network import Network
-from ...definition.spec.opened import NetworkLike, WrittenSpec, as_spec
+from ...definition.spec.load import NetworkLike, WrittenSpec, as_spec
 from ...definition.spec.spec import NetworkSpec
 from ...definition.weights.source import Source
 from ...engine.loading.manifest import manifest_path, read_manifest

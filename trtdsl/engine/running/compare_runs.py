@@ -16,8 +16,7 @@ from ...core.files.names import is_file
 from ...core.files.writing import finite
 from ...definition.input import Input
 from ...definition.network import Network
-from ...definition.spec.load import load_spec
-from ...definition.spec.opened import NetworkLike
+from ...definition.spec.load import NetworkLike, load_spec
 from ...definition.spec.spec import NetworkSpec
 from ...interpreter.feeds import draw_feeds, note_of_files, read_array
 from ..loading.manifest import Manifest, manifest_path, read_manifest

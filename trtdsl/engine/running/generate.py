@@ -20,7 +20,7 @@ from ...core.errors import ExecutionError, UsageError
 from ...core.files.reading import Count
 from ...core.lazy import torch
 from ...definition.network import Network
-from ...definition.spec.opened import NetworkLike, as_spec
+from ...definition.spec.load import NetworkLike, as_spec
 from ...definition.tensor import Tensor
 from ...interpreter.interpret import Interpreter
 from ...sizes.proof import extent

@@ -8,8 +8,7 @@ from torch import nn
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.definition.spec.load import load_spec
-from trtdsl.definition.spec.opened import as_spec
+from trtdsl.definition.spec.load import as_spec, load_spec
 
 
 def written(model, slip=0.0):
