@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ..core.dtypes import dtype_name
 from ..core.errors import DefinitionError, ShapeError, UnsupportedError
-from .common import Tensor, dtype_name, shape_text
+from ..definition.tensor import Tensor
+from ..sizes.shape import shape_text
 
 
 def require_rank(x: Tensor, takes: str, least: int, most: int | None = None) -> None:

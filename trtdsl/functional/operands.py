@@ -10,8 +10,7 @@ from ..core.errors import DefinitionError, ShapeError, UnsupportedError
 from ..definition.operation import PAIRS
 from ..layers.base import normalize_axis as normalize_axis
 from ..layers.shape import size_tensor
-from ..sizes.size import INFINITY
-from .common import L, Network, Size, SizeLike, Tensor, bounds, np, product, require_network, torch
+from .common import INFINITY, L, Network, Size, SizeLike, Tensor, bounds, np, product, require_network, torch
 
 T = TypeVar("T")
 

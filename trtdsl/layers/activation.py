@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-from .common import Evaluate, Mistakes, Node, Tensor, add_layer, adds, evaluates, member, operation, torch
+from .common import Evaluate, Mistakes, Node, Tensor, add_layer, adds, evaluates, is_half, member, operation, torch
 from .elementwise import extreme
-from .evaluation import is_half
 from .unary import erf
 
 

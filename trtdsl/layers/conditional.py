@@ -7,8 +7,7 @@ import itertools
 from ..definition.graph import Region as Span
 from ..sizes.condition import Condition
 from ..sizes.constraints import joined
-from .base import add_region_layer
-from .common import DefinitionError, Evaluate, Network, Node, ShapeError, SizeLike, Tensor, evaluates
+from .common import DefinitionError, Evaluate, Network, Node, ShapeError, SizeLike, Tensor, add_region_layer, evaluates
 from .loop import outer
 from .region import Body, Region, Run, State, region
 

@@ -11,8 +11,7 @@ from ..core.backend import Backend
 from ..core.tensors.exact import unpacked
 from ..definition.operation import operation, require_network
 from ..definition.tensor import Operand
-from .common import Tensor, UnsupportedError, dtype_name, np, torch
-from .evaluation import Evaluate, Node, evaluates, storage
+from .common import Evaluate, Node, Tensor, UnsupportedError, dtype_name, evaluates, np, storage, torch
 
 
 @operation

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..sizes.shape import channels_last
 from .base import PADDING_MODES, add_layer, adds
-from .common import Network, Shape, ShapeError, SizeLike, Tensor, operation, shape_text, torch
+from .common import Network, Shape, ShapeError, SizeLike, Tensor, channels_last, operation, shape_text, torch
 from .constant import read_weights
 from .evaluation import Evaluate, Given, Mistakes, Node, Shapes, count, evaluates, widened
 from .windows import check_positive, count_windows, paddings

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from .base import add_layer, adds, member
-from .common import Shape, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
+from .common import Shape, ShapeError, Tensor, UnsupportedError, add_layer, adds, member, operation, shape_text, torch
 from .evaluation import Mistakes, Node, Shapes, computes
 
 MISPLACED = (

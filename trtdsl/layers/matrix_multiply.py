@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 
 from .base import add_layer, broadcast, folding, member, require_match
 from .common import Shape, ShapeError, SizeLike, Tensor, operation, shape_text, torch
-from .evaluation import Evaluate, Mistakes, Node, computes
+from .evaluation import Mistakes, Node, computes
 
 
 @operation
@@ -59,9 +58,7 @@ def _split(shape: Shape, op: str, *, left: bool) -> tuple[Shape, Shape, SizeLike
     return shape[:-2], (rows if left else columns,), columns if left else rows
 
 
-REVERSED: Mapping[str, Callable[[Node], Evaluate]] = {
-    "first operand reversed": lambda node: lambda f, a, *rest: f(a.flip(-1), *rest)
-}
+REVERSED = {"first operand reversed": lambda node: lambda f, a, *rest: f(a.flip(-1), *rest)}
 
 
 @computes(

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from .base import add_layer, adds, axes_mask, axes_of, normalize_axis
 from .cast import cast
-from .common import DefinitionError, Evaluate, Mistakes, Node, ShapeError, Tensor, evaluates, operation, torch
+from .common import DefinitionError, Evaluate, Mistakes, Node, ShapeError, Tensor, computes, evaluates, operation, torch
 from .elementwise import elementwise
-from .evaluation import computes
 from .lifting import HEIGHT, lifted
 from .reduce import is_few, reduce
 from .unary import unary

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .common import Mistakes, Node, ShapeError, Tensor, add_layer, adds, operation, torch
-from .evaluation import computes
+from .common import Mistakes, Node, ShapeError, Tensor, add_layer, adds, computes, operation, torch
 
 
 @operation

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..sizes.shape import channels_last
 from .base import PADDING_MODES, add_layer, adds, member
-from .common import Shape, SizeLike, Tensor, UnsupportedError, operation, torch
+from .common import Shape, SizeLike, Tensor, UnsupportedError, channels_last, operation, torch
 from .evaluation import Evaluate, Mistakes, Node, count, evaluates
 from .windows import check_positive, paddings
 

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.tensors.exact import beside
-from .base import add_layer, adds, normalize_axis
 from .cast import cast, convert
-from .common import ShapeError, Tensor, as_dtype, dtype_name, operation, torch
+from .common import ShapeError, Tensor, add_layer, adds, as_dtype, dtype_name, normalize_axis, operation, torch
 from .elementwise import elementwise
 from .evaluation import Given, Mistakes, Node, computes, is_half
 from .shuffle import shuffle
@@ -94,9 +93,7 @@ def int4_constant(values: Tensor) -> Tensor:
         weights = target.trt.Weights(target.trt.DataType.INT4, packed.data_ptr(), flat.numel())
         return target.definition.add_constant(tuple(values.shape), weights)
 
-    return add_layer(
-        add, weights=[values], shape=values.shape, dtype=as_dtype("int4"), network=values.network, fold=False
-    )
+    return add_layer(add, weights=[values], shape=values.shape, dtype=as_dtype("int4"), fold=False)
 
 
 def spread(scale: torch.Tensor, shape: Sequence[int], axis: int) -> torch.Tensor:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from .base import add_layer, adds, axes_mask, axes_of, member, normalize_axis
-from .common import DefinitionError, Shape, Tensor, dtype_name, operation, torch
+from .common import DefinitionError, Tensor, dtype_name, operation, torch
 from .elementwise import elementwise
 from .evaluation import Evaluate, Mistakes, Node, computes, count, evaluates
 from .unary import unary
@@ -25,9 +25,7 @@ def reduce(x: Tensor, op: str, axes: Sequence[int], keep_dims: bool = False) -> 
     (2, 4)
     """
     axes = sorted({normalize_axis(axis, x.ndim) for axis in axes})
-    shape: Shape = tuple(
-        1 if axis in axes else size for axis, size in enumerate(x.shape) if keep_dims or axis not in axes
-    )
+    shape = tuple(1 if axis in axes else size for axis, size in enumerate(x.shape) if keep_dims or axis not in axes)
     kind = member(x.network.trt.ReduceOperation, op, "reduce operation")
     partial = x.partial or is_few(x, axes)
     return add_layer(adds("add_reduce", kind, axes_mask(axes), keep_dims), x, shape=shape, partial=partial)

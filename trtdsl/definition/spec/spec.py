@@ -135,9 +135,7 @@ class NetworkSpec:
 
         def defined(choices: Choices) -> Network:
             calls = asked.fresh() if isinstance(asked, Precisions) else None
-            network = Network(
-                self.name, backend=backend, precision=asked if calls is None else calls, profiles=profiles
-            )
+            network = Network(self.name, backend=backend, precision=calls or asked, profiles=profiles)
             network.choices, network.is_from_spec = choices, True
             network.rank, network.ranks = self.part
             network.others = functools.cache(functools.partial(others, network))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ..checks import require_one_of
-from ..common import DefinitionError, L, ShapeError, Tensor, operation, shape_text, torch
+from ..common import DefinitionError, L, ShapeError, Tensor, operation, require_one_of, shape_text, torch
 from ..indexing.gather import nonzero
 from ..operands import along, binary, choose, floating
 from ..reducing.reduction import top

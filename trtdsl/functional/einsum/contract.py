@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...definition.operation import require_network
 from ...layers.reduce import FEW
-from ..common import Call, DefinitionError, L, Tensor, torch
+from ..common import Call, DefinitionError, L, Tensor, require_network, torch
 from ..lowerings import Choice, reasons
 from ..operands import as_tensor, result_type
 from ..products.places import followers

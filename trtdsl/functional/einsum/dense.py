@@ -9,10 +9,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from ...definition.tensor import Tensor, weight_names_of
 from ...layers.convolution import Geometry, convolution
-from ...sizes.shape import hint
-from ..common import is_static, product, torch
+from ..common import Tensor, hint, is_static, product, torch, weight_names_of
 from ..pointwise.quantization import rounded_to
 from ..products.places import OPERATIONS, as_channels, as_places, constant_as_channels, followers
 from .equation import ITEM, Labels, label_sizes

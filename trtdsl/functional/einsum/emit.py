@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...definition.graph import made_by
-from ...definition.precision import is_low
-from ..common import L, Shape, Tensor, torch
+from ..common import L, Shape, Tensor, is_low, made_by, torch
 from .plan import Add, Diagonal, EinsumPlan, MatrixMultiply, Multiply, Operation, Reduce, Take
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ...definition.tensor import Tensor, weight_names_of
 from ...layers.shuffle import Shuffle
 from ...layers.shuffle_steps import ShuffleSteps, regrouped
-from ..common import L, SizeLike, is_static, product, torch
+from ..common import L, SizeLike, Tensor, is_static, product, torch, weight_names_of
 from ..products.folding import Found, deferred, product_of
 from .emit import emit
 from .equation import Equation, Labels, label_sizes

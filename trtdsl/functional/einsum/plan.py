@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...core.html import folded, preformatted
-from ...sizes.shape import hint
-from ..common import Shape, Size, SizeLike, product, shape_text
+from ..common import Shape, Size, SizeLike, hint, product, shape_text
 from .equation import ITEM, Equation, Labels, text
 
 Axes = tuple[Labels, ...]

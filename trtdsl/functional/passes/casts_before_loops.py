@@ -6,11 +6,9 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ...definition.graph import Graph, Layer
-from ...definition.tensor import Node, Tensor
 from ...layers.base import add_layer
 from ...layers.shuffle import Shuffle
-from ..common import L, torch
+from ..common import Graph, L, Layer, Node, Tensor, torch
 
 
 def casts_before_loops(graph: Graph) -> None:

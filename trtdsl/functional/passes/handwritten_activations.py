@@ -6,9 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ...definition.graph import Graph
-from ...definition.tensor import Tensor
-from ..common import L
+from ..common import Graph, L, Tensor
 from ..lowerings import LOWERINGS
 from ..pointwise.activation import mish_of_product, silu_of
 from ..products.folding import product_of

@@ -6,9 +6,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 
-from ...definition.graph import Graph, Later, made_by
-from ...definition.tensor import Tensor
-from ..common import L, torch
+from ..common import Graph, L, Later, Tensor, made_by, torch
 from ..pointwise.quantization import fake_quantized
 from ..products.folding import Product
 from .patterns import Made, Number, made, matches

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from ...definition.graph import Graph
-from ...definition.tensor import Tensor
-from ..common import L, torch
+from ..common import Graph, L, Tensor, torch
 
 
 def signs_in_int8(graph: Graph) -> None:

@@ -6,9 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ...definition.precision import is_low
-from ..common import L, Tensor, UnsupportedError, operation, torch
-from ..family import family, member, prepared
+from ..common import L, Tensor, UnsupportedError, family, is_low, member, operation, prepared, torch
 from ..operands import as_tensor, binary, choose, in_float32, may_be_nan, promote, raised, result_type, scaled
 from .elementary import log1p, negative
 from .rounding import floor_quotient, floor_rest, is_power_of_two, truncated, truncated_rest

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.errors import UnsupportedError, UsageError
-from ...core.lazy import complexes
-from ..common import L, Tensor, as_dtype, dtype_name, operation, torch
+from ..common import L, Tensor, UnsupportedError, UsageError, as_dtype, complexes, dtype_name, operation, torch
 
 
 @operation

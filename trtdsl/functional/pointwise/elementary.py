@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ..common import L, Tensor, operation, torch
-from ..family import family, prepared
+from ..common import L, Tensor, family, operation, prepared, torch
 from ..operands import binary, choose, numeric, promote, scaled
 
 # -- one IUnaryLayer ---------------------------------------------------------------------------------------------------

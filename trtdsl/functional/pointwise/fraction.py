@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.errors import UsageError
 from ...definition.operation import author_location, find_network
-from ..common import Size, Tensor, torch
+from ..common import Size, Tensor, UsageError, torch
 from ..operands import as_tensor
 from . import arithmetic
 

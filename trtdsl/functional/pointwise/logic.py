@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..common import DefinitionError, L, Tensor, UnsupportedError, operation, require_network, torch
-from ..family import family, member
+from ..common import DefinitionError, L, Tensor, UnsupportedError, family, member, operation, require_network, torch
 from ..operands import as_tensor, binary, choose, floating, may_be_nan, promote
 
 # -- comparisons -------------------------------------------------------------------------------------------------------

@@ -7,10 +7,8 @@ from typing import Any
 from ...core.errors import ShapeError, UnsupportedError
 from ...core.tensors.exact import beside
 from ...core.tensors.operators import scales_between
-from ...definition.graph import Later, made_by
-from ...definition.tensor import weight_names_of
 from ...definition.tuning.precisions import GROUP, NARROW, PER_TENSOR, narrow_dtype
-from ..common import L, Tensor, as_dtype, dtype_name, operation, shape_text, torch
+from ..common import L, Later, Tensor, as_dtype, dtype_name, made_by, operation, shape_text, torch, weight_names_of
 from ..operands import as_tensor, binary
 from .arithmetic import clamp
 

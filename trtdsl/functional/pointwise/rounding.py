@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ..common import L, Tensor, operation, torch
-from ..family import family
+from ..common import L, Tensor, family, operation, torch
 from ..operands import choose, numeric
 
 

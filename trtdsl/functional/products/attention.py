@@ -8,12 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...definition.graph import Later, made_by
-from ...definition.precision import is_low
 from ...definition.tuning.precisions import NARROW
 from ...layers.shuffle import behind_shuffles
 from ...sizes.proof import extent
-from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, torch
+from ..common import DefinitionError, L, Later, ShapeError, Tensor, UnsupportedError, is_low, made_by, operation, torch
 from ..lowerings import Choice, way
 from ..operands import as_tensor, binary, choose, scaled
 from ..pointwise.activation import softmax

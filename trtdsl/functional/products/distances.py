@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ..checks import require_floats, require_rank
-from ..common import L, ShapeError, Tensor, broadcast, operation, shape_text
+from ..common import L, ShapeError, Tensor, broadcast, operation, require_floats, require_rank, shape_text
 from ..indexing.search import searchsorted
 from ..operands import axis_of, binary, promote, stretch
 from ..reducing.statistics import vector_norm

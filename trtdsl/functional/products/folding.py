@@ -12,11 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ...definition.tensor import Tensor, weight_names_of
 from ...layers.convolution import Geometry
 from ...layers.shuffle import Shuffle, behind_shuffles
 from ...layers.shuffle_steps import ShuffleSteps, regrouped
-from ..common import Call, L, Shape, torch
+from ..common import Call, L, Shape, Tensor, torch, weight_names_of
 from ..lowerings import Choice
 from ..operands import align, binary
 from ..pointwise.quantization import narrow_weight, product_in_int4

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...definition.tensor import Tensor, weight_names_of
-from ..common import UnsupportedError, operation, torch
+from ..common import Tensor, UnsupportedError, operation, torch, weight_names_of
 
 
 @operation

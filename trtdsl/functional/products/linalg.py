@@ -7,8 +7,7 @@ import math
 import operator
 from typing import Any
 
-from ..checks import require_floats
-from ..common import L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
+from ..common import L, ShapeError, Tensor, UnsupportedError, operation, require_floats, shape_text, torch
 from ..constants import are_constants, by_torch, of_constants
 from ..operands import choose
 from ..reducing.reduction import top

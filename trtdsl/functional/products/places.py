@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeGuard
 
-from ...definition.graph import Layer
-from ...definition.tensor import Node
 from ...layers.convolution import Geometry, convolution
 from ...layers.shuffle import Shuffle
 from ...layers.shuffle_steps import ShuffleSteps
-from ..common import Call, L, SizeLike, Tensor, is_static
+from ..common import Call, L, Layer, Node, SizeLike, Tensor, is_static
 from .folding import Product, Scaled
 
 KEPT = {"activation", "cast", "elementwise", "select", "unary"}

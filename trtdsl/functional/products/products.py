@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.errors import ShapeError, UnsupportedError
-from ..checks import require_rank
-from ..common import MAX_DIMS, L, Tensor, broadcast, normalize_axis, operation, shape_text, torch
+from ..common import MAX_DIMS, L, Tensor, broadcast, family, normalize_axis, operation, require_rank, shape_text, torch
 from ..einsum import einsum
-from ..family import family
 from ..operands import along, promote, raised, result_type, scaled, stretch
 from ..pointwise.arithmetic import add
 from ..shaping.create import filled, indices_of

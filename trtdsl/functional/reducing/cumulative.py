@@ -7,9 +7,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from ...definition.tensor import Selected
-from ...sizes.size import size_max
-from ..common import DefinitionError, L, ShapeError, Tensor, as_dtype, operation, torch
+from ..common import DefinitionError, L, Selected, ShapeError, Tensor, as_dtype, operation, size_max, torch
 from ..family import family, prepared
 from ..operands import along, as_tensor, axis_of, doubled, floating, on_axis, stretch, with_dimension
 from ..pointwise.arithmetic import logaddexp

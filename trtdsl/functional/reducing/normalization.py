@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
-from ...sizes.size import SizeLike, product
 from ..checks import require_floats, require_rank
-from ..common import MAX_DIMS, Call, L, Tensor, operation, shape_text, torch
+from ..common import MAX_DIMS, Call, L, SizeLike, Tensor, operation, product, shape_text, torch
 from ..lowerings import Choice, lowered, way
 from ..operands import along, binary, scaled
 from ..products.folding import Scaled

@@ -12,8 +12,7 @@ from ...definition.methods import Dims
 from ...definition.tensor import Extremes, Selected
 from ...layers.shuffle import Shuffle
 from ..checks import require_floats
-from ..common import Call, L, Tensor, as_dtype, channels_last, is_static, operation, product, shape_text, torch
-from ..family import family
+from ..common import Call, L, Tensor, as_dtype, channels_last, family, is_static, operation, product, shape_text, torch
 from ..lowerings import AUTO, lowered, way
 from ..operands import axes_of, axis_of, choose, varargs
 from ..pointwise.arithmetic import maximum, minimum

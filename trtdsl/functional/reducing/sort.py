@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ...definition.tensor import Selected
 from ...sizes.size import Size, SizeLike
-from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
+from ..common import DefinitionError, L, Selected, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
 from ..operands import along, axis_of
 from ..shaping.create import counted
 from ..shaping.reshape import ravel

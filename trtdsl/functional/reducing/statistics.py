@@ -8,8 +8,7 @@ from typing import Any
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...definition.methods import Dims
 from ..checks import require_floats, require_one_of, require_rank
-from ..common import L, Tensor, as_dtype, operation, product, shape_text, torch
-from ..family import member
+from ..common import L, Tensor, as_dtype, member, operation, product, shape_text, torch
 from ..operands import as_tensor, as_vector, axes_of, axis_of, binary, choose, floating, on_axis, sum_in_float32
 from ..pointwise.arithmetic import sub
 from ..shaping.arrange import diagonal

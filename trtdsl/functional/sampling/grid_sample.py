@@ -11,8 +11,7 @@ from ...core.errors import ShapeError, UnsupportedError
 from ...layers.grid_sample import MISPLACED, lies_in_memory
 from ...sizes.size import SizeLike, is_static, product, size_max
 from ..checks import require_floats, require_one_of
-from ..common import L, Network, Tensor, channels_last, folding, np, operation, shape_text, torch
-from ..lowerings import lowered, way
+from ..common import L, Network, Tensor, channels_last, folding, lowered, np, operation, shape_text, torch, way
 from ..operands import as_tensor, choose, combined, on_axis
 from .taps import Taps, make_taps, number, resample
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ...sizes.size import SizeLike, bounds, size_max
-from ..common import L, Network, Tensor, torch
+from ..common import L, Network, SizeLike, Tensor, bounds, size_max, torch
 from ..operands import as_tensor, binary
 from ..shaping.join import cat
 

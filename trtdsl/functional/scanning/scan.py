@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, broadcast, operation, torch
-from ..lowerings import lowered, way
+from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, broadcast, lowered, operation, torch, way
 from ..operands import align, along, axis_of, binary, doubled, on_axis, promote, stretch
 from ..pointwise.elementary import exp
 from ..shaping.create import counted, filled

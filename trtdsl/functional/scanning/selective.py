@@ -7,11 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..checks import require_rank
-from ..common import L, ShapeError, Tensor, bounds, operation, product, shape_text, torch
+from ..common import L, ShapeError, Tensor, bounds, lowered, operation, product, require_rank, shape_text, torch, way
 from ..einsum import einsum
 from ..einsum.equation import label_sizes, parse
-from ..lowerings import lowered, way
 from ..operands import along, combined, doubled
 from ..pointwise.activation import silu, softplus
 from ..pointwise.elementary import exp

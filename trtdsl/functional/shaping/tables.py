@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
-from ..checks import require_rank
-from ..common import L, SizeLike, Tensor, as_dtype, is_static, operation, require_network, torch
-from ..family import family
+from ..common import L, SizeLike, Tensor, as_dtype, family, is_static, operation, require_network, require_rank, torch
 from ..operands import as_tensor, result_type, varargs
 from .arrange import pad
 from .create import arange

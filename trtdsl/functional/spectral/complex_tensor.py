@@ -14,9 +14,7 @@ from typing import Any
 from ...core.html import folded
 from ...core.lazy import F
 from ...definition.operation import PAIRS
-from ...sizes.shape import shape_text
-from ...sizes.size import Size
-from ..common import DefinitionError, Network, ShapeError, Tensor, operation, torch
+from ..common import DefinitionError, Network, ShapeError, Size, Tensor, operation, shape_text, torch
 from ..constants import are_constants, of_constants
 from ..einsum import einsum
 from ..indexing.index import getitem

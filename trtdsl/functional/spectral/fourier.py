@@ -9,8 +9,7 @@ from typing import Any
 
 from ...sizes.size import SizeLike, bounds, size_min
 from ..checks import require_one_of, require_rank
-from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, torch
-from ..family import family, member
+from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, family, member, operation, torch
 from ..operands import along, axes_of, axis_of, binary, floating, with_last
 from ..products.matmul import matmul
 from ..shaping.arrange import pad

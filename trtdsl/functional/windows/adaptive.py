@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..common import L, SizeLike, Tensor, folding, is_static, torch
-from ..family import family
+from ..common import L, SizeLike, Tensor, family, folding, is_static, torch
 from ..operands import as_tensor, per_axis
 from ..sampling.resize_matrix import adaptive_window, area_matrix, resample_by_matrix
 from ..shaping.create import counted

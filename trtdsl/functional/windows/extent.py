@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...layers.windows import check_positive, require_windows
-from ...sizes.size import SizeLike, floor_divide, is_static, size_min
-from ..checks import require_rank
-from ..common import L, Shape, ShapeError, Tensor
+from ..common import L, Shape, ShapeError, SizeLike, Tensor, floor_divide, is_static, require_rank, size_min
 from ..family import Function, describe
 from ..operands import per_axis
 

@@ -6,8 +6,7 @@ import dataclasses
 import math
 from typing import Any
 
-from ..common import Call, L, ShapeError, Tensor, UnsupportedError, channels_last, operation, torch
-from ..family import family, member
+from ..common import Call, L, ShapeError, Tensor, UnsupportedError, channels_last, family, member, operation, torch
 from ..lowerings import AUTO, LOWERINGS, lowered, reasons, way
 from ..operands import as_tensor, binary, per_axis, scaled
 from ..pointwise.activation import relu
