@@ -107,9 +107,13 @@ def shuffle(
     if second_transpose is not None:
         second = _permutation(second_transpose, identity)
         shape = permuted(shape, second)
+    steps = ShuffleSteps(first, reshape, second)
     if x.data is not None and is_static(shape):
-        return _of_constant(x, first, reshape, second, shape)
-    source, steps = x, ShuffleSteps(first, reshape, second).on(x.shape)
+        before, value = x.data, _shuffled(x.data, steps)
+        if shape == x.shape and value.data_ptr() == before.data_ptr() and value.stride() == before.stride():
+            return x  # nothing changes
+        return Tensor(network, shape, x.dtype, data=value, weight_names=x.weight_names)
+    source, steps = x, steps.on(x.shape)
     earlier = joined_shuffle(x)
     if earlier is not None:
         source, steps = _joined(x, earlier, steps)
@@ -123,16 +127,6 @@ def shuffle(
     call = network.current_operation
     assert call is not None
     return Shuffle(call, [source], source, steps).tensor(shape, x.dtype, call.name, source.scope)
-
-
-def _of_constant(
-    x: Tensor, first: tuple[int, ...], reshape: Shape | None, second: tuple[int, ...], shape: Shape
-) -> Tensor:
-    """A constant shuffled: a view of the same values where there is one, and ``x`` itself where nothing changes."""
-    before, value = x.data, _shuffled(x.data, first, reshape, second)  # type: ignore[arg-type]
-    if shape == x.shape and value.data_ptr() == before.data_ptr() and value.stride() == before.stride():
-        return x
-    return Tensor(x.network, shape, x.dtype, data=value, weight_names=x.weight_names)
 
 
 def _joined(x: Tensor, earlier: Shuffle, steps: ShuffleSteps) -> tuple[Tensor, ShuffleSteps]:
@@ -276,18 +270,17 @@ def _shuffle(node: Node) -> Evaluate:
         dims = static if sizes is None else sizes.tolist()
         if dims is not None and placeholder:
             dims = [x.shape[first[axis]] if size == 0 else size for axis, size in enumerate(dims)]
-        return _shuffled(x, first, dims, second)
+        return _shuffled(x, ShuffleSteps(first, None if dims is None else tuple(dims), second))
 
     return evaluate
 
 
-def _shuffled(
-    x: torch.Tensor, first: tuple[int, ...], reshape: Sequence[int] | None, second: tuple[int, ...]
-) -> torch.Tensor:
+def _shuffled(x: torch.Tensor, steps: ShuffleSteps) -> torch.Tensor:
+    first, reshape, second = steps
     if first != tuple(range(len(first))):
         x = x.permute(first)
     if reshape is not None:
-        x = reshaped(x, reshape)
+        x = reshaped(x, reshape)  # pyright: ignore[reportArgumentType]
     return x if second == tuple(range(len(second))) else x.permute(second)
 
 

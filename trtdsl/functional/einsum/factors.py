@@ -6,13 +6,13 @@ Where the adjacency first and the weights then cost no more than the convolution
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...layers.shuffle import Shuffle
 from ...layers.shuffle_steps import ShuffleSteps, regrouped
 from ..common import L, SizeLike, Tensor, is_static, product, torch, weight_names_of
-from ..products.folding import Found, deferred, product_of
+from ..products.folding import Adds, Found, deferred, product_of
 from .emit import emit
 from .equation import Equation, Labels, label_sizes
 from .plan import EinsumPlan
@@ -53,7 +53,7 @@ class Merge(NamedTuple):
         """The product's."""
         return self.found.product.input
 
-    def emitted(self, add: Callable[[Tensor, Tensor | None], Tensor], *, by_value: bool = False) -> Tensor:
+    def emitted(self, add: Adds, *, by_value: bool = False) -> Tensor:
         """What ``add`` makes of weights and what the bias adds, as a product of its own, into which a norm may go."""
         (*terms, mine), output = self.whole.equation.terms, self.whole.equation.output
         label = output[1] if len(output) > 1 else ""
@@ -61,8 +61,8 @@ class Merge(NamedTuple):
             return add(self.weights, self.added)  # no dimension of the weights is the result's channels
         sizes = label_sizes(self.whole.equation, self.whole.shapes)
         shape, axis = tuple(sizes[name] for name in output), mine.index(label)
-        how = {"axis": axis, "channel": 1, "by_value": by_value}
-        return deferred(add, self.tensors[self.operand.number], self.weights, self.added, shape, None, **how)
+        how = {"memory": None, "axis": axis, "channel": 1, "by_value": by_value}
+        return deferred(add, self.tensors[self.operand.number], self.weights, self.added, shape, **how)
 
     def by_plan(self) -> Tensor:
         """The layers of the plan."""

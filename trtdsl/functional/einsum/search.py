@@ -56,7 +56,7 @@ class Problem(NamedTuple):
     def plan_within(self, most: float, paths: tuple[Path, ...] | None = None) -> EinsumPlan | None:
         """As :meth:`plan`; None where every plan costs more than ``most``."""
         equation, shapes = self.equation, self.shapes
-        found = _searched(equation, _known(equation, shapes), self.constants, self.integers, self.orders, paths, most)
+        found = _searched(self._replace(shapes=()), _known(equation, shapes), paths, most)
         if found is None:
             return None
         made = [value for value in found.values[len(shapes) :] if not value.constant]
@@ -91,40 +91,32 @@ def _known(equation: Equation, shapes: Sequence[Shape]) -> Known:
 
 
 @functools.lru_cache(maxsize=512)
-def _searched(
-    equation: Equation,
-    known: Known,
-    constants: tuple[bool, ...],
-    integers: bool,
-    orders: tuple[Order | None, ...],
-    paths: tuple[Path, ...] | None,
-    most: float,
-) -> Draft | None:
+def _searched(problem: Problem, known: Known, paths: tuple[Path, ...] | None, most: float) -> Draft | None:
     """The draft that costs least: the same for all networks. None where it costs more than ``most``."""
-    start = _start(equation, known, constants, orders)
+    equation, start = problem.equation, _start(problem, known)
     costs, labels = start.costs, [start.labels(value) for value in start.left]
     wanted = [equation.output]
-    if any(order is not None for order in orders):
+    if any(order is not None for order in problem.orders):
         wanted.insert(0, (*equation.output[:1], *equation.output[2:], *equation.output[1:2]))
-    best, problem = _Best(equation, most), None
+    best, stuck = _Best(problem, most), None
     for prefer in wanted:
-        for path in paths_of(costs, labels, equation, constants) if paths is None else paths:
+        for path in paths_of(costs, labels, equation, problem.constants) if paths is None else paths:
             try:
-                _along(best, start, equation, path, integers, prefer)
+                _along(best, start, path, prefer)
             except UnsupportedError as error:  # this path needs too many dimensions; another may not
-                problem = error
-    if best.draft is None and problem is not None and most == math.inf:
-        raise problem
+                stuck = error
+    if best.draft is None and stuck is not None and most == math.inf:
+        raise stuck
     return best.draft
 
 
 class _Best:
     """The complete plan that costs least so far; ``most`` is what one may cost."""
 
-    def __init__(self, equation: Equation, most: float):
-        self.most = most
+    def __init__(self, problem: Problem, most: float):
+        self.problem, self.most = problem, most
         self.draft: Draft | None = None
-        self._want: Axes = tuple((label,) for label in equation.output)
+        self._want: Axes = tuple((label,) for label in problem.equation.output)
         self._rank: tuple[float, ...] = (math.inf,)
 
     def add(self, draft: Draft, prefer: Labels) -> None:
@@ -148,14 +140,14 @@ def _arranged(draft: Draft, value: int, target: Axes, want: Axes) -> int:
     return result if target == want else draft.follow(result, [target.index(axis) for axis in want])
 
 
-def _start(equation: Equation, known: Known, constants: Sequence[bool], orders: Sequence[Order | None]) -> Draft:
+def _start(problem: Problem, known: Known) -> Draft:
     """A draft with the operands: diagonals taken, in the order of memory, without what is in one of them alone."""
-    sizes, dynamic, operands = known
-    draft = Draft(Costs(dict(sizes), dynamic), map(Value, operands, constants))
+    equation, (sizes, dynamic, operands) = problem.equation, known
+    draft = Draft(Costs(dict(sizes), dynamic), map(Value, operands, problem.constants))
     for k, labels in enumerate(equation.terms):
         if len(set(labels)) < len(labels):
             draft.step("diagonal", (k,), Draft.diagonal, labels)
-    for value, order in zip(draft.left, orders, strict=False):
+    for value, order in zip(draft.left, problem.orders, strict=False):
         # One with a repeated label, whose diagonal has been taken, stays as it is.
         if order is not None and len(order) == len(draft.axes(value)) and order != tuple(range(len(order))):
             draft.step("follow", (value,), Draft.follow, order)
@@ -172,7 +164,7 @@ def _kept(equation: Equation, others: Iterable[Iterable[str]]) -> set[str]:
     return set(equation.output).union(*others)
 
 
-def _along(best: _Best, start: Draft, equation: Equation, path: Path, integers: bool, prefer: Labels) -> None:
+def _along(best: _Best, start: Draft, path: Path, prefer: Labels) -> None:
     """Contracts the pairs of a path, and gives ``best`` what is complete.
 
     What costs more than the best complete plan is not continued. Raises UnsupportedError where every way to go on needs
@@ -180,7 +172,7 @@ def _along(best: _Best, start: Draft, equation: Equation, path: Path, integers: 
     """
     if not path:
         best.add(start, prefer)
-    costs = start.costs
+    costs, equation = start.costs, best.problem.equation
     limit = greatest(costs, [start.labels(value) for value in start.left], equation, path)
     drafts = [start]
     for number, pair in enumerate(path):
@@ -191,7 +183,7 @@ def _along(best: _Best, start: Draft, equation: Equation, path: Path, integers: 
             one, two = draft.labels(a), draft.labels(b)
             kinds = kinds_of(one, two, _kept(equation, [draft.labels(x) for x in draft.left if x not in (a, b)]))
             cheapest: dict[Axes, Draft] = {}
-            for way in ways_of(costs, one, two, kinds, prefer, limit, integers):
+            for way in ways_of(costs, one, two, kinds, prefer, limit, best.problem.integers):
                 made = draft.copy()
                 try:
                     made.step(way.kind, (a, b), way.append, *way.how, kinds=kinds)

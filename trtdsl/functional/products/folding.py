@@ -10,7 +10,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...layers.convolution import Geometry
 from ...layers.shuffle import Shuffle, behind_shuffles
@@ -20,6 +20,9 @@ from ..lowerings import Choice
 from ..operands import align, binary
 from ..pointwise.quantization import narrow_weight, product_in_int4
 from .fusion import scaled_weight, values_of
+
+Adds = Callable[[Tensor, Tensor | None], Tensor]
+"""Makes the layers of a product of a kernel and a bias."""
 
 
 @dataclass(eq=False, slots=True)
@@ -33,15 +36,15 @@ class Product(Call):
     """
 
     is_product = True
-    add: Callable[[Tensor, Tensor | None], Tensor]
+    add: Adds
     input: Tensor
     kernel: Tensor
     bias: Tensor | None
     memory: tuple[int, ...] | None
     axis: int
     channel: int
-    pointwise: bool
-    geometry: Geometry | None
+    pointwise: bool = False
+    geometry: Geometry | None = None
 
     def lower(self) -> Tensor:
         return self.add(self.kernel, self.bias)
@@ -152,42 +155,22 @@ class Scaled(Call):
 
 
 def deferred(
-    add: Callable[[Tensor, Tensor | None], Tensor],
-    input: Tensor,
-    kernel: Tensor,
-    bias: Tensor | None,
-    shape: Shape,
-    order: tuple[int, ...] | None,
-    *,
-    axis: int,
-    channel: int,
-    pointwise: bool = False,
-    geometry: Geometry | None = None,
-    by_value: bool = False,
+    add: Adds, input: Tensor, kernel: Tensor, bias: Tensor | None, shape: Shape, *, by_value: bool = False, **facts: Any
 ) -> Tensor:
-    """The result of ``add(kernel, bias)`` as a :class:`Product`; its layers at once where a weight is computed.
-
-    ``by_value``: the layers have numbers of the kernel, which cannot be narrow.
+    """The result of ``add(kernel, bias)`` as a :class:`Product`, of which ``facts`` are; its layers at once where a
+    weight is computed. ``by_value``: the layers have numbers of the kernel, which cannot be narrow.
     """
     operation = input.network.current_operation
     if not by_value:
-        add = functools.partial(weighted, add, input, axis=axis, channel=channel)
+        add = functools.partial(weighted, add, input, axis=facts["axis"], channel=facts["channel"])
     constant = kernel.data is not None and (bias is None or bias.data is not None)
     if input.data is not None or not constant or input.dtype != kernel.dtype or operation is None:
         return add(kernel, bias)
-    product = Product(operation, [input], add, input, kernel, bias, order, axis, channel, pointwise, geometry)
+    product = Product(operation, [input], add, input, kernel, bias, **facts)
     return product.tensor(shape, input.dtype, operation.name)
 
 
-def weighted(
-    add: Callable[[Tensor, Tensor | None], Tensor],
-    input: Tensor,
-    kernel: Tensor,
-    bias: Tensor | None,
-    *,
-    axis: int,
-    channel: int,
-) -> Tensor:
+def weighted(add: Adds, input: Tensor, kernel: Tensor, bias: Tensor | None, *, axis: int, channel: int) -> Tensor:
     """A product; where its weight is narrow, then the scale of each channel and the bias."""
     operation = input.network.current_operation
     if operation is not None and operation.narrow == "int4":

@@ -38,7 +38,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     if call is None or not call.narrow:
         return weighted(add, a, b, None, axis=1, channel=-1)
     shape, order = (*a.shape[:-1], b.shape[1]), tuple(range(a.ndim))
-    return deferred(add, a, b, None, shape, order, axis=1, channel=a.ndim - 1)
+    return deferred(add, a, b, None, shape, memory=order, axis=1, channel=a.ndim - 1)
 
 
 def _by_sums(a: Tensor, b: Tensor) -> Tensor:
@@ -79,7 +79,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     fits = weight.ndim == 2 and x.shape[-1] == weight.shape[1] and is_static(weight.shape)
     if fits and (bias is None or (bias.shape == weight.shape[:1] and bias.dtype == weight.dtype)):
         shape, order = (*x.shape[:-1], weight.shape[0]), tuple(range(x.ndim))
-        result = deferred(add, x, weight, bias, shape, order, axis=0, channel=x.ndim - 1)
+        result = deferred(add, x, weight, bias, shape, memory=order, axis=0, channel=x.ndim - 1)
     else:
         result = add(weight, bias)
     return L.squeeze(result, [0]) if input.ndim == 1 else result

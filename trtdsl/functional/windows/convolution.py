@@ -54,9 +54,8 @@ def _convolution(
         return convolution_of_shape(shape, x, kernel, bias, how)
 
     pointwise = groups == 1 and shape[2:] == x.shape[2:] and set(weight.shape[2:]) == {1} and not any(how.padding)
-    order = channels_last(x.ndim)
-    facts = {"axis": 0, "channel": 1, "pointwise": pointwise, "geometry": how}
-    result = _biased(deferred(add, x, weight, bias, shape, order, **facts), late)
+    facts = {"memory": channels_last(x.ndim), "axis": 0, "channel": 1, "pointwise": pointwise, "geometry": how}
+    result = _biased(deferred(add, x, weight, bias, shape, **facts), late)
     return L.squeeze(result, [2]) if ndim == 1 else result
 
 
@@ -127,7 +126,7 @@ def _by_taps(x: Tensor, weight: Tensor, bias: Tensor | None, how: Geometry) -> T
         total = _biased(combined(map(product, range(taps))), None if bias is None else L.cast(bias, torch.float32))
         return L.cast(total, x.dtype)
 
-    return deferred(add, x, weight, bias, shape, None, axis=0, channel=1, by_value=True)
+    return deferred(add, x, weight, bias, shape, memory=None, axis=0, channel=1, by_value=True)
 
 
 def _check_static(weight: Tensor, groups: Any) -> None:
@@ -241,7 +240,7 @@ def _transposed(
 
     if groups == 1 and late is None and not any(beyond):
         shape = deconvolution_shape(x, weight, how)
-        result = deferred(add, x, weight, bias, shape, channels_last(x.ndim), axis=1, channel=1)
+        result = deferred(add, x, weight, bias, shape, memory=channels_last(x.ndim), axis=1, channel=1)
     else:
         result = add(weight, bias)
     if any(beyond):  # outputs that no input reaches
