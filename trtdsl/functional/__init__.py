@@ -14,7 +14,7 @@ FILES = {
     ".detection.": "boxes regions",
     ".indexing.": "assign bags gather index search",
     ".pointwise.": "activation arithmetic conversion elementary logic quantization rounding",
-    ".products.": "attention distances fusion linalg matmul multi_head products",
+    ".products.": "attention distances folding linalg matmul multi_head products",
     ".reducing.": "cumulative normalization reduction sort statistics",
     ".sampling.": "grid_sample interpolate",
     ".scanning.": "recurrent scan selective",

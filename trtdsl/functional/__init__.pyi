@@ -114,7 +114,7 @@ from trtdsl.functional.products.distances import cdist as cdist
 from trtdsl.functional.products.distances import cosine_similarity as cosine_similarity
 from trtdsl.functional.products.distances import pairwise_distance as pairwise_distance
 from trtdsl.functional.products.distances import pdist as pdist
-from trtdsl.functional.products.fusion import fuse_conv_bn_weights as fuse_conv_bn_weights
+from trtdsl.functional.products.folding import fuse_conv_bn_weights as fuse_conv_bn_weights
 from trtdsl.functional.products.linalg import det as det
 from trtdsl.functional.products.linalg import inverse as inverse
 from trtdsl.functional.products.linalg import matrix_norm as matrix_norm

@@ -10,8 +10,7 @@ from ..checks import require_floats, require_rank
 from ..common import MAX_DIMS, Call, L, SizeLike, Tensor, operation, product, shape_text, torch
 from ..lowerings import Choice, lowered, way
 from ..operands import along, binary, scaled
-from ..products.folding import Scaled
-from ..products.fusion import affine, made_of
+from ..products.folding import Scaled, affine, made_of
 from .statistics import vector_norm
 
 
