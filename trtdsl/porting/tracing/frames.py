@@ -90,7 +90,8 @@ def _lacks_a_name(error: BaseException | None) -> bool:
     """Whether the error says that a name is not there; of what stands in for a tensor or a number, it says nothing."""
     if isinstance(error, AttributeError):
         own = type(error.obj)
-        stands_in = issubclass(own, (torch.Tensor, int, float)) or own.__module__.startswith("trtdsl.")
+        room = own.__module__.startswith(("trtdsl.", "torch._numpy"))
+        stands_in = room or issubclass(own, (torch.Tensor, int, float))
         return error.name is not None and not stands_in
     return isinstance(error, NameError) or (isinstance(error, KeyError) and [*map(type, error.args)] == [str])
 
