@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import pytest
 import torch
 from torch import nn
@@ -37,6 +39,40 @@ class Unwraps(torch.Tensor):
             return func(*args, **(kwargs or {})) + 1
 
 
+class Scale(NamedTuple):
+    value: torch.Tensor
+    scale: torch.Tensor
+
+
+class Scaled(Scale):
+    """No tensor, which torch's functions take as one."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        def plain(given):
+            if isinstance(given, Scaled):
+                return given.value * given.scale
+            return [*map(plain, given)] if isinstance(given, (list, tuple)) else given
+
+        return func(*plain(args), **{key: plain(each) for key, each in (kwargs or {}).items()})
+
+
+class Doubled:
+    """One whose way is an instance's."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return func(*(each.value * 2 if isinstance(each, Doubled) else each for each in args), **(kwargs or {}))
+
+
+def no_tensor(module, x):
+    weight = Scaled((module.linear.weight * 8).round(), torch.tensor(0.5))
+    y = nn.functional.linear(x, weight, bias=module.linear.bias)
+    return torch.cat([torch.relu(Scaled(y, y.mean())), y * weight[0].sum()], 1)
+
+
 def methods(module, x):
     found = module.linear(x.as_subclass(Named))
     return found.twice() if isinstance(found, Named) else found
@@ -58,6 +94,8 @@ CASES = {
     "and back": lambda m, x: x.as_subclass(Subtracts).as_subclass(torch.Tensor) + m.table,
     "a view": written,
     "sizes": lambda m, x: x.as_subclass(Named).reshape(x.as_subclass(Named).shape[0], 2, 4),
+    "no tensor": no_tensor,
+    "an instance's": lambda m, x: torch.add(m.linear(x), Doubled(x)),
     "among others": lambda m, x: torch.cat([x.as_subclass(Named), x], 0),
 }
 
@@ -73,6 +111,7 @@ class Module(nn.Module):
         return CASES[self.name](self, x)
 
 
+@pytest.mark.filterwarnings("ignore:Defining your:DeprecationWarning")
 @pytest.mark.parametrize("name", CASES)
 def test_a_class_of_the_authors_is_followed(name):
     td.check(td.from_module(Module(name), ["N,8"])).raise_for_mismatch()

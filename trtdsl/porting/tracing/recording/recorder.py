@@ -52,7 +52,7 @@ from .failures import TRUTHS, failed, needs_values
 from .memory import Memory, check_writes, layout, refuse_set, target_of, writes_itself
 from .numbers import as_pythons, at_numbers, filled, standing_in, stands_in, writes_at_a_place
 from .packed import PackedSequences
-from .subclasses import authors_class
+from .subclasses import with_own_way
 from .transforms import SizesInside, among, inner, seen_through, stands_around
 
 
@@ -228,9 +228,9 @@ class Recorder:
         """Makes one call of torch, and records it where it returns a tensor."""
         if self.inside:
             return function(*args, **kwargs)
-        if (kind := authors_class(args, kwargs)) is not None:
+        if (operand := with_own_way(args, kwargs)) is not None:
             with each_call(self.called):
-                return kind.__torch_function__(function, (kind,), args, kwargs)
+                return operand.__torch_function__(function, (type(operand),), args, kwargs)
         if around := among((args, kwargs)):
             return self._in_transform(function, args, kwargs, around)
         if is_overload(function):

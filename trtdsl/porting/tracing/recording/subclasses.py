@@ -1,29 +1,34 @@
-"""Tensors of the author's own classes, which carry names or compute otherwise, while tensors have no values."""
+"""Objects of the author's own classes, which carry names or compute otherwise, while tensors have no values."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ....core.lazy import torch
-from ...calls import leaves
 
 
-def authors_class(args: Any, kwargs: Any) -> type | None:
-    """The class of an operand whose own way of calling torch runs now; None where there is none."""
+def with_own_way(args: Any, kwargs: Any) -> Any:
+    """The operand, a tensor or not, whose class's own way of calling torch runs now; None where there is none."""
     if not torch._C._is_torch_function_enabled():  # its own way has begun, and calls torch's
         return None
     from torch._subclasses.fake_tensor import FakeTensor
 
     plain = (torch.Tensor, torch.nn.Parameter, FakeTensor)
-    kinds = {type(leaf): None for leaf in leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)}
-    own = [kind for kind in kinds if kind not in plain and "__torch_function__" in dir(kind)]
-    disabled = torch._C._disabled_torch_function_impl
-    own = [kind for kind in own if kind.__torch_function__ is not disabled]
-    return next((kind for kind in own if all(issubclass(kind, each) or kind is each for each in own)), None) or (
-        own[0] if own else None
-    )
+    disabled, given = torch._C._disabled_torch_function_impl, _operands((*args, *kwargs.values()))
+    own = [each for each in given if type(each) not in plain and type(each).__torch_function__ is not disabled]
+    kinds = {*map(type, own)}
+    return next((each for each in own if all(issubclass(type(each), kind) for kind in kinds)), own[0] if own else None)
+
+
+def _operands(given: Iterable[Any]) -> Iterator[Any]:
+    """What is given of classes that may have their own way; torch looks into lists and tuples, too."""
+    for each in given:
+        if hasattr(type(each), "__torch_function__"):
+            yield each
+        elif isinstance(each, (list, tuple)):
+            yield from _operands(each)
 
 
 def as_class(called: Callable[..., Any], tensor: torch.Tensor, kind: type) -> torch.Tensor:
