@@ -86,6 +86,18 @@ class Many(nn.Module):
         for _ in range(x.shape[1] % 5):
             x = torch.nn.functional.conv1d(x[:, None], torch.ones(1, 1, 3), padding=1)[:, 0]
         return x
+
+
+class Recurrent(nn.Module):
+    def forward(self, x):
+        total = torch.zeros_like(x)
+        for shift in range(min(3, x.shape[1])):
+            total = torch.tanh(total + torch.nn.functional.pad(x[:, : x.shape[1] - shift], (0, 0, shift, 0)))
+        state, states = torch.zeros_like(x[:, 0]), torch.zeros_like(x)
+        for step in range(x.shape[1]):
+            state = torch.tanh(state * 0.5 + total[:, step])
+            states[:, step] = state
+        return states
 """
 
 
@@ -168,6 +180,18 @@ def test_a_loop_that_is_no_scan_is_a_network_for_each_number_of_rounds(module, n
             torch.testing.assert_close(got, result.module(x))
         low = high + 1
     assert low == sizes[2] + 1 and result.text.count("@td.network(") == len(parts)
+
+
+def test_with_loops_that_are_scans_a_file_has_a_network_for_each_range(module):
+    """Rounds that are written out would be a way for each of the sizes."""
+    result = ported(module("Recurrent"), {"x": "N,T,3"}, dims={"N": (1, 2, 3), "T": (2, 6, 12)}, check=True)
+    assert result.verdict is not None and result.verdict.passed
+    assert result.text.count("@td.network(") == 2 and "td.scan(" in result.text.partition("def recurrent_t3_12(")[2]
+    Path("made.py").write_text(result.text)
+    for name, length in (("t2", 2), ("t3_12", 3), ("t3_12", 11)):
+        x = torch.rand(2, length, 3)
+        (got,) = Interpreter(td.load_spec(f"made.py:recurrent_{name}").define())({"x": x}).values()
+        torch.testing.assert_close(got, result.module(x))
 
 
 def test_more_than_sixteen_paths_are_refused_with_what_to_give(module):

@@ -399,3 +399,28 @@ def test_a_port_wakes_no_module_that_is_imported_when_it_is_asked(monkeypatch):
     monkeypatch.setitem(sys.modules, "lazy_of_a_library", Lazy("lazy_of_a_library"))
     monkeypatch.setitem(globals(), "optional", Lazy("optional"))  # beside the module's own names
     td.check(td.from_module(Library(), {"x": "2,H"}, dims={"H": (6, 8, 10)})).raise_for_mismatch()
+
+
+def test_a_number_that_an_object_of_a_library_says_it_is_is_a_size(tmp_path, monkeypatch):
+    """Python copies what ``__int__`` and ``__float__`` give, and warns of it alone."""
+    (tmp_path / "shapes_of_a_library.py").write_text(
+        "class Shape:\n"
+        "    def __init__(self, size): self.size = size\n"
+        "    def __index__(self): return self.size\n"
+        "    def __float__(self): return self.size / 2\n"
+        "    __int__ = __index__\n"
+        "def whole(x): return int(Shape(x.shape[1]))\n"
+        "def half(x): return float(Shape(x.shape[1]))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    import shapes_of_a_library as library
+
+    class Asking(nn.Module):
+        def forward(self, x):
+            return torch.ones(library.whole(x)) * library.half(x) + x
+
+    module = Asking()
+    run = Interpreter(td.from_module(module, {"x": "2,H"}, dims={"H": (LOW, USUAL, HIGH)}).define())
+    for size in (LOW, USUAL, HIGH):
+        x = torch.rand(2, size)
+        torch.testing.assert_close(*run({"x": x}).values(), module(x))

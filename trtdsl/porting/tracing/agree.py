@@ -103,13 +103,15 @@ def _traced(module: torch.nn.Module, given: Given, made: Callable[[Trace], Made]
                     return _of_several(error, module, given, made, tell)
             refusals.append(error)
             scanned = error if scans.forms else scanned
-            if scans.refused or len(refusals) > 1:
+            # With loops all ways are known, each for a range of sizes: rounds that are written out are more ways.
+            known = bool(scans.forms) and isinstance(error.__cause__, ElsewhereAt) and error.__cause__.runs
+            if scans.refused or len(refusals) > 1 or known:
                 chosen = scanned or (error if scans.refused else refusals[0])
                 if chosen.location in unlike:
                     chosen.context.append(f"the loop here becomes no td.scan: {unlike[chosen.location]}")
                 causes = (each.__cause__ for each in refusals)
-                known = (cause for cause in causes if isinstance(cause, ElsewhereAt) and cause.runs)
-                raise chosen from next(known, chosen.__cause__)
+                with_runs = (cause for cause in causes if isinstance(cause, ElsewhereAt) and cause.runs)
+                raise chosen from next(with_runs, chosen.__cause__)
         finally:
             SCANS.reset(token)
     else:

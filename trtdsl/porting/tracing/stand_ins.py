@@ -65,6 +65,13 @@ class _StandInType(type):
         return hash(cls.plain)
 
 
+def _of_its_own(given: Any, *names: str) -> Any:
+    """What an object of the author's says that its number is, which Python would copy; anything else as it is."""
+    methods = () if isinstance(given, (int, float)) else (getattr(type(given), name, None) for name in names)
+    method = next((each for each in methods if each is not None), None)
+    return method(given) if isinstance(method, FunctionType) else given
+
+
 class _Int(int, metaclass=_StandInType):
     """``int``, which keeps the expression of a traced number."""
 
@@ -81,6 +88,8 @@ class _Int(int, metaclass=_StandInType):
             if not isinstance(number, torch.Tensor):
                 return cls(number)
             return number.trunc().long() if number.is_floating_point() else number
+        if len(given) == 1 and (number := _of_its_own(*given, "__int__", "__index__")) is not given[0]:
+            return cls(number)
         return int(*given, **options)
 
 
@@ -96,6 +105,8 @@ class _Float(float, metaclass=_StandInType):
             if not isinstance(number, torch.Tensor):
                 return cls(number)
             return number if number.is_floating_point() else number.float()
+        if len(given) == 1 and (number := _of_its_own(*given, "__float__", "__index__")) is not given[0]:
+            return cls(number)
         return as_float(given[0]) if len(given) == 1 and is_traced(given[0]) else yielding(float(*given))
 
 
@@ -193,12 +204,15 @@ def _len(given: Any) -> int:
     return given.shape[0] if isinstance(given, torch.Tensor) and given.dim() else len(given)
 
 
+def _index(given: Any) -> int:
+    return operator.index(taken_as_numbers(_of_its_own, "operator.index")(_of_its_own(given, "__index__")))
+
+
 NAMESAKES: dict[str, Any] = {
     "int": _Int, "float": _Float, "type": _Type, "range": _range, "reversed": backwards, "len": _len,
     "min": _extremum("min"), "max": _extremum("max"),
     **{name: taken_as_numbers(getattr(builtins, name), name) for name in ("bin", "hex", "oct", "chr", "bytes")},
 }  # fmt: skip
-_INDEX = taken_as_numbers(operator.index, "operator.index")
 STAND_INS: dict[Any, dict[str, Any]] = {
     math: {
         **{
@@ -211,7 +225,7 @@ STAND_INS: dict[Any, dict[str, Any]] = {
         **{name: yielding(held) for name, held in vars(math).items() if type(held) is float},
         "sqrt": _root,
     },
-    operator: {"index": _INDEX},
+    operator: {"index": _index},
     itertools: {
         name: taken_as_numbers(getattr(itertools, name), f"itertools.{name}")
         for name in ("islice", "repeat", "combinations", "permutations", "count")

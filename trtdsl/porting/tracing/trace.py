@@ -38,7 +38,7 @@ from .scalars import NeedsLongest
 from .scans.as_one import with_scans
 from .scans.marks import Whiles
 from .stand_ins import named_for_a_type, package_of, packages_of, pythons_functions, source_of, without_sizes
-from .traced_sizes import broadcast_shapes, yielding
+from .traced_sizes import broadcast_shapes, follow_here, yielding
 
 REARRANGED = {
     "view",
@@ -183,6 +183,9 @@ def _trace(
         stack.enter_context(torch.autocast("cpu", enabled=False))
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
+        # Python copies the size that an author's __int__ gives, and warns of it.
+        warnings.filterwarnings("always", ".*__ returned non-", DeprecationWarning)
+        stack.enter_context(mock.patch.object(warnings, "showwarning", follow_here))
         stack.enter_context(unlogged())
         stack.enter_context(mock.patch.object(torch.distributions.Distribution, "_validate_args", False))  # asserts
         stack.enter_context(mock.patch("torch.broadcast_shapes", lambda *s: torch.Size(broadcast_shapes(*s))))

@@ -329,22 +329,25 @@ def _as_text(name: str) -> Callable[..., Any]:
     return method
 
 
+def follow_here(*_: Any, **__: Any) -> None:
+    """Has the package that runs followed, which has lost a size. It may hear so by a warning of Python's."""
+    record, location = GUARDS.get(), asking()
+    if record is not None and location is not None:
+        record.packages.add(location.file)
+
+
 def _as_number(name: str) -> Callable[..., Any]:
     """``int`` and ``float`` of a package whose own names are not replaced yet, numpy, or a function in C."""
 
     def method(self: Any) -> Any:
-        record, location = GUARDS.get(), asking()
-        if record is not None and location is not None:
-            record.packages.add(location.file)
+        follow_here()
         return getattr(lost(self, f"{name.strip('_')}(), outside of what a trace follows,"), name)()
 
     return method
 
 
 def _hashed(self: Any) -> int:
-    record, location = GUARDS.get(), asking()
-    if record is not None and location is not None:
-        record.packages.add(location.file)
+    follow_here()
     return hash(lost(self, "a dict, a set or a cache that it is looked up in"))
 
 
