@@ -151,6 +151,28 @@ def padded_to_the_most(x):
     return padded, torch.nn.functional.linear(torch.arange(x.shape[0])[:, None] / np.log2(8), torch.ones(2, 1))
 
 
+def by_factors(x):
+    """Factors of sizes: a little more than the size, as DINOv2 interpolates its positions, and quotients of sizes."""
+    n, interpolate = x.shape[0], torch.nn.functional.interpolate
+    grid = (torch.arange(32.0) ** 2 % 7).reshape(1, 2, 4, 4)
+    more = (n + 0.6) / 4
+    return (
+        interpolate(grid, scale_factor=(float(n + 0.1) / 4, 2.1), mode="bicubic"),
+        interpolate(x.mT[None], scale_factor=(n + 2.5) / n, mode="linear"),
+        interpolate(grid, scale_factor=(more, 1.0), mode="bilinear", align_corners=True),
+        interpolate(grid, scale_factor=(more, 1.3), recompute_scale_factor=True, mode="bicubic"),
+        interpolate(grid, scale_factor=(n / 4, 2.0)) + x.sum(),
+        interpolate(grid, scale_factor=(n + 0.3) / 4, mode="nearest-exact"),
+    )
+
+
+def antialiased(x):
+    grid = (torch.arange(32.0) ** 2 % 7).reshape(1, 2, 4, 4)
+    return torch.nn.functional.interpolate(
+        grid, scale_factor=(float(x.shape[0] + 0.1) / 4, 0.8), mode="bicubic", antialias=True
+    )
+
+
 class Applied(torch.nn.Module):
     def __init__(self, function):
         super().__init__()
@@ -163,7 +185,16 @@ class Applied(torch.nn.Module):
 @pytest.mark.parametrize(
     "function",
     [old_constructors, kinds, double, hann, windows, sines, grid, masks, places, extrema, steps, frequencies]
-    + [fractions, compared_with_a_float, Ratio(), frames, padded_by_tensors, padded_to_the_most],
+    + [
+        fractions,
+        compared_with_a_float,
+        Ratio(),
+        frames,
+        padded_by_tensors,
+        padded_to_the_most,
+        by_factors,
+        antialiased,
+    ],
     ids=lambda each: getattr(each, "__name__", None),
 )
 def test_made_of_sizes(function):

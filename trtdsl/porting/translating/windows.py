@@ -1,4 +1,4 @@
-"""Windows, frequencies and steps of sizes, by what they are made of: torch's functions give their numbers alone."""
+"""Windows, frequencies, steps and factors of sizes by what they are made of: torch gives their numbers alone."""
 
 from __future__ import annotations
 
@@ -42,6 +42,46 @@ def _frequencies(length: Any, d: float = 1.0, *, half: bool = False, dtype: Any 
 def stepped(count: Any, start: Any, step: Any, dtype: Any = None, **options: Any) -> torch.Tensor:
     """``torch.arange`` of fractions that are computed of sizes, by the number of its places."""
     return torch.arange(count, dtype=dtype or torch.get_default_dtype()) * step + start
+
+
+def _linear(away: torch.Tensor, _: float) -> torch.Tensor:
+    return (1 - away).clamp(min=0)
+
+
+def _cubic(away: torch.Tensor, a: float) -> torch.Tensor:
+    near = ((a + 2) * away - (a + 3)) * away * away + 1
+    far = ((a * away - 5 * a) * away + 8 * a) * away - 4 * a
+    return torch.where(away <= 1, near, torch.where(away < 2, far, torch.zeros_like(away)))
+
+
+LINEAR = ("linear", "bilinear", "trilinear")
+KERNELS = {**dict.fromkeys(LINEAR, (_linear, 1)), "bicubic": (_cubic, 2)}
+"""Weights by the distance from a place, and how far it reaches, by the modes of ``F.interpolate``."""
+NEAREST = {"nearest": 0.0, "nearest-exact": 0.5}
+"""What is added to a place."""
+
+
+def rescaled(x: torch.Tensor, axis: int, size: Any, factor: Any, mode: str, shrinks: bool | None) -> torch.Tensor:
+    """``F.interpolate`` of an axis to a size by a factor that is not their quotient: a product.
+
+    ``shrinks`` says with ``antialias`` whether the factor is below 1, and is None without.
+    """
+    x = x.movedim(axis, -1)
+    places = torch.arange(size, dtype=x.dtype)
+    if mode in NEAREST:
+        places = ((places + NEAREST[mode]) / factor).floor().long().clamp(max=x.shape[-1] - 1)
+        return x[..., places].movedim(-1, axis)
+    kernel, reach = KERNELS[mode]
+    places = (places + 0.5) / factor - 0.5
+    if shrinks is None:  # the weights of what lies outside are those of the element at the edge
+        there = torch.arange(-reach, x.shape[-1] + reach, dtype=x.dtype)
+        x = torch.cat([*[x[..., :1]] * reach, x, *[x[..., -1:]] * reach], -1)
+        weights = kernel((places[:, None] - there).abs(), -0.75)
+    else:
+        away = (places[:, None] - torch.arange(x.shape[-1], dtype=x.dtype)).abs()
+        weights = kernel(away * factor if shrinks else away, -0.5)
+        weights = weights / weights.sum(-1, keepdim=True)
+    return (x @ weights.mT).movedim(-1, axis)
 
 
 WINDOWS = {

@@ -15,6 +15,7 @@ from ....core.lazy import np, torch
 from ....core.tensors.dense import writes
 from ....core.tensors.watched import each_call
 from ....definition.spec.reference import forward_of, given_to
+from ....sizes.operators import COMPARISONS
 from ...calls import Call, Op, SizeOf, Value, Weight, leaves, made_by, rebuilt, sizes_of
 from ...translating.aten import is_overload, public_call, written_out
 from ...translating.counterpart import counterpart
@@ -28,7 +29,7 @@ from ...translating.spellings import (
     respelled,
 )
 from ...translating.unknown import is_mask, sized, unlike_itself
-from ...translating.windows import WINDOWS, stepped
+from ...translating.windows import LINEAR, WINDOWS, rescaled, stepped
 from ..frames import TRANSFORMS, authors_frame, bound, here, place_of, unless_it_raises
 from ..guards import GUARDS, Choices, Record, again, note
 from ..modes import storage_of, tensors_of
@@ -346,10 +347,45 @@ class Recorder:
             steps = (end - start) / step
             count = whole_of("ceil", steps, math.ceil(plain_number(steps)), here())
             return lambda: stepped(count, start, step, **kwargs)
+        if name == "interpolate" and (given := bound(torch.nn.functional.interpolate, args, kwargs)).get(
+            "scale_factor"
+        ):
+            return self._by_factors(**given)
         if name in ("tensor", "as_tensor", "new_tensor") and args:
             dtype = {"dtype": args[0].dtype} if name == "new_tensor" else {}
             return of_an_array(args[-1], {**dtype, **kwargs})
         return None
+
+    def _by_factors(
+        self, input: torch.Tensor, scale_factor: Any, mode: str = "nearest", antialias: bool = False, **options: Any
+    ) -> Callable[[], Any] | None:
+        """``interpolate`` by factors that are computed of sizes; None for others."""
+        factors = list(scale_factor) if isinstance(scale_factor, (list, tuple)) else [scale_factor] * (input.dim() - 2)
+        if not any(map(is_traced, factors)):
+            return None
+        own = self._own_sizes(input)[2:]
+        products = [n * by for n, by in zip(own, factors)]
+        sizes = [
+            whole_of("int", each, int(plain_number(each)), here()) if isinstance(each, TracedFloat) else int(each)
+            for each in products
+        ]
+        by_sizes = mode == "area" or options.get("recompute_scale_factor") or options.get("align_corners")
+        over = [product - size for product, size in zip(products, sizes)]
+        if by_sizes or all(_holds("<", each, NEARLY) for each in over):
+            return lambda: torch.nn.functional.interpolate(
+                input, sizes, mode=mode, antialias=antialias, align_corners=options.get("align_corners")
+            )
+        copied = [(antialias or mode in LINEAR) and _holds("==", *pair) for pair in zip(sizes, own)]
+        shrinks = [_holds("<", *pair) if antialias else None for pair in zip(sizes, own)]
+
+        def by_factors() -> torch.Tensor:
+            found = input
+            for axis, each in enumerate(zip(sizes, factors), start=2):
+                if not copied[axis - 2]:
+                    found = rescaled(found, axis, *each, mode, shrinks[axis - 2])
+            return found
+
+        return by_factors
 
     def recorded(
         self, function: Any, name: str, qualified: str, form: str, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -707,8 +743,19 @@ class Recorder:
 ARRANGING = {"permute", "transpose", "movedim", "flip", "roll", "view", "reshape", "expand", "repeat", "tile", "pad"}
 """Functions of a tensor and whole numbers."""
 
+NEARLY = 1e-6
+"""What a size times a factor may be more than the whole number that it is."""
+
 MAKING = {"arange", "linspace", "zeros", "ones", "full", "eye", "interpolate"}
 """Functions of whole numbers alone, or of a tensor that is none."""
+
+
+def _holds(symbol: str, left: Any, right: Any) -> bool:
+    """Whether a comparison of sizes, which torch makes itself, holds; a guard says that it does so everywhere."""
+    outcome = COMPARISONS[symbol](plain_number(left), plain_number(right))
+    if is_traced(left) or is_traced(right):
+        note(symbol, expression_of(left), expression_of(right), outcome, here())
+    return outcome
 
 
 def _known(op: Op) -> bool:
