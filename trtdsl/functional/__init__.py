@@ -20,7 +20,7 @@ FILES = {
     ".scanning.": "recurrent scan selective",
     ".shaping.": "arrange create join reshape tables",
     ".spectral.": "complex_tensor fourier",
-    ".windows.": "adaptive convolution pooling",
+    ".windows.": "adaptive convolution pooling unpooling",
 }
 
 _modules = [_import_module(room + file, __name__) for room, files in FILES.items() for file in files.split()]

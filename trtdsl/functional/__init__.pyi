@@ -268,6 +268,9 @@ from trtdsl.functional.windows.pooling import avg_pool3d as avg_pool3d
 from trtdsl.functional.windows.pooling import max_pool1d as max_pool1d
 from trtdsl.functional.windows.pooling import max_pool2d as max_pool2d
 from trtdsl.functional.windows.pooling import max_pool3d as max_pool3d
+from trtdsl.functional.windows.unpooling import max_unpool1d as max_unpool1d
+from trtdsl.functional.windows.unpooling import max_unpool2d as max_unpool2d
+from trtdsl.functional.windows.unpooling import max_unpool3d as max_unpool3d
 from trtdsl.sizes.size import SizeLike
 
 __all__: builtins.list[builtins.str]
