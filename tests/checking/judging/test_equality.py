@@ -61,6 +61,17 @@ def test_what_noise_moves_is_allowed_and_no_more():
     assert differs(expected + torch.tensor([0, 1e-6, 0, 0]), expected, room)
 
 
+def test_noise_that_makes_nan_of_numbers_excuses_nothing():
+    expected = torch.ones(4).double()
+    moved = [torch.full_like(expected, math.nan), expected + 1e-9]
+    room = allowed(expected, LIMIT, None) + 30 * deviation(expected, moved)
+    assert differs(expected + torch.tensor([0.5, 0, 0, 0]), expected, room)
+    assert differs(torch.full_like(expected, math.nan), expected, room)
+    assert not differs(expected + 1e-8, expected, room)
+    unknown = torch.full_like(expected, math.nan)  # which noise makes a number: whether it is NaN depends on rounding
+    assert not differs(expected, unknown, allowed(unknown, LIMIT, None) + 30 * deviation(unknown, [expected]))
+
+
 def test_the_figures_are_right():
     own = torch.tensor([3.0, 4.0])
     found = judge("y", torch.tensor([3.0, 4.5]), own, own.double())

@@ -124,13 +124,15 @@ def excess(got: torch.Tensor, expected: torch.Tensor, room: torch.Tensor) -> tor
 
 
 def deviation(expected: torch.Tensor, moved: Sequence[torch.Tensor]) -> torch.Tensor:
-    """How far noise moves each element: the most that was seen of it, and no less than of most in its row."""
+    """How far noise moves each element: the most that was seen of it, and no less than of most in its row.
+
+    Noise that makes NaN of a number says nothing of how far it moves that: what excuses it is another run of noise.
+    """
     room = torch.zeros_like(expected)
     for other in moved:
         if other.shape != expected.shape:
             return torch.full_like(expected, math.inf)
-        same = (other == expected) | (torch.isnan(other) & torch.isnan(expected))
-        away = torch.where(same, 0.0, (other - expected).abs())
+        away = torch.where((other == expected) | torch.isnan(other), 0.0, (other - expected).abs())
         room = torch.maximum(room, away.nan_to_num(math.inf))
     return torch.maximum(room, room.median(-1, keepdim=True).values) if room.numel() and room.ndim else room
 
