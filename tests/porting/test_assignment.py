@@ -107,3 +107,21 @@ class Steps(torch.nn.Module):
 def test_the_text_of_an_assignment():
     assert "F.where(mask[..., None], z, " in td.port(Chosen, {"x": "2,3,4"})
     assert "F.setitem(x, (slice(None), slice(1, None), slice(None, None, 2)), 0.0)" in td.port(Steps, {"x": "2,3,4"})
+
+
+class InItsDtype(torch.nn.Module):
+    """Calls that write to a tensor what they would give in another dtype."""
+
+    def forward(self, x):
+        above, half, whole = x * 1, x.half(), (x * 3).int()
+        above.gt_(0.1)
+        half.pow_(2.5).div_(x.abs() + 1)
+        whole.add_((x * 10).long())
+        rows = x + 1
+        rows[:, :2].logical_not_()
+        return above, half, whole, rows
+
+
+def test_what_is_written_keeps_the_dtype_of_where_it_goes():
+    spec = td.from_module(InItsDtype(), ["N,4"], dims={"N": (1, 2, 3)})
+    td.check(spec).raise_for_mismatch()

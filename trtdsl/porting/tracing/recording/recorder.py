@@ -15,7 +15,7 @@ from ....core.lazy import np, torch
 from ....core.tensors.dense import writes
 from ....core.tensors.watched import each_call
 from ....definition.spec.reference import forward_of, given_to
-from ....sizes.operators import COMPARISONS
+from ....sizes.operators import COMPARISONS, SYMBOLS
 from ...calls import Call, Op, SizeOf, Value, Weight, leaves, made_by, rebuilt, sizes_of
 from ...translating.aten import is_overload, public_call, written_out
 from ...translating.counterpart import counterpart
@@ -601,6 +601,10 @@ class Recorder:
         storage = storage_of(target)
         if storage in self.owners and not reshaped:
             self.updated.setdefault(self.owners[storage], op.location)
+        if (dtype := _computed_in(op, target.dtype)) != target.dtype:
+            op.results = Value(tuple(target.shape), dtype, known, producer=op)
+            self.bodies.note(op)
+            op = Op("to", "torch.Tensor.to", "method", (op.results, target.dtype), {}, None, op.location, op.path)
         op.results = self._new(target, op, known)
         op.results.name = former.name if former is not None else None
         self.bodies.note(op)
@@ -756,6 +760,17 @@ def _holds(symbol: str, left: Any, right: Any) -> bool:
     if is_traced(left) or is_traced(right):
         note(symbol, expression_of(left), expression_of(right), outcome, here())
     return outcome
+
+
+def _computed_in(op: Op, written: torch.dtype) -> torch.dtype:
+    """The dtype in which a call computes what it writes to a tensor of that dtype."""
+    symbol = SYMBOLS.get(op.name)
+    if symbol in COMPARISONS or op.name.startswith("logical_"):
+        return torch.bool
+    if symbol is None or len(op.args) != 2 or (not written.is_floating_point and symbol == "/"):
+        return written
+    a, b = (torch.empty((1,) * len(x.shape), dtype=x.dtype) if isinstance(x, Value) else x for x in op.args)
+    return torch.result_type(a, b) if isinstance(b, (torch.Tensor, bool, int, float)) else written
 
 
 def _known(op: Op) -> bool:
