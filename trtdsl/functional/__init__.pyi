@@ -723,8 +723,8 @@ def arange(
 ) -> Tensor:
     """``start``, ``start + step``, … before ``end``: a constant; IFillLayer where a size is dynamic.
 
-    int64 for ints and Sizes, float32 when one is a float. Over a dynamic size the step must be static, and an exact
-    fraction such as 0.25.
+    int64 for ints and Sizes, float32 when one is a float. Over a dynamic size the step must be a Size above 0, or an
+    exact fraction such as 0.25.
 
     >>> x = net.input("x", ("N", "T"))
     >>> with x.network.current():

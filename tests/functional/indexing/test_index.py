@@ -8,6 +8,7 @@ from support import evaluate
 
 import trtdsl as td
 import trtdsl.functional as F
+from trtdsl.interpreter.interpret import Interpreter
 
 ROWS, COLUMNS, PAIR = torch.tensor([0, 3, -1]), torch.tensor([1, 1, -4]), torch.tensor([[2, 0, 1]])
 ALL = slice(None)
@@ -98,3 +99,36 @@ def test_places_behind_others_are_written_where_they_lie():
     assert not [launch.name for launch in program.launches if "Tran" in launch.name]
     copied = 2 * 4 * 4 * 32 * 64 * 64
     assert program.bytes < copied * 1.35
+
+
+def test_a_step_may_be_a_size():
+    """Each so-many-th element, where the size of another dimension says how many."""
+
+    def steps(x, arange, assigned):
+        by, last = x.shape[0], x.shape[1] - 1
+        taken = x[:, 1::by] * 2
+        return taken, assigned(x + 0, (ALL, slice(None, last, by)), 7.0), x[:, arange(1, x.shape[1], by)]
+
+    def assigned(x, index, value):
+        x[index] = value
+        return x
+
+    net = td.Network()
+    with net.current():
+        for number, each in enumerate(steps(net.input("x", ("N", "T")), F.arange, F.setitem)):
+            net.output(each, f"y{number}")
+    run = Interpreter(net)
+    for n in range(1, 5):
+        for t in range(1, 9):
+            data = torch.arange(1.0, n * t + 1).reshape(n, t)
+            wanted = steps(data, torch.arange, assigned)
+            for got, each in zip(run({"x": data}).values(), wanted, strict=True):
+                assert torch.equal(got, each), (n, t)
+
+
+def test_a_step_that_may_be_0_is_refused():
+    x = td.Network().input("x", (td.Dim("N", min=0, max=4), "T"))
+    with pytest.raises(td.DefinitionError, match="a slice's step must be an int other than 0, or a Size above 0"):
+        x[:, :: x.shape[0]]
+    with x.network.current(), pytest.raises(td.UnsupportedError, match="a step of N must be above 0"):
+        F.arange(0, x.shape[1], x.shape[0])

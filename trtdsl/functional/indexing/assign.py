@@ -82,13 +82,13 @@ def _written(x: Tensor, spans: Sequence[Span], value: Tensor) -> Tensor:
     return write_along(x, axis, span.start, span.length, span.step, value)
 
 
-def write_along(x: Tensor, axis: int, start: SizeLike, count: SizeLike, step: int, value: Tensor) -> Tensor:
+def write_along(x: Tensor, axis: int, start: SizeLike, count: SizeLike, step: SizeLike, value: Tensor) -> Tensor:
     """``x`` with ``value`` at ``count`` places of a dimension, from ``start`` on, every ``step``-th."""
     if count == 0:
         return x
     if step != 1 and count != 1:
-        first = as_tensor(start, x.network, torch.int64)
-        places = L.linspace(x.network, (count,), first, [step], torch.int64)
+        first, by = (as_tensor(each, x.network, torch.int64) for each in (start, step))
+        places = L.linspace(x.network, (count,), first, L.unsqueeze(by, [0]), torch.int64)
         return index_copy(x, axis, places, value)
     after = start + count
     parts = [along(x, axis, 0, start), value, along(x, axis, after, x.shape[axis] - start - count)]

@@ -198,20 +198,21 @@ def index_in(index: SizeLike, length: SizeLike, network: Network) -> SizeLike:
 def slice_bounds(item: slice, length: SizeLike) -> tuple[SizeLike, SizeLike, SizeLike]:
     """Start, number of elements and stride of a Python slice of a dimension."""
     step = 1 if item.step is None else item.step
-    if not isinstance(step, int) or step == 0:
-        raise DefinitionError(f"a slice's step must be an int other than 0, not {step}")
+    rises = isinstance(step, Size) and bounds(step)[0] > 0
+    if not rises and (not isinstance(step, int) or step == 0):
+        raise DefinitionError(f"a slice's step must be an int other than 0, or a Size above 0, not {step}")
     item = slice(_bound(item.start), _bound(item.stop), step)
-    if isinstance(length, int) and all(part is None or isinstance(part, int) for part in (item.start, item.stop)):
+    if isinstance(length, int) and all(part is None or isinstance(part, int) for part in (item.start, item.stop, step)):
         chosen = range(length)[item]
         return (chosen.start if len(chosen) else 0), len(chosen), step
-    sign = 1 if step > 0 else -1
-    low, high = (0, length) if step > 0 else (-1, length - 1)
+    sign = 1 if rises or step > 0 else -1
+    low, high = (0, length) if sign > 0 else (-1, length - 1)
     first, last = (low, high)[::sign]
     start, stop = (
         default if part is None else size_max(size_min(from_front(part, length), high), low)
         for part, default in ((item.start, first), (item.stop, last))
     )
-    return start, size_max((stop - start) * sign + (abs(step) - 1), 0) // abs(step), step
+    return start, size_max((stop - start) * sign + (step * sign - 1), 0) // (step * sign), step
 
 
 def _bound(part: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 from ...core.lazy import complexes
 from ...definition.operation import operation, require_network
 from ...layers.shape import size_tensor
-from ...sizes.size import Size, SizeLike, product, size_max
+from ...sizes.size import Size, SizeLike, bounds, product, size_max
 from ..checks import require_one_of, require_rank
 from ..common import MAX_DIMS, DefinitionError, L, Network, ShapeError, Tensor, UnsupportedError, as_dtype, np, torch
 from ..family import Function, describe, family
@@ -142,8 +142,8 @@ def arange(
 ) -> Tensor:
     """``start``, ``start + step``, … before ``end``: a constant; IFillLayer where a size is dynamic.
 
-    int64 for ints and Sizes, float32 when one is a float. Over a dynamic size the step must be static, and an exact
-    fraction such as 0.25.
+    int64 for ints and Sizes, float32 when one is a float. Over a dynamic size the step must be a Size above 0, or an
+    exact fraction such as 0.25.
 
     >>> x = net.input("x", ("N", "T"))
     >>> with x.network.current():
@@ -151,24 +151,34 @@ def arange(
     (T,)
     """
     network = require_network(start, end, step)
-    bounds: tuple[Any, Any, Any] = (0, start, step) if end is None else (start, end, step)
-    low, high, by = bounds
+    given: tuple[Any, Any, Any] = (0, start, step) if end is None else (start, end, step)
+    low, high, by = given
     if by == 0:
         raise DefinitionError("arange: step must not be 0")
-    default = torch.float32 if any(isinstance(value, float) for value in bounds) else torch.int64
+    default = torch.float32 if any(isinstance(value, float) for value in given) else torch.int64
     wanted = default if dtype is None else as_dtype(dtype)
-    if not any(isinstance(value, Size) for value in bounds):
+    if not any(isinstance(value, Size) for value in given):
         if (high - low) * by < 0:
             raise DefinitionError(f"arange: a step of {by} does not lead from {low} to {high}")
         return network.constant(torch.arange(low, high, by, dtype=wanted))
-    if not isinstance(by, (int, float)):
-        raise UnsupportedError(f"arange: the step must be static, not {by}")
-    low, high, by = (int(value) if isinstance(value, float) and value.is_integer() else value for value in bounds)
+    if isinstance(by, Size):
+        return L.cast(_by_a_size(network, low, high, by), wanted)
+    low, high, by = (int(value) if isinstance(value, float) and value.is_integer() else value for value in given)
     number = _steps(network, low, high, by) if by > 0 else _steps(network, high, low, -by)
     kind = torch.float32 if any(isinstance(value, float) for value in (low, by)) else torch.int64
     if kind != torch.int64 and not wanted.is_floating_point:
         raise UnsupportedError(f"arange: ints from {low} by {by} over a dynamic size: cast the result of floats")
     return L.cast(L.linspace(network, (number,), _tensor_of(low, network, kind), [by], kind), wanted)
+
+
+def _by_a_size(network: Network, low: Any, high: Any, step: Size) -> Tensor:
+    """``low``, ``low + step``, … before ``high``, for ints and Sizes."""
+    if isinstance(low, float) or isinstance(high, float) or bounds(step)[0] < 1:
+        raise UnsupportedError(f"arange: a step of {step} must be above 0, and between ints and Sizes")
+    network.constraints.not_negative(high - low, network.current_operation)
+    number = (high - low + step - 1) // step
+    first, by = (_tensor_of(each, network, torch.int64) for each in (low, step))
+    return L.linspace(network, (number,), first, L.unsqueeze(by, [0]), torch.int64)
 
 
 def _steps(network: Network, low: Any, high: Any, step: int | float) -> SizeLike:
