@@ -160,6 +160,22 @@ def test_a_loop_over_a_size_is_a_loop():
     assert found.verdict is not None and found.verdict.passed and "td.scan" in found.text
 
 
+class Lists(nn.Module):
+    """Sizes in lists, of which parts are taken, which are joined, and divided."""
+
+    def forward(self, x):
+        n, c, h, w = x.size()
+        z = nn.functional.interpolate(x, size=[h // 2 + 1, (w - 1) // 2])
+        z = nn.functional.interpolate(z, size=x.shape[2:], mode="bilinear", align_corners=False)
+        z = z.reshape(x.shape[:2] + [h * w]) + x.numel() // n
+        return z.view([n, c] + x.shape[-2:])
+
+
+def test_sizes_in_lists_stay_dynamic():
+    dims = {"N": (1, 2, 3), "H": (4, 6, 9), "W": (5, 7, 8)}
+    td.check(td.from_module(torch.jit.script(Lists()), {"x": "N,2,H,W"}, dims=dims)).raise_for_mismatch()
+
+
 def one_way(x):
     return x.view(x.shape[0], -1) * 2 if x.sum() > 0 else x.flatten(1)
 

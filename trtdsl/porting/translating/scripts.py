@@ -18,7 +18,7 @@ import math
 import operator
 import pickle
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -39,7 +39,8 @@ def as_python(part: torch.nn.Module, memo: dict[int, Any]) -> torch.nn.Module:
 
     Raises UnsupportedError for one whose code says more than is known here.
     """
-    return _as_python(part, _code_of(part), memo)
+    known = {id(held) for held in (*part.parameters(), *part.buffers())}
+    return _as_python(part, _code_of(part), memo, known)
 
 
 def without_scripts(module: torch.nn.Module) -> torch.nn.Module:
@@ -64,25 +65,33 @@ def _code_of(held: Any) -> _Code:
     return _READ[id(held)]
 
 
-def _as_python(part: Any, code: _Code, memo: dict[int, Any]) -> torch.nn.Module:
+def _as_python(part: Any, code: _Code, memo: dict[int, Any], known: Collection[int]) -> torch.nn.Module:
+    """The part with its parameters and buffers that are ``known`` by a name; others, of frozen ones, are constants."""
+    from torch.jit._recursive import wrap_cpp_module
+
     if id(part) in memo:
         return memo[id(part)]
     if part._c._get_forward_hooks() or part._c._get_forward_pre_hooks():
         raise UnsupportedError(f"{part.original_name} has hooks")
     kind = code[part._c.qualified_name]
     made = memo[id(part)] = kind.__new__(kind)
+    memo.setdefault(id(memo), []).append(part)  # so that no identity is used twice
     torch.nn.Module.__init__(made)
-    made.constants = {}
-    made.training = getattr(part, "training", False)
-    for name, held in part._modules.items():
-        made.register_module(name, _as_python(held, code, memo))
+    made.constants, made.training = {}, getattr(part, "training", False)
     memo |= {id(held): held for held in part._parameters.values()}
-    made._parameters.update(part._parameters.items())
-    made._buffers.update((name, copy.deepcopy(held.detach(), memo)) for name, held in part._buffers.items())
-    for name in kind.attributes:
-        if name not in made._parameters and name not in made._buffers and name not in made._modules:
-            held = copy.deepcopy(part._c.getattr(name), memo)
-            (made.constants if isinstance(held, torch.Tensor) else vars(made))[name] = held
+    modules, parameters, buffers = (dict(each.items()) for each in (part._modules, part._parameters, part._buffers))
+    for name in dict.fromkeys((*modules, *parameters, *buffers, *kind.attributes)):
+        held = modules[name] if name in modules else part._c.getattr(name)
+        held = wrap_cpp_module(held) if isinstance(held, torch.ScriptModule) else held  # of a frozen one
+        if isinstance(held, torch.jit.ScriptModule):
+            made.register_module(name, _as_python(held, code, memo, known))
+        elif not isinstance(held, torch.Tensor):
+            vars(made)[name] = copy.deepcopy(held, memo)
+        elif id(held) in known and name in parameters:
+            made._parameters[name] = held  # pyright: ignore[reportArgumentType]
+        else:
+            own = made._buffers if id(held) in known and name in buffers else made.constants
+            own[name] = copy.deepcopy(held.detach(), memo)
     return made
 
 
@@ -309,6 +318,7 @@ OF_ANY: dict[str, Callable[..., Any]] = {
 OF_NUMBERS: dict[str, Callable[..., Any]] = {
     **OPERATORS,
     "div": operator.truediv,
+    "floordiv": operator.floordiv,
     "remainder": operator.mod,
     "neg": operator.neg,
     "round": lambda x: float(round(x)),
@@ -332,14 +342,17 @@ def _aten(space: dict[str, Any], name: str) -> Any:
             if hasattr(first, name):
                 return getattr(first, name)(*args[1:], **kwargs)
             if name == "slice":
-                return first[slice(*args[1:])]
+                start, end, step = (*args[1:], None, None, None)[:3]
+                return first[start:end:step]
             if name in ("all", "any", "sum", "sorted"):
                 return _python(space, name)(*args, **kwargs)
+            if name in OF_NUMBERS and not isinstance(first, dict):
+                return OF_NUMBERS[name](*args)
         if name == "len":
             return _python(space, name)(first)
         given = [*leaves((args, kwargs))]
         tensors = [each for each in given if isinstance(each, torch.Tensor)]
-        if given and (not tensors or _are_numbers(given)):
+        if not tensors or _are_numbers(given):
             found = OF_NUMBERS.get(name) or getattr(space["math"], name, None)
             if found is not None:
                 return found(*map(_number, args), **kwargs)
