@@ -41,6 +41,7 @@ ORDERS = {
         "constraints",
     ],
     "definition": [
+        "common",
         "settings",
         "input",
         "call",
@@ -54,7 +55,6 @@ ORDERS = {
         "emission",
         "weights",
         "network",
-        "require",
         "spec",
     ],
     "checking": [

@@ -45,8 +45,8 @@ from .definition.input import Input as Input
 from .definition.input import State as State
 from .definition.network import Network as Network
 from .definition.network import Output as Output
+from .definition.operation import require as require
 from .definition.precision import precision as precision
-from .definition.require import require as require
 from .definition.spec.load import load_spec as load_spec
 from .definition.spec.spec import NetworkSpec as NetworkSpec
 from .definition.spec.spec import network as network

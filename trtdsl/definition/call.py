@@ -10,11 +10,8 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from ..core.author import is_authors
-from ..core.dtypes import dtype_name
-from ..core.errors import PACKAGE, Location
-from ..core.lazy import torch
-from ..sizes.shape import Shape, shape_text
-from ..sizes.size import SizeLike
+from ..core.errors import PACKAGE
+from .common import Location, Shape, SizeLike, dtype_name, shape_text, torch
 
 
 class Operand(NamedTuple):

@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.backend import Messages
-from ..core.errors import DefinitionError, Location, UnsupportedError
 from ..core.lazy import passes, torch
 from ..core.tensors.layer_target import LayerTarget
 from ..core.tensors.memory import contiguous, flat
-from ..sizes.shape import shape_text
+from .common import DefinitionError, Location, UnsupportedError, shape_text
 from .graph import Call, Graph, Layer
 from .tensor import LayerFacts, Tensor, swapped
 

@@ -13,9 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from ..core.errors import Location, placed
-from ..core.html import folded, table
-from ..core.lazy import torch
-from ..sizes.shape import Shape
+from .common import Shape, folded, table, torch
 from .tensor import Draft, LayerFacts, Node, Operation, Tensor, reached, swapped
 
 

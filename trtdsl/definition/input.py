@@ -11,13 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ..core.caller import as_argument
-from ..core.dtypes import as_dtype, dtype_name
 from ..core.errors import PACKAGE, FeedError, FeedNameError, UsageError
-from ..core.files.names import is_file
-from ..core.lazy import torch
-from ..sizes.dim import Dim
-from ..sizes.shape import substitute
-from ..sizes.size import Size, value
+from .common import Dim, Size, as_dtype, dtype_name, is_file, substitute, torch, value
 
 NEXT = "next_"
 """What the name of the output begins with that a run leaves in a state."""

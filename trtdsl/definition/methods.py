@@ -10,11 +10,8 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..core.dtypes import dtype_name
-from ..core.errors import DefinitionError, nearest
-from ..core.lazy import F, np, torch
-from ..sizes.shape import Shape, shape_text
 from ..sizes.torch_calls import OPERATORS as TORCH_OPERATORS
+from .common import DefinitionError, F, Shape, dtype_name, nearest, np, shape_text, torch
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -9,17 +9,12 @@ from os import PathLike
 from typing import Any
 
 from ..core.backend import Backend, get_backend
-from ..core.caller import to_write
-from ..core.dtypes import as_dtype, dtype_name
 from ..core.errors import DefinitionError, Location, ShapeError, UsageError, nearest, several
-from ..core.files.names import check_characters
-from ..core.html import folded, table
-from ..core.lazy import torch
 from ..core.tensors.exact import Exact
 from ..sizes.dim import Dim, tensor_dim
 from ..sizes.profile import Profile, as_profiles
 from ..sizes.shape import Shape, channels_last, shape_text, substitute
-from ..sizes.size import Atom, Size, SizeLike, value
+from .common import Atom, Size, SizeLike, as_dtype, check_characters, dtype_name, folded, table, to_write, torch, value
 from .emission import Emission
 from .graph import Graph
 from .input import MAX_DIMS, MAX_SIZE, NEXT, Input, PluginUse, State, check_format

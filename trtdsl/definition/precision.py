@@ -11,10 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from ..core.dtypes import SHORT, as_dtype, dtype_name
-from ..core.errors import Location, UsageError, nearest
 from ..core.lazy import CURRENT_NETWORK, quantization, torch
 from ..core.tensors.memory import contiguous, flat
+from .common import SHORT, Location, UsageError, as_dtype, dtype_name, nearest
 from .tensor import Operation, Tensor, reached, swapped
 from .tuning.choices import Site, SiteKey
 from .tuning.precisions import GROUP, NARROW, PER_TENSOR, Precisions, narrow_dtype

@@ -14,8 +14,7 @@ from typing import Any, Literal
 
 from msgspec import ValidationError, convert
 
-from ..core.caller import to_write
-from ..core.errors import DefinitionError, Location, UsageError, nearest
+from .common import DefinitionError, Location, UsageError, nearest, to_write
 
 KINDS = (str, int, float, bool, Path)
 NONE = "none"

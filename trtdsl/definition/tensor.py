@@ -15,18 +15,16 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, Union
 
 from ..core.backend import Backend, Messages
-from ..core.dtypes import as_dtype, dtype_name
 from ..core.errors import DefinitionError, Location, ShapeError, TrtdslError, UnsupportedError, UsageError
-from ..core.html import folded, table
 from ..core.lazy import CURRENT_NETWORK, F, complexes, np, torch
 from ..core.tensors.dense import why_unreadable
 from ..core.tensors.exact import Exact
 from ..core.tensors.layer_target import LayerTarget
 from ..sizes.constraints import Constraints
-from ..sizes.dim import Dim
 from ..sizes.shape import Shape, linear, shape_text
 from ..sizes.size import Atom, SizeLike, product
 from .call import COMPREHENSIONS, Call, author_frame, caller_of
+from .common import Dim, as_dtype, dtype_name, folded, table
 from .function_methods import OPERATORS, FunctionMethods
 from .input import PluginUse
 from .methods import NO_ITEM, NO_NUMBER, NO_TRUTH, ConversionMethods, NumpyCalls, Refusals, ShapeMethods

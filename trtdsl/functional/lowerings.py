@@ -22,11 +22,11 @@ class Way:
     """Adds the layers; takes what the function hands to :func:`lowered`."""
     text: str
     """What it emits, for the documentation."""
-    unless: Callable[..., str | None] | None
+    unless: Callable[..., str | None] | None = None
     """Why it cannot express a call, of the same arguments; None where it can."""
-    needs: str | None
+    needs: str | None = None
     """The method of INetworkDefinition without which a version of TensorRT cannot take it."""
-    not_tuned: str | None
+    not_tuned: str | None = None
     """Why `--tune` does not try it."""
 
 
@@ -35,19 +35,11 @@ LOWERINGS: dict[str, dict[str, Way]] = {}
 otherwise. Complete when :mod:`trtdsl.functional` is imported."""
 
 
-def way(
-    function: str,
-    name: str,
-    text: str,
-    *,
-    unless: Callable[..., str | None] | None = None,
-    needs: str | None = None,
-    not_tuned: str | None = None,
-) -> Callable[[Emit], Emit]:
-    """Registers what is decorated as a way of ``function``; the fields are those of :class:`Way`."""
+def way(function: str, name: str, text: str, **rules: Any) -> Callable[[Emit], Emit]:
+    """Registers what is decorated as a way of ``function``; ``rules`` are others of :class:`Way`."""
 
     def register(emit: Emit) -> Emit:
-        LOWERINGS.setdefault(function, {})[name] = Way(emit, text, unless, needs, not_tuned)
+        LOWERINGS.setdefault(function, {})[name] = Way(emit, text, **rules)
         return emit
 
     return register

@@ -44,17 +44,11 @@ def dequantize(
     """``x * scale`` in a floating-point dtype: one IDequantizeLayer, and an IElementWiseLayer PROD behind it where the
     scale of an axis is computed. ``scale`` is as for :func:`quantize`.
     """
-    return _add("add_dequantize", x, scale, dtype, axis, block_shape)
+    return _add("add_dequantize", x, scale, dtype, axis, block_shape, False)
 
 
 def _add(
-    method: str,
-    x: Tensor,
-    scale: Tensor,
-    dtype: Any,
-    axis: int | None,
-    block_shape: Sequence[int] | None,
-    meant: bool = False,
+    method: str, x: Tensor, scale: Tensor, dtype: Any, axis: int | None, blocks: Sequence[int] | None, meant: bool
 ) -> Tensor:
     if axis is None and scale.ndim == 1 and x.ndim != 1:
         raise ShapeError("a scale per channel needs axis=")
@@ -66,7 +60,7 @@ def _add(
         if method == "add_quantize":
             return quantize(elementwise(x, steps, "DIV"), one, dtype, meant=meant)
         return cast(elementwise(dequantize(x, one, wide), steps, "PROD"), as_dtype(dtype))
-    block = None if block_shape is None else tuple(block_shape)
+    block = None if blocks is None else tuple(blocks)
     add = adds(method, x.network.backend.data_type(as_dtype(dtype)), axis=place, block_shape=block)
     # Never folded: the builder needs to see where a network is quantized.
     x.network.graph.is_quantized = True

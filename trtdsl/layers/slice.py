@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Sequence
 
 from .common import ShapeError, SizeLike, Tensor, add_layer, adds, is_static, member, operation, torch
-from .evaluation import Evaluate, Given, Mistakes, Node, compact, evaluates, given_dims
+from .evaluation import Evaluate, Given, Mistakes, Node, compact, computes, given_dims
 from .lifting import lifted
 from .shape import size_tensor
 
@@ -64,36 +64,22 @@ MISTAKES = Mistakes(
 )
 
 
-@evaluates("SLICE", category="rearranging", settings=True, carries_sizes=True, computes=False, mistakes=MISTAKES)
-def _slice(node: Node) -> Evaluate:
+MODES = "STRICT_BOUNDS", "WRAP", "CLAMP", "FILL", "REFLECT"
+FACTS = {"category": "rearranging", "settings": True, "carries_sizes": True, "computes": False, "mistakes": MISTAKES}
+
+
+@computes("SLICE", known={"mode": MODES}, **FACTS)
+def _slice(node: Node, x: torch.Tensor, *given: Given) -> torch.Tensor:
     """STRICT_BOUNDS is checked when the layer runs. A slice of less than a quarter of its tensor is copied."""
-    layer = node.layer
-    static: list[tuple[int, ...]] = [
-        () if node.has_input(index) else tuple(values)
-        for index, values in ((1, layer.start), (2, layer.shape), (3, layer.stride))
-    ]
-    mode = node.known(layer.mode, ("STRICT_BOUNDS", "WRAP", "CLAMP", "FILL", "REFLECT"), "sample mode")
-    static_axes = None if node.has_input(5) else given_dims(layer.axes)
-
-    def evaluate(
-        x: torch.Tensor,
-        start: Given = None,
-        size: Given = None,
-        stride: Given = None,
-        fill: Given = None,
-        axes: Given = None,
-    ) -> torch.Tensor:
-        begins, sizes, steps = (
-            values if tensor is None else tensor.tolist()
-            for values, tensor in zip(static, (start, size, stride), strict=True)
-        )
-        chosen = axes.tolist() if axes is not None else range(x.ndim) if static_axes is None else static_axes
-        result = x
-        for axis, begin, number, step in zip(chosen, begins, sizes, steps, strict=True):
-            result = _slice_axis(result, axis % x.ndim, begin, number, step, mode, fill)
-        return compact(result)
-
-    return evaluate
+    layer, (*boxes, fill, axes) = node.layer, (*given, *[None] * (5 - len(given)))
+    static = layer.start, layer.shape, layer.stride
+    begins, sizes, steps = (box.tolist() if box is not None else tuple(dims) for box, dims in zip(boxes, static))
+    static_axes = None if axes is not None else given_dims(layer.axes)
+    chosen = axes.tolist() if axes is not None else range(x.ndim) if static_axes is None else static_axes
+    result = x
+    for axis, begin, number, step in zip(chosen, begins, sizes, steps, strict=True):
+        result = _slice_axis(result, axis % x.ndim, begin, number, step, layer.mode.name, fill)
+    return compact(result)
 
 
 def _slice_axis(x: torch.Tensor, axis: int, start: int, size: int, stride: int, mode: str, fill: Given) -> torch.Tensor:

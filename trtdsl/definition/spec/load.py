@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ...core.author import authors_code, load_module
-from ...core.errors import DefinitionError, UsageError, nearest
 from ...core.files.names import LONGEST, is_file, is_folder, nearest_beside, why_barred
 from ...core.files.reading import others_beside
-from ...core.lazy import torch
+from ..common import DefinitionError, UsageError, nearest, torch
 from ..network import Network
 from ..settings import place_of, read_settings, returns_a_network
 from ..weights.source import Source, Weights

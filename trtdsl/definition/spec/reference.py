@@ -11,8 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from ...core.errors import DefinitionError, Location, UsageError, nearest
-from ...core.lazy import torch
+from ..common import DefinitionError, Location, UsageError, nearest, torch
 from ..weights.source import IGNORED, Weights
 
 

@@ -15,19 +15,14 @@ from typing import Any, ParamSpec, TypeVar
 
 from ...core.author import authors_code, load_module, without_values
 from ...core.backend import Backend, get_backend
-from ...core.caller import to_write
-from ...core.dtypes import SHORT, dtype_name
 from ...core.errors import DefinitionError, Location, UsageError, located, nearest
 from ...core.files.names import check_characters, check_is_file, file_name, is_file
 from ...core.files.reading import read_source
-from ...core.html import folded, table
 from ...core.lazy import network_files, ranges, torch
 from ...core.tensors.exact import Exact
 from ...core.tensors.watched import by_default
-from ...sizes.dim import Dim
 from ...sizes.profile import Profile, Range, as_bounds, as_profiles
-from ...sizes.shape import shape_text
-from ...sizes.size import Size
+from ..common import SHORT, Dim, Size, dtype_name, folded, shape_text, table, to_write
 from ..input import Input, check_dims
 from ..network import Network
 from ..precision import as_precision

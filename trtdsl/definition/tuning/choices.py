@@ -8,11 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...core.dtypes import dtype_name
-from ...core.errors import Location
-from ...core.files.names import is_file
-from ...core.lazy import torch
-from ...sizes.shape import Shape, shape_text
+from ..common import Location, Shape, dtype_name, is_file, shape_text, torch
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -16,16 +16,13 @@ from msgspec.structs import asdict, replace
 
 from ...core.backend import Backend
 from ...core.caller import Finite
-from ...core.dtypes import dtype_name
 from ...core.errors import TrtdslError, TuningWarning, UsageError
 from ...core.files.names import brief, check_is_file, file_name, is_file
 from ...core.files.reading import LARGEST, Count, Text, as_struct, check_schema, parse_json, read_file
 from ...core.files.writing import Kind as FileKind
 from ...core.files.writing import as_json, json_kind
 from ...core.version import __version__
-from ...sizes.dim import Dim
-from ...sizes.shape import shape_text
-from ...sizes.size import Size
+from ..common import Dim, Size, dtype_name, shape_text
 from ..input import Input
 from ..settings import as_facts
 from .choices import Choices, Site, SiteKey

@@ -12,9 +12,8 @@ from typing import Any
 from msgspec import to_builtins
 
 from ...core.errors import PrecisionWarning, UsageError, nearest
-from ...core.files.names import check_is_file
 from ...core.files.writing import as_json
-from ...core.lazy import torch
+from ..common import check_is_file, torch
 from .choices import Choices, SiteKey
 from .file import Case, Tuning, file_bytes, loads
 

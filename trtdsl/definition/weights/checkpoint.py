@@ -10,12 +10,11 @@ import zipfile
 from collections.abc import Mapping
 from typing import IO, BinaryIO
 
-from ...core.dtypes import dtype_name
 from ...core.errors import UNPRINTED, TrtdslError, UsageError, WeightsDamagedError, WeightsError
 from ...core.files.held import hold, one_state
 from ...core.files.reading import open_input
 from ...core.files.writing import Kind, check_writable, write_atomically
-from ...core.lazy import torch
+from ..common import dtype_name, torch
 
 BEYOND = 1 << 30
 TOO_MUCH = f"it is more than {BEYOND >> 30} GiB beyond the file"

@@ -11,10 +11,9 @@ from typing import Annotated, NamedTuple
 from msgspec import Meta, Struct
 
 from ...core.errors import UNPRINTED, NoWeightsError, UsageError, WeightsDamagedError, WeightsError, nearest, printed
-from ...core.files.names import file_name, is_file, is_folder, nearest_beside
 from ...core.files.reading import LARGEST, Count, Text, as_struct, parse_json, read_file, written
 from ...core.files.snapshot import Snapshot
-from ...core.lazy import torch
+from ..common import file_name, is_file, is_folder, nearest_beside, torch
 
 # safetensors' names of dtypes that torch calls otherwise
 SAFETENSORS_DTYPES = {

@@ -10,12 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 from ...core.caller import option
-from ...core.dtypes import dtype_name
-from ...core.errors import Location, UsageError, WeightsError, nearest
-from ...core.files.names import check_characters
-from ...core.lazy import torch
 from ...core.tensors.dense import why_unreadable
-from ...sizes.shape import shape_text
+from ..common import Location, UsageError, WeightsError, check_characters, dtype_name, nearest, shape_text, torch
 from .files import SHOWN, WeightsFile, natural, open_files
 
 if TYPE_CHECKING:

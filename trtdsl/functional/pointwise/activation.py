@@ -10,17 +10,7 @@ from ..checks import require_floats, require_one_of, require_rank
 from ..common import MAX_DIMS, DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
 from ..family import family, prepared
 from ..lowerings import lowered, way
-from ..operands import (
-    axis_of,
-    binary,
-    choose,
-    floating,
-    in_float32,
-    normalize_axis,
-    scaled,
-    sum_in_float32,
-    with_dimension,
-)
+from ..operands import axis_of, binary, choose, floating, in_float32, scaled, sum_in_float32, with_dimension
 from ..products.folding import is_linear, product_of
 from ..shaping.join import chunk
 from ..windows.maxima import monotone
@@ -270,7 +260,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """One half of ``dim`` times the sigmoid of the other: ISliceLayers, IActivationLayer SIGMOID, IElementWiseLayer."""
     require_rank(input, "glu takes one dimension at least", 1, MAX_DIMS)
-    axis = normalize_axis(dim, input.ndim)
+    axis = axis_of(dim, input.ndim)
     if input.shape[axis] % 2 != 0:
         raise ShapeError(f"glu: dimension {dim} of {shape_text(input.shape)} does not divide into halves")
     first, second = chunk(input, 2, axis)
@@ -314,7 +304,7 @@ def log_softmax(x: Tensor, dim: int) -> Tensor:
     """
 
     def compute(x: Tensor) -> Tensor:
-        axis = normalize_axis(dim, x.ndim)
+        axis = axis_of(dim, x.ndim)
         if x.shape[axis] == 0:
             return x
         centred = x - L.reduce(x, "MAX", [axis], True)
