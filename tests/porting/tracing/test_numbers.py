@@ -46,6 +46,9 @@ class Filling(nn.Module):
         most = x.max().item()
         filled = torch.full_like(x, most) + x.new_full((x.shape[1],), most)
         filled += torch.full((x.shape[1],), int(most))
+        filled = nn.functional.pad(
+            nn.functional.pad(filled, (1, 0, 2, 1), "constant", x.min().item()), (0, -1), value=most
+        )
         return filled * torch.tensor([most, 2.0])[1]
 
 
@@ -121,7 +124,7 @@ class Rounds(nn.Module):
 
 class Padding(nn.Module):
     def forward(self, x):
-        return nn.functional.pad(x, (1, 1), value=x.min().item())
+        return nn.functional.pad(x, (1, int(x.abs().max())))
 
 
 @pytest.mark.parametrize(

@@ -78,17 +78,19 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
 
 
 @operation
-def pad(input: Tensor, pad: Sequence[SizeLike], mode: str = "constant", value: float | None = None) -> Tensor:
+def pad(input: Tensor, pad: Sequence[SizeLike], mode: str = "constant", value: Tensor | float | None = None) -> Tensor:
     """Elements added before and after the last dimensions, the last one first in ``pad``; negative numbers trim.
 
-    One ISliceLayer: FILL with ``value`` for "constant", REFLECT, CLAMP for "replicate", WRAP for "circular".
+    One ISliceLayer: FILL with ``value``, a number or a scalar, for "constant", REFLECT, CLAMP for "replicate", WRAP for
+    "circular".
 
     >>> F.pad(net.input("x", ("N", 3, 8)), (1, 2)).shape
     (N, 3, 11)
     """
     modes = {"constant": "FILL", "reflect": "REFLECT", "replicate": "CLAMP", "circular": "WRAP"}
     require_one_of("pad: mode", mode, modes)
-    if value and mode != "constant":  # torch takes a value of 0
+    fills = isinstance(value, Tensor) or bool(value)
+    if fills and mode != "constant":  # torch takes a value of 0
         raise DefinitionError(f"pad: a value goes with mode='constant', not {mode!r}")
     if len(pad) % 2 or len(pad) > 2 * input.ndim:
         raise ShapeError(f"pad needs two numbers for each of at most {input.ndim} dimensions, not {tuple(pad)}")
@@ -118,7 +120,7 @@ def pad(input: Tensor, pad: Sequence[SizeLike], mode: str = "constant", value: f
         if any(side != 0 for side in grow):
             return _pad(_pad(input, trim), grow, mode)
         mode = "constant"
-    fill = as_tensor(value, input.network, input.dtype) if value else None
+    fill = L.cast(as_tensor(value, input.network, input.dtype), input.dtype) if fills else None
     return L.slice(input, start, sizes, mode=modes[mode], fill=fill)
 
 

@@ -51,9 +51,18 @@ def unlike_itself(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
         a, b = args[:2]
         rows = a.shape[:-1] if a.dim() <= b.dim() else (b.shape[0], a.shape[-2])
         return a.new_empty((*rows, b.shape[-1]), dtype=kwargs.get("out_dtype") or a.dtype)
+    if name == "pad":
+        given = {**dict(zip(("input", "pad", "mode", "value"), args)), **kwargs}
+        return _padded(given["input"], given["pad"]) if isinstance(given.get("value"), torch.Tensor) else None
     if name == "tensor" and isinstance(args[0], (list, tuple)):
         return _listed(args[0], kwargs.get("dtype"))
     return None
+
+
+def _padded(x: torch.Tensor, pad: Any) -> torch.Tensor:
+    """The result of a pad by a number of a tensor's values."""
+    sides = [*pad, *[0] * (2 * x.dim() - len(pad))]
+    return x.new_empty([size + before + after for size, before, after in zip(x.shape, sides[-2::-2], sides[::-2])])
 
 
 def _listed(data: Any, dtype: torch.dtype | None) -> torch.Tensor | None:
