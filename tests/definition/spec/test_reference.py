@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import trtdsl as td
-from trtdsl.definition.spec.reference import state_of, with_hooks
+from trtdsl.definition.spec.reference import fill, state_of, with_hooks
+from trtdsl.definition.weights.source import Weights
 
 
 def test_a_state_that_is_no_tensor_is_left_to_the_module():
@@ -124,3 +125,27 @@ def test_functions_that_use_modules_use_those_of_the_copy(make):
         parameter.data.zero_()
     assert isinstance(made, type(module)) and not made(x).any()
     assert torch.equal(module(x), before) and before.any()
+
+
+class OfADistribution(torch.nn.Module):
+    """Its distribution has views of its parameters, which torch's load_state_dict changes with them."""
+
+    def __init__(self):
+        super().__init__()
+        self.loc, self.scale = torch.nn.Parameter(torch.zeros(4)), torch.nn.Parameter(torch.ones(4))
+        self.distribution = torch.distributions.Normal(self.loc, self.scale)
+
+    def forward(self, x):
+        return self.distribution.log_prob(x)
+
+
+@pytest.mark.parametrize("grad", [True, False])
+def test_views_of_parameters_are_of_the_copy(grad):
+    with torch.set_grad_enabled(grad):
+        module = OfADistribution()
+    copy = with_hooks(module)
+    fill(copy, Weights({"loc": torch.ones(4), "scale": torch.full((4,), 2.0)}), [])
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(copy(x), torch.distributions.Normal(1.0, 2.0).log_prob(x))
+    torch.testing.assert_close(module(x), torch.distributions.Normal(0.0, 1.0).log_prob(x))
+    td.check(td.from_module(module, ["N,4"], dims={"N": (1, 2, 3)})).raise_for_mismatch()

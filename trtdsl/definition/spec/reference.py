@@ -7,7 +7,7 @@ import copy
 import gc
 import inspect
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -114,7 +114,7 @@ def with_hooks(module: torch.nn.Module, memo: dict[int, Any] | None = None) -> t
             return _with_hooks(module, {**shared})
         except Exception as error:  # of the author's own classes any
             held = _without_copy(error)
-            if id(held) in shared or held is module or _has_tensor(held):
+            if id(held) in shared or held is module or any(True for _ in _tensors_in([held])):
                 text = f"{type(module).__name__} cannot be copied, as is done before it runs"
                 text = f"{text}: {type(error).__name__}: {error}"
                 raise UsageError(f"{text}: keep what has no copy outside of the module") from error
@@ -131,21 +131,44 @@ def _without_copy(error: BaseException) -> Any:
     return found
 
 
-def _has_tensor(held: Any) -> bool:
-    """Whether it is or has a tensor or a module, as far as its attributes and items, and theirs, say."""
+def _tensors_in(held: Iterable[Any]) -> Iterator[torch.Tensor | torch.nn.Module]:
+    """The tensors and modules that are among these, or that their attributes and items, and theirs, have."""
     known: dict[int, Any] = {}
-    waiting = [held]
+    waiting = [*held]
     while waiting:
         each = waiting.pop()
+        if id(each) in known or isinstance(each, (type, ModuleType, FunctionType)):
+            continue
+        known[id(each)] = each
         if isinstance(each, (torch.Tensor, torch.nn.Module)):
-            return True
-        if id(each) not in known and not isinstance(each, (type, ModuleType, FunctionType)):
-            known[id(each)] = each
+            yield each
+        else:
             waiting += gc.get_referents(each)
-    return False
+
+
+def _held_again(module: torch.nn.Module) -> Iterator[tuple[torch.Tensor, torch.Tensor | None]]:
+    """A tensor that a part holds besides, and the parameter or buffer that it is, or is a view of; None of others."""
+    own = {_storage(tensor): tensor for tensor in (*module.parameters(), *module.buffers())}
+    own.pop(None, None)
+    names = ("_parameters", "_buffers", "_modules")
+    others = (held for part in module.modules() for name, held in vars(part).items() if name not in names)
+    yield from ((held, own.get(_storage(held))) for held in _tensors_in(others) if isinstance(held, torch.Tensor))
+
+
+def _storage(tensor: torch.Tensor) -> int | None:
+    try:
+        return tensor.untyped_storage()._cdata
+    except (NotImplementedError, RuntimeError):  # sparse and other tensors without one
+        return None
 
 
 def _with_hooks(module: torch.nn.Module, memo: dict[int, Any]) -> torch.nn.Module:
+    for held, first in _held_again(module):
+        if first is not None and held is not first:  # as a distribution has parameters: it must have their copies
+            mine = copy.deepcopy(first, memo).detach()
+            memo.setdefault(id(held), mine.as_strided(held.shape, held.stride(), held.storage_offset()))
+        elif not held.is_leaf:  # what old forms of weight_norm and pruning have computed of parameters
+            memo.setdefault(id(held), held.detach().clone())
     children = [child for part in module.modules() for child in part.children()]
     around = [child for child in children if not issubclass(type(child), torch.nn.Module)]  # stands in for a module
     memo |= {id(child): object.__new__(type(child)) for child in around}  # Python's copy asks one that has nothing yet
@@ -221,7 +244,8 @@ def fill(module: torch.nn.Module, weights: Weights, constants: Sequence[str]) ->
     with _disable_current_modes():  # what it has is replaced: nothing is computed of it
         state = module.state_dict()
     load = module.load_state_dict
-    assign = {"assign": True} if takes_assign(load) and not held_twice(module) else {}
+    twice = any(first is not None for _, first in _held_again(module))  # such a one must be filled where it is
+    assign = {"assign": True} if takes_assign(load) and not twice else {}
     load(filled(state, weights, {*constants} - {*state}), **assign)
     for name in {*constants} & {*outside_state(module)}:
         path, _, own = name.rpartition(".")
@@ -257,20 +281,6 @@ def state_of(module: torch.nn.Module, *, keep_vars: bool = False) -> dict[str, t
     """The tensors of a module's state_dict, which may have others, of get_extra_state."""
     held = module.state_dict(keep_vars=keep_vars)
     return {name: tensor for name, tensor in held.items() if isinstance(tensor, torch.Tensor)}
-
-
-def held_twice(module: torch.nn.Module) -> bool:
-    """Whether the module has a parameter or a buffer a second time, as ``self.all = {"w": self.w}``.
-
-    Such a one must be filled where it is: another in its place would not be in the dict.
-    """
-    own = {id(tensor) for tensor in (*module.parameters(), *module.buffers())}
-    for part in module.modules():
-        for name, held in vars(part).items():
-            items = held.values() if isinstance(held, dict) else held if isinstance(held, (list, tuple)) else [held]
-            if name not in ("_parameters", "_buffers", "_modules") and any(id(item) in own for item in items):
-                return True
-    return False
 
 
 def outside_state(module: torch.nn.Module) -> dict[str, torch.Tensor]:

@@ -422,8 +422,7 @@ def copied(module: torch.nn.Module, *, parameters: bool = True) -> torch.nn.Modu
     """A copy of the module, so that nothing that a run keeps, in buffers too, is in the next run.
 
     Without ``parameters`` it has the same ones, and modules and functions of torch.jit as Python's: functions
-    cannot be copied, and the copy has them otherwise. What old forms of ``weight_norm`` and pruning have computed of
-    parameters, it has as a tensor of its own.
+    cannot be copied, and the copy has them otherwise.
     """
     from torch.utils._python_dispatch import _disable_current_modes
 
@@ -434,8 +433,6 @@ def copied(module: torch.nn.Module, *, parameters: bool = True) -> torch.nn.Modu
         for held in vars(part).values():
             if isinstance(held, torch.jit.ScriptFunction):
                 memo[id(held)] = held if parameters else source_of(held) or held
-            elif isinstance(held, torch.Tensor) and not held.is_leaf:
-                memo[id(held)] = held.detach().clone()
     with _disable_current_modes():  # a check may lift what it computes with; what is copied stays what it is
         made = with_hooks(module, memo)
     return made if parameters else without_scripts(made)
