@@ -424,3 +424,31 @@ def test_a_number_that_an_object_of_a_library_says_it_is_is_a_size(tmp_path, mon
     for size in (LOW, USUAL, HIGH):
         x = torch.rand(2, size)
         torch.testing.assert_close(*run({"x": x}).values(), module(x))
+
+
+GRIDS = {"kept": torch.zeros(1)}
+
+
+def grid_of(x, key):
+    if key not in GRIDS:
+        GRIDS[key] = torch.linspace(-1, 1, x.shape[1])
+    return GRIDS[key]
+
+
+@pytest.mark.parametrize("key", [lambda x: str(x.shape), lambda x: x.shape[1]], ids=["text", "size"])
+def test_what_a_dict_of_a_module_keeps_of_one_trace_is_in_no_other(key):
+    class Warping(nn.Module):
+        def forward(self, x):
+            return x + grid_of(x, key(x)) * grid_of(x * 2, key(x * 2))
+
+    module = Warping()
+    network = td.from_module(module, {"x": "2,H"}, dims={"H": (LOW, USUAL, HIGH)}).define()
+    assert [*GRIDS] == ["kept"]
+    run = Interpreter(network)
+    try:
+        for size in (LOW, USUAL, HIGH):
+            x = torch.rand(2, size)
+            torch.testing.assert_close(*run({"x": x}).values(), module(x))
+    finally:
+        for size in [*GRIDS][1:]:
+            del GRIDS[size]

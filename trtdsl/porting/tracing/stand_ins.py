@@ -424,7 +424,8 @@ def pythons_functions(packages: Collection[str], types_in: Collection[str] = ())
     """A context in which Python's own functions support traced numbers in the code of these packages.
 
     They are ``int``, ``min``, ``max``, ``range``, ``len`` and others, ``math`` and what comes from it, functions with a
-    cache, which keep nothing, and scripted functions, which run as Python's. Files in ``types_in`` keep their ``int``
+    cache, and dicts in which results are kept by hand, which keep nothing, and scripted functions, which run as
+    Python's. Files in ``types_in`` keep their ``int``
     and ``float``.
     """
     known = {**STAND_INS, sys.modules["numpy"]: _numpys()}
@@ -442,6 +443,7 @@ def pythons_functions(packages: Collection[str], types_in: Collection[str] = ())
         return functions.get(id(held)) or source_of(held)
 
     codes: set[Any] = set()
+    kept: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
     for name, space in _spaces():
         path = str(space.get("__file__") or "<frozen")
         if name.partition(".")[0] not in packages or is_inside(path):
@@ -449,7 +451,9 @@ def pythons_functions(packages: Collection[str], types_in: Collection[str] = ())
         own = ("int", "float", "type") if path in types_in else ()
         changed += [(space, key, new) for key, new in NAMESAKES.items() if key not in space and key not in own]
         for key, held in list(space.items()):
-            if (new := replaced(held)) is not None:
+            if type(held) is dict and not key.startswith("__"):
+                kept.append((held, dict(held)))
+            elif (new := replaced(held)) is not None:
                 changed.append((space, key, new))
             elif type(held) is float:
                 changed.append((space, key, yielding(held)))
@@ -457,6 +461,7 @@ def pythons_functions(packages: Collection[str], types_in: Collection[str] = ())
                 inside = [(held, key, replaced(each)) for key, each in vars(held).items() if type(each) is CACHED]
                 changed += [each for each in inside if each[2] is not None]
                 changed += [each for own in vars(held).values() for each in _yielding_inside(own, codes)]
+                kept += [(own, dict(own)) for key, own in vars(held).items() if type(own) is dict and key[:2] != "__"]
             else:
                 changed += _yielding_inside(held, codes)
     container = sys.modules["torch.nn.modules.container"]
@@ -481,6 +486,10 @@ def pythons_functions(packages: Collection[str], types_in: Collection[str] = ())
         finally:
             for space, key, held in reversed(before):
                 _set(space, key, held)
+            for held, items in kept:
+                if [*map(id, held.values())] != [*map(id, items.values())]:
+                    held.clear()
+                    held.update(items)
 
 
 def _get(space: Any, key: str) -> Any:
