@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import io
 import warnings
 from typing import NamedTuple
@@ -174,6 +175,32 @@ class Lists(nn.Module):
 def test_sizes_in_lists_stay_dynamic():
     dims = {"N": (1, 2, 3), "H": (4, 6, 9), "W": (5, 7, 8)}
     td.check(td.from_module(torch.jit.script(Lists()), {"x": "N,2,H,W"}, dims=dims)).raise_for_mismatch()
+
+
+class Kind(enum.Enum):
+    A = "a"
+    B = "b"
+
+
+class Chosen(nn.Module):
+    def __init__(self, kind):
+        super().__init__()
+        self.kind = kind
+
+    def forward(self, x, other: Kind = Kind.A):
+        if self.kind == Kind.A:
+            x = x * 2
+        if other != Kind.B:
+            x = x + 1
+        if other != self.kind:
+            x = x * 3
+        return x - 5 if self.kind.value == "b" else x
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_enumerations_are_those_of_the_author(kind):
+    module = torch.jit.script(Chosen(kind))
+    td.check(td.from_module(module, {"x": "N,3"})).raise_for_mismatch()
 
 
 def one_way(x):

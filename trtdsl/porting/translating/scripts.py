@@ -10,6 +10,7 @@ import ast
 import builtins
 import collections
 import copy
+import enum
 import hashlib
 import io
 import itertools
@@ -95,6 +96,17 @@ def _as_python(part: Any, code: _Code, memo: dict[int, Any], known: Collection[i
     return made
 
 
+class _Member(enum.Enum):
+    """A member of an enumeration, which is that of the author's class, too, as attributes have it."""
+
+    def __eq__(self, other: object) -> bool:
+        own = type(self).__name__, self.name
+        return isinstance(other, enum.Enum) and own == (type(other).__name__, other.name)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
 class Scripted(torch.nn.Module):
     """A module that was one of torch.jit. What it has besides parameters and buffers are constants."""
 
@@ -134,6 +146,11 @@ class _Code:
         base = ast.unparse(node.bases[0]) if node.bases else ""
         if base == "NamedTuple":
             return collections.namedtuple(node.name, [each for each in attributes if each is not None])
+        if base == "Enum":
+            members = [each for each in node.body if isinstance(each, ast.Assign)]
+            return _Member(
+                node.name, [(ast.unparse(each.targets[0]), ast.literal_eval(each.value)) for each in members]
+            )
         if base not in ("Module", ""):
             raise UnsupportedError(f"{node.name} is a class of the kind {base}")
         # Not as a class: there, Python has other names for those that begin with underscores.
