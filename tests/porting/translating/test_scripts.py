@@ -60,6 +60,9 @@ class Flow(nn.Module):
     def helped(self, x, n: int):
         return x / n if n > 1 else x
 
+    def joined(self, given: torch.Tensor | list[torch.Tensor]):
+        return given if isinstance(given, torch.Tensor) else torch.cat(given, -1)
+
     def forward(self, x, mask: torch.Tensor | None = None):
         assert x.dim() == 3, f"{x.dim()} dimensions"
         kept: list[torch.Tensor] = []
@@ -69,6 +72,7 @@ class Flow(nn.Module):
             kept.append(x)
         if mask is not None:
             x = x * mask
+        x = self.joined([self.joined(x)[..., 2:], x[..., :2]])
         if x.size(-1) > 9:
             raise ValueError("too long")
         both = Both(self.helped(x, x.shape[1]), len(kept))

@@ -179,6 +179,7 @@ class _Code:
         return {
             "__torch__": _Qualified(self, PACKAGE), "torch": _Operators(space, _aten), "ops": _Spaces(space),
             "CONSTANTS": self._constants, "inf": math.inf, "nan": math.nan, "number": _number, "math": math,
+            "Tensor": torch.Tensor, "List": list, "Dict": dict, "Tuple": tuple, "NoneType": type(None),
         }  # fmt: skip
 
 
@@ -233,6 +234,8 @@ class _AsPython(ast.NodeTransformer):
             kind, held = node.args
             number = isinstance(kind, ast.Name) and kind.id in ("int", "float", "bool", "number")
             return ast.Call(kind, [held], []) if number and not isinstance(held, ast.Constant) else held
+        if name == "isinstance":  # of a list, whatever is in it
+            node.args[1] = _WithoutItems().visit(node.args[1])
         if name == "uninitialized":
             return ast.Constant(None)
         if isinstance(node.func, ast.Attribute) and node.func.attr == "forward" and name != "self.forward":
@@ -268,6 +271,11 @@ class _AsPython(ast.NodeTransformer):
         for each in node.args.args:
             each.annotation = None
         return node
+
+
+class _WithoutItems(ast.NodeTransformer):
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        return node.value
 
 
 def _to_its_end(statements: list[ast.stmt]) -> list[ast.stmt]:
