@@ -73,6 +73,17 @@ def test_an_operator_of_the_reference_that_takes_plain_tensors_alone_leaves_qual
     assert not checked(lambda x: x + x * 1.01, theirs).passed
 
 
+def test_a_number_that_is_read_of_half_precision_is_as_rounded_as_torchs():
+    def ours(x, factor=1.0):
+        return x * (F.mean(x.to(torch.float16)).to(torch.float32) * factor)
+
+    def theirs(x):
+        return x * x.half().mean().item()
+
+    assert checked(ours, theirs).passed
+    assert not checked(lambda x: ours(x, 1.001), theirs).passed
+
+
 def test_chaos_is_excused_and_said():
     def theirs(x):
         for _ in range(60):

@@ -232,6 +232,8 @@ def gather(
     found = Evidence(feeds, rules, reference.precision, reference.working, own)
     if reference.not_exact is None and by != "own":
         found.truth, found.exact, found.alone = exact(own), reference.exact, by == "meaning"
+        if reference.exact.read_half and not found.alone:
+            found.own = named(reference(feeds, by="own"))
         found.moved = functools.cache(  # of each changed network, and each output, the same is asked
             lambda seed, size: exact(named(reference(feeds, noise=(seed, size), by="meaning")))
         )

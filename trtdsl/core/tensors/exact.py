@@ -82,6 +82,8 @@ class Exact:
         """The operators that have no float64 kernel, and ran rounded."""
         self.rounded_constants = False
         """Whether there are constants that may have been rounded before they could be seen."""
+        self.read_half = False
+        """Whether a number was read of half precision, of which the plain results have the exact one, too."""
         self.complete = False
         """Whether all tensors have an exact value that are neither constants nor made while this is entered."""
         self.numbers: dict[float, float] = {}
@@ -310,6 +312,7 @@ class Exact:
                 vars(args[0]).pop(known, None)
             return made
         if name == "_local_scalar_dense":
+            self.read_half |= self.decide and args[0].dtype in (torch.float16, torch.bfloat16)
             return func(self.of(args[0])) if self.decide else func(*args)
         if not self.decide and name in ORDERING and not any(map(self.has, operands)):
             return func(*args, **kwargs)  # of a network's weights, nothing is rounded yet
