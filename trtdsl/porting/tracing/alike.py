@@ -129,11 +129,15 @@ def _mark_size(mine: SizeOp, its: SizeOp) -> None:
     """A size varies where a part of it does: ``-h % 32`` may have one number at all sizes that are traced."""
     mine.varies = mine.varies or mine.number != its.number
     for a, b in zip(mine.operands, its.operands):
-        if isinstance(a, SizeOp):
+        if isinstance(a, SizeOp) and isinstance(b, SizeOp):
             _mark_size(a, b)
+        elif isinstance(a, SizeOp):  # which the other trace has as a number, or as a size that is as great
+            a.varies = True
+        other = b.number if isinstance(b, (SizeOp, SizeOf)) else b
+        if isinstance(a, SizeOp):
             mine.varies = mine.varies or a.varies
         elif isinstance(a, SizeOf):
-            mine.varies = mine.varies or a.number != b.number
+            mine.varies = mine.varies or a.number != other
 
 
 def _flat(tree: Any) -> Any:
