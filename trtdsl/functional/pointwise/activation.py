@@ -11,9 +11,8 @@ from ..common import MAX_DIMS, DefinitionError, L, ShapeError, Tensor, Unsupport
 from ..family import family, prepared
 from ..lowerings import lowered, way
 from ..operands import axis_of, binary, choose, floating, in_float32, scaled, sum_in_float32, with_dimension
-from ..products.folding import is_linear, product_of
+from ..products.folding import is_linear, monotone, product_of
 from ..shaping.join import chunk
-from ..windows.maxima import monotone
 from .arithmetic import clamp
 
 

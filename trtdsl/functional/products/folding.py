@@ -1,7 +1,7 @@
 """Convolutions and linear products that become layers when all that uses them is known, so that it may join them.
 
 A batch norm with constant statistics becomes part of the weights (:class:`Scaled`); an einsum takes the weights as an
-operand (:mod:`trtdsl.functional.einsum.factors`).
+operand (:mod:`trtdsl.functional.einsum.factors`); what is monotone goes before maxima over windows, into the product.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ...layers.convolution import Geometry
 from ...layers.shuffle import Shuffle, behind_shuffles
 from ...layers.shuffle_steps import ShuffleSteps, regrouped
-from ..common import Call, L, Shape, Tensor, UnsupportedError, operation, torch, weight_names_of
+from ..common import Call, L, Shape, Tensor, UnsupportedError, channels_last, operation, torch, weight_names_of
 from ..lowerings import Choice
 from ..operands import align, binary
 from ..pointwise.quantization import narrow_weight, product_in_int4
@@ -242,6 +242,58 @@ def _before(steps: ShuffleSteps, shape: Shape, dim: int) -> int | None:
             alone = [axis for axis in results if reshape[axis] != 1] == [place]
             return first[whole[0]] if alone and len(whole) == 1 else None
     return None
+
+
+@dataclass(eq=False, slots=True)
+class Maximum(Call):
+    """Maxima over windows of ``source``, which ``pool`` computes."""
+
+    source: Tensor
+    pool: Callable[[Tensor], Tensor]
+
+    def lower(self) -> Tensor:
+        return self.pool(self.source)
+
+    def expected_order(self) -> tuple[int, ...]:
+        return channels_last(self.source.ndim)
+
+
+@dataclass(eq=False, slots=True)
+class Monotone(Call):
+    """A function that never falls, of ``x``: of maxima, the maxima of the function are the same.
+
+    A product's own kernel computes the function; it goes there where nothing else needs the product or its maxima.
+    """
+
+    rule = "before maxima"
+    x: Tensor
+    function: Callable[[Tensor], Tensor]
+
+    def lower(self) -> Tensor:
+        """The function before the maxima, or behind them."""
+        node, graph = self.x.node, self.operation.network.graph
+        assert isinstance(node, Maximum)
+        if node.made is not None or not graph.is_used_once(self.x):
+            self.remark("behind the maxima: they are used otherwise, too", False)
+        elif product_of(node.source, free=True) is None:
+            self.remark("behind the maxima: what they are of is no product, or is used otherwise, too", False)
+        else:
+            self.remark("before the maxima, in the product that they are of")
+            before = self.function(node.source)
+            with node.operation:
+                return node.pool(before)
+        return self.function(self.x)
+
+    def expected_order(self) -> tuple[int, ...]:
+        return self.x.order
+
+
+def monotone(x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """``function(x)``, which never falls; it may be computed before maxima that give ``x``."""
+    operation = x.network.current_operation
+    if not isinstance(x.node, Maximum) or operation is None:
+        return function(x)
+    return Monotone(operation, [x], x, function).tensor(x.shape, x.dtype, operation.name, x.scope)
 
 
 @operation

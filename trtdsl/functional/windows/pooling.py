@@ -12,9 +12,9 @@ from ..operands import as_tensor, binary, per_axis, scaled
 from ..pointwise.activation import relu
 from ..pointwise.arithmetic import pow
 from ..pointwise.elementary import abs, sign
+from ..products.folding import Maximum
 from ..reducing.reduction import reduced
 from .extent import Window, Windows, batched, windows_over
-from .maxima import Maximum
 from .slices import by_slices, counts_of, integer_average, lowest_of, with_indices
 
 SLICES = 9  # elements of the largest window that is pooled by slices unasked
