@@ -17,8 +17,7 @@ from ..family import family
 from ..lowerings import AUTO, lowered, way
 from ..operands import as_tensor, stretch
 from ..windows.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
-from .resize_matrix import antialias_matrix, resample_by_matrix
-from .taps import Number, Taps, make_taps, minimum, number, resample
+from .taps import Number, Taps, antialias_matrix, make_taps, minimum, number, resample, resample_by_matrix
 
 Targets = SizeLike | Sequence[SizeLike]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..common import L, SizeLike, Tensor, family, folding, is_static, torch
 from ..operands import as_tensor, per_axis
-from ..sampling.resize_matrix import adaptive_window, area_matrix, resample_by_matrix
+from ..sampling.taps import adaptive_window, area_matrix, resample_by_matrix
 from ..shaping.create import counted
 from .extent import check_rank
 from .pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
