@@ -168,7 +168,7 @@ def source():
 
 
 # Methods that trtdsl's own classes have under the same name; each is checked where it is TensorRT's by the layer tests.
-OURS = {"operation", "constant", "add_input", "get_shape", "parse"}
+OURS = {"operation", "constant", "add_input", "get_shape", "parse", "save_to_buffer"}
 
 
 def fits(overload, count, named):
