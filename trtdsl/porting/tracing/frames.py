@@ -10,7 +10,7 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from functools import cache
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any
 
 from ...core.errors import PACKAGE, Location
@@ -87,11 +87,11 @@ def is_raised(error: BaseException | None) -> bool:
 
 
 def _lacks_a_name(error: BaseException | None) -> bool:
-    """Whether the error says that a name is not there; of what stands in for a tensor or a number, it says nothing."""
+    """Whether the error says that a name is not there; of what may stand in for another, it says nothing."""
     if isinstance(error, AttributeError):
         own = type(error.obj)
         room = own.__module__.startswith(("trtdsl.", "torch._numpy"))
-        stands_in = room or issubclass(own, (torch.Tensor, int, float))
+        stands_in = room or issubclass(own, (torch.Tensor, int, float, FunctionType))
         return error.name is not None and not stands_in
     return isinstance(error, NameError) or (isinstance(error, KeyError) and [*map(type, error.args)] == [str])
 
