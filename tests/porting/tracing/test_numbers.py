@@ -151,3 +151,25 @@ class Logged(nn.Module):
 
 def test_a_number_that_is_only_printed_is_none_of_the_network():
     assert "x + 1" in td.port(Logged(), {"x": "2,3"})
+
+
+SAID = set()
+
+
+def warn_once(text):
+    SAID.add(text)
+
+
+class ToldOnce(nn.Module):
+    """Tells of a number that is too great, by a function of its own."""
+
+    def forward(self, x):
+        places = ((x != 0).cumsum(1) - 1).clamp_(min=0)
+        if places.max().item() > 60:
+            warn_once(f"a sequence of {places.max().item()}, and not of 60")
+        return places * x
+
+
+def test_a_text_that_is_told_decides_nothing():
+    spec = td.from_module(ToldOnce(), ["N,T:int64:0:60"], dims={"N": (1, 2, 3), "T": (3, 4, 9)})
+    td.check(spec).raise_for_mismatch()

@@ -58,7 +58,8 @@ def asking() -> Location | None:
     return None if frame is None else Location(frame.f_code.co_filename, frame.f_lineno)
 
 
-LOGGED = {"print", "warn", "warning", "warning_once", "info", "info_once", "debug", "error", "log", "write"}
+LOGGED = {"print", "warn", "warning", "info", "debug", "error", "critical", "exception", "log", "write"}
+"""Words of the names of functions that tell something, as ``warn_once``."""
 
 
 def _statement(frame: FrameType, line: int | None = None) -> ast.stmt | None:
@@ -169,7 +170,7 @@ def named_only() -> bool:
     found = _statement(frame)
     if isinstance(found, (ast.Raise, ast.Assert)):
         return True
-    return _called(found) in LOGGED
+    return not LOGGED.isdisjoint((_called(found) or "").split("_"))
 
 
 @cache
