@@ -231,11 +231,29 @@ def test_a_traced_function_goes_the_way_that_was_traced():
         torch.testing.assert_close(*run({"x": x}).values(), x.flatten(1) * 2 + 1)
 
 
+class Divided(nn.Module):
+    """Whole numbers of sizes, which traced code has as tensors."""
+
+    def forward(self, x):
+        steps = torch.div(torch.tensor(x.shape[1]), 2, rounding_mode="floor")
+        half = x.shape[1] // 2
+        return x[:, :half] * (1 - steps.float() / x.shape[1]) + x[:, half : half * 2] * x.shape[0]
+
+
+def test_sizes_that_traced_code_has_as_tensors_stay_dynamic():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        traced = torch.jit.trace(Divided(), torch.randn(2, 5, 3))
+    code = str(traced.code)
+    assert "NumToTensor" in code or "floor" in code
+    td.check(td.from_module(traced, {"x": "N,T,3"}, dims=DIMS)).raise_for_mismatch()
+
+
 def test_code_with_hooks_is_refused():
     def hook(self, given: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
         return (given[0] * 2,)
 
     linear = nn.Linear(3, 3)
     linear.register_forward_pre_hook(hook)
-    with pytest.raises(td.UnsupportedError, match="0 is a module of torch.jit, whose code .*has hooks"):
+    with pytest.raises(td.UnsupportedError, match=r"0 is a module of torch.jit \(Linear has hooks\): give"):
         td.from_module(nn.Sequential(torch.jit.script(linear)), ["N,3"])

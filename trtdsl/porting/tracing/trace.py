@@ -19,7 +19,7 @@ from unittest import mock
 
 from ...core.caller import to_write
 from ...core.dtypes import as_dtype, dtype_name, narrowed
-from ...core.errors import DefinitionError, Location, TrtdslError, UnsupportedError, UsageError, told
+from ...core.errors import DefinitionError, Location, TrtdslError, UnsupportedError, UsageError
 from ...core.lazy import torch
 from ...core.tensors.watched import each_call, subclassed_by, unlogged
 from ...definition.input import Input
@@ -449,10 +449,10 @@ def check_traceable(module: torch.nn.Module) -> None:
         if isinstance(part, torch.jit.ScriptModule):
             try:
                 as_python(part, {})
-            except (UnsupportedError, LookupError, AttributeError, SyntaxError) as error:
+            except UnsupportedError as error:
                 raise UnsupportedError(
-                    f"{named} is a module of torch.jit, whose code is not all known here ({told(error)}): give the "
-                    "module that it was scripted or traced from, with its state_dict"
+                    f"{named} is a module of torch.jit ({error.message}): give the module that it was scripted or "
+                    "traced from, with its state_dict"
                 ) from error
         held = (*part._parameters.values(), *part._buffers.values())
         if any(each is not None and torch.nn.parameter.is_lazy(each) for each in held):

@@ -20,10 +20,11 @@ import operator
 import pickle
 import weakref
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from ...core.errors import UnsupportedError
+from ...core.errors import UnsupportedError, told
 from ...core.lazy import torch
 from ..calls import leaves
 from .aten import CODES, OPERATORS
@@ -33,6 +34,8 @@ _READ: dict[int, _Code] = {}  # by the identity of what has it, as long as that 
 _NUMBERS = itertools.count()
 SPACES: weakref.WeakValueDictionary[str, ModuleType] = weakref.WeakValueDictionary()
 """The modules of such code, whose names a trace may replace."""
+UNKNOWN = (AttributeError, LookupError, RuntimeError, SyntaxError, ValueError)
+"""What is raised where the code is not as it is known here."""
 
 
 def as_python(part: torch.nn.Module, memo: dict[int, Any]) -> torch.nn.Module:
@@ -41,7 +44,10 @@ def as_python(part: torch.nn.Module, memo: dict[int, Any]) -> torch.nn.Module:
     Raises UnsupportedError for one whose code says more than is known here.
     """
     known = {id(held) for held in (*part.parameters(), *part.buffers())}
-    return _as_python(part, _code_of(part), memo, known)
+    try:
+        return _as_python(part, _code_of(part), memo, known)
+    except UNKNOWN as error:
+        raise UnsupportedError(f"code of torch.jit is not all known here: {told(error)}") from error
 
 
 def without_scripts(module: torch.nn.Module) -> torch.nn.Module:
@@ -53,10 +59,11 @@ def without_scripts(module: torch.nn.Module) -> torch.nn.Module:
     return module
 
 
-def as_function(held: Any) -> Callable[..., Any]:
-    """A function of torch.jit as Python's."""
-    made: Any = _code_of(held)["__torch__.PlaceholderModule"]()
-    return made.forward
+def as_function(held: Any) -> Callable[..., Any] | None:
+    """A function of torch.jit as Python's; None for one whose code says more than is known here."""
+    with suppress(UnsupportedError, *UNKNOWN):
+        made: Any = _code_of(held)["__torch__.PlaceholderModule"]()
+        return made.forward
 
 
 def _code_of(held: Any) -> _Code:
@@ -92,7 +99,7 @@ def _as_python(part: Any, code: _Code, memo: dict[int, Any], known: Collection[i
             made._parameters[name] = held  # pyright: ignore[reportArgumentType]
         else:
             own = made._buffers if id(held) in known and name in buffers else made.constants
-            own[name] = copy.deepcopy(held.detach(), memo)
+            own[name] = copy.deepcopy(held, memo)
     return made
 
 
@@ -340,9 +347,14 @@ OF_ANY: dict[str, Callable[..., Any]] = {
     "tensor": lambda *args, **kwargs: torch.tensor(*args, **_with_dtype(kwargs)),
 }
 """Operators that take tensors, or none of their own."""
+QUOTIENTS: dict[str | None, Callable[[Any, Any], Any]] = {
+    None: operator.truediv,
+    "floor": operator.floordiv,
+    "trunc": lambda a, b: math.trunc(a / b),
+}
 OF_NUMBERS: dict[str, Callable[..., Any]] = {
     **OPERATORS,
-    "div": operator.truediv,
+    "div": lambda a, b, rounding_mode=None: QUOTIENTS[rounding_mode](a, b),
     "floordiv": operator.floordiv,
     "remainder": operator.mod,
     "neg": operator.neg,
@@ -381,7 +393,10 @@ def _aten(space: dict[str, Any], name: str) -> Any:
             found = OF_NUMBERS.get(name) or getattr(space["math"], name, None)
             if found is not None:
                 return found(*map(_number, args), **kwargs)
-        made = getattr(torch.ops.aten, name)(*args, **kwargs)
+        function = getattr(torch.ops.aten, name)
+        if isinstance(first, (int, float)) and _takes_a_tensor(function):  # as traced code has sizes
+            args = (torch.tensor(first), *args[1:])
+        made = function(*args, **kwargs)
         if isinstance(made, (bool, int, float)) and not tensors and _is_traced(given):
             raise UnsupportedError(f"torch.jit computes {name} of sizes, which is not known here")
         return made
@@ -391,6 +406,12 @@ def _aten(space: dict[str, Any], name: str) -> Any:
 
 def _python(space: dict[str, Any], name: str) -> Any:
     return space.get(name) or getattr(builtins, name)
+
+
+def _takes_a_tensor(function: Any) -> bool:
+    """Whether an operator takes a tensor first, in each of its forms."""
+    schemas = (getattr(function, each)._schema for each in function.overloads())
+    return all(schema.arguments and str(schema.arguments[0].type) == "Tensor" for schema in schemas)
 
 
 def _are_numbers(given: list[Any]) -> bool:
