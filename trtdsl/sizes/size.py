@@ -453,12 +453,12 @@ def ranges_text(*sizes: SizeLike | float) -> str:
 
 
 def size_max(left: SizeLike, right: SizeLike) -> SizeLike:
-    """The greater of two sizes, or of two numbers."""
+    """The greater of two sizes, or of two numbers: a Tensor where one is a fraction that is computed of sizes."""
     return _extremum(Maximum, left, right)
 
 
 def size_min(left: SizeLike, right: SizeLike) -> SizeLike:
-    """The lesser of two sizes, or of two numbers."""
+    """The lesser of two sizes, or of two numbers: a Tensor where one is a fraction that is computed of sizes."""
     return _extremum(Minimum, left, right)
 
 
@@ -594,6 +594,8 @@ def of_atom(atom: Atom) -> SizeLike:
 def _extremum(kind: type[Binary], left: SizeLike, right: SizeLike) -> SizeLike:
     if isinstance(left, (int, float)) and isinstance(right, (int, float)):
         return (max if kind is Maximum else min)(left, right)
+    if not isinstance(left, (int, Size)) or not isinstance(right, (int, Size)):
+        return fractions.fraction("maximum" if kind is Maximum else "minimum", left, right)
     low, high = bounds(difference := left - right)
     if low < 0 < high:
         low, high = proofs.extent(difference)

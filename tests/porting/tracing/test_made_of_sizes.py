@@ -166,6 +166,14 @@ def by_factors(x):
     )
 
 
+def roots(x):
+    """Numbers that tensors of sizes hold, and the greatest of fractions."""
+    n = x.shape[0]
+    most = torch.tensor([n, 3]).float().log().max().item() + max(math.log2(n), 1.5)
+    root = torch.tensor(n).sqrt().item()
+    return x * root + most, x * min(n / 7, 1.0, x.shape[1]), x + torch.tensor(n).rsqrt().item()
+
+
 def antialiased(x):
     grid = (torch.arange(32.0) ** 2 % 7).reshape(1, 2, 4, 4)
     return torch.nn.functional.interpolate(
@@ -194,6 +202,7 @@ class Applied(torch.nn.Module):
         padded_to_the_most,
         by_factors,
         antialiased,
+        roots,
     ],
     ids=lambda each: getattr(each, "__name__", None),
 )

@@ -29,13 +29,16 @@ def fraction(function: str, left: Any, right: Any) -> Tensor:
     network = find_network(())
     if network is None:
         raise UsageError(
-            f"no network here to compute {left} {SIGNS[function]} {right}, which is a Tensor: write it in a "
-            "@td.network function, or inside `with net.current():`",
+            f"no network here to compute {left} {SIGNS.get(function, function)} {right}, which is a Tensor: write it "
+            "in a @td.network function, or inside `with net.current():`",
             location=author_location(),
         )
     whole = function == "pow" and isinstance(left, int)
     with network.operation(function):
         operands = (
-            as_tensor(x, network, None if whole else torch.float32) if isinstance(x, Size) else x for x in (left, right)
+            as_tensor(x, network, None if whole else torch.float32)
+            if isinstance(x, Size) or function in ("maximum", "minimum")
+            else x
+            for x in (left, right)
         )
         return getattr(arithmetic, function)(*operands)

@@ -6,6 +6,7 @@ Where such a tensor bounds a slice, or becomes numbers again, the sizes that it 
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -15,18 +16,20 @@ from typing import Any
 from ...core.dtypes import dtype_name
 from ...core.errors import Location
 from ...core.lazy import np, torch
-from ...sizes.operators import ARITHMETIC, COMPARISONS, FUNCTIONS, ROUNDING, SYMBOLS
+from ...sizes.operators import ARITHMETIC, COMPARISONS, FRACTIONS, FUNCTIONS, ROUNDING, SYMBOLS
 from ..calls import TRUTH, SizeOp, Value, leaves, made_by, rebuilt
 from .frames import here
 from .guards import note
 from .modes import storage_of
 from .names import CONVERSIONS, UNCHANGED
-from .stand_ins import NAMESAKES
+from .stand_ins import NAMESAKES, STAND_INS
 from .traced_sizes import expression_of, is_traced, plain_number, rounds_rightly
 
 MADE = {"tensor", "as_tensor", "scalar_tensor"}
 COMPUTED = {name: FUNCTIONS[symbol] for name, symbol in SYMBOLS.items() if symbol in ARITHMETIC}
 COMPUTED |= {**ROUNDING, "neg": operator.neg, "rsub": lambda x, other: other - x}
+COMPUTED |= {name: STAND_INS[math][name] for name in ("sqrt", *(each.partition(".")[2] for each in FRACTIONS))}
+COMPUTED |= {"rsqrt": lambda x: x**-0.5, "reciprocal": lambda x: 1 / x}
 READ = {"item", "tolist", "int", "float", "index", "bool", "is_nonzero"}
 REARRANGING = {
     *UNCHANGED,
