@@ -58,6 +58,11 @@ def counts_outside(self, x):
     return x * STATE["calls"]
 
 
+def counts_from_nothing(self, x):
+    STATE["runs"] = STATE.get("runs", 0) + 1
+    return x * STATE["runs"]
+
+
 def asks_for_an_item(self, x):
     return x[:, : x.sum(1).argmax().item()]
 
@@ -119,7 +124,7 @@ VALUES = "depends on a tensor's values, which a trace does not have: make it ind
 
 
 @pytest.mark.parametrize("shape", ["N,3", "2,3"])
-@pytest.mark.parametrize("forward", [draws, draws_arrays, reads_the_time, counts_outside])
+@pytest.mark.parametrize("forward", [draws, draws_arrays, reads_the_time, counts_outside, counts_from_nothing])
 def test_modules_that_differ_from_run_to_run_are_refused(forward, shape):
     with pytest.raises(td.UnsupportedError, match=EACH_RUN) as caught:
         td.from_module(Module(forward), [shape], dims={"N": (1, 2, 3)} if "N" in shape else None)

@@ -487,9 +487,8 @@ def pythons_functions(packages: Collection[str], types_in: Collection[str] = ())
             for space, key, held in reversed(before):
                 _set(space, key, held)
             for held, items in kept:
-                if [*map(id, held.values())] != [*map(id, items.values())]:
-                    held.clear()
-                    held.update(items)
+                for key in [key for key in held if key not in items and type(held[key]) not in (bool, int, float)]:
+                    del held[key]  # what is counted stays, so that a run that counts differs from the next one
 
 
 def _get(space: Any, key: str) -> Any:
