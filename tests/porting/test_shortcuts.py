@@ -362,3 +362,28 @@ def test_what_is_refused_after_a_shortcut_is_named_by_its_own_line():
     with pytest.raises(td.UnsupportedError, match=rf"^\S*shortcuts.py:{line}: a size, an end of a slice, "
                        rf".*\n  \S*shortcuts.py:{line - 2} asks for values, too"):  # fmt: skip
         td.from_module(Counted(), {"tokens": "N,T:int64:0:4"}, dims=DIMS)
+
+
+class TwiceAWindow(nn.Module):
+    """A constant that is made once more, before one branch and after another."""
+
+    def backward(self, s):
+        if s.isnan().any():
+            SAID.append("NaN")
+        window = torch.hann_window(16)
+        x = torch.istft(s, 16, 4, window=window)
+        if x.isnan().any():
+            x = torch.where(x.isnan(), torch.zeros_like(x), x)
+        return x
+
+    def forward(self, x):
+        window = torch.hann_window(16)
+        return self.backward(torch.stft(x, 16, 4, window=window, return_complex=True))
+
+
+SAID = []
+
+
+def test_constants_that_are_equal_are_one_whatever_their_names():
+    spec = td.from_module(TwiceAWindow(), ["N,64:float32:-1:1"], dims={"N": (1, 2, 3)})
+    td.check(spec).raise_for_mismatch()

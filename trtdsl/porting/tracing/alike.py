@@ -101,13 +101,14 @@ class Lines:
         if node is not None:
             return (node[0], *map(self._tree, node[1]))
         if isinstance(tree, Weight):
-            return f"weight {tree.path}", self.constants.get(tree.path)
+            return self.constants.get(tree.path) or f"weight {tree.path}"  # one that is no other's, whatever its name
         return ("tensor", self._number(tree)) if isinstance(tree, Value) else repr(tree)
 
 
 def _digest(constant: torch.Tensor) -> str:
-    """A text that differs where a constant's numbers do."""
-    return hashlib.sha256(constant.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()).hexdigest()
+    """A text that differs where a constant's numbers, its shape or its dtype do."""
+    numbers = hashlib.sha256(constant.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return f"{constant.dtype} {tuple(constant.shape)} {numbers.hexdigest()}"
 
 
 def _first(a: Lines, b: Lines) -> int:
