@@ -1,5 +1,6 @@
 """What the author's modules do while they are made; his errors and files are covered in tests/definition."""
 
+import importlib
 import os
 from concurrent.futures import ThreadPoolExecutor
 
@@ -7,7 +8,7 @@ import pytest
 import torch
 
 import trtdsl as td
-from trtdsl.core.author import authors_code, without_values
+from trtdsl.core.author import authors_code, import_path, without_values
 from trtdsl.core.errors import DefinitionError
 
 
@@ -109,3 +110,10 @@ def net(x):
     made.append(x)
     return {"y": x * (NUMBER + more.NUMBER + 10 * again.NUMBER + len(made) - 1)}
 """
+
+
+def test_an_authors_file_of_a_librarys_name_does_not_stand_for_it(tmp_path):
+    """As d2l has a module d2l.torch: torch itself ends the process where torch._C cannot be imported."""
+    (tmp_path / "torch.py").write_text("raise RuntimeError")
+    with import_path(tmp_path):
+        assert importlib.import_module("torch") is torch

@@ -121,6 +121,9 @@ def _own_modules(folder: Path) -> Iterator[None]:
 
 def _stands_for_another(top: str, place: Path) -> bool:
     """Whether the author's modules of a name lie elsewhere than at the place where Python would find them first."""
+    own = getattr(sys.modules[top], "__file__", None)
+    if own and not is_authors(own):  # torch has parts that name files as if they were in the working directory
+        return False
     modules = [module for name, module in [*sys.modules.items()] if name.partition(".")[0] == top]
     files = [file for file in (getattr(module, "__file__", None) for module in modules) if file and is_authors(file)]
     is_package = (place / "__init__.py").is_file() or (
