@@ -149,3 +149,31 @@ def test_views_of_parameters_are_of_the_copy(grad):
     torch.testing.assert_close(copy(x), torch.distributions.Normal(1.0, 2.0).log_prob(x))
     torch.testing.assert_close(module(x), torch.distributions.Normal(0.0, 1.0).log_prob(x))
     td.check(td.from_module(module, ["N,4"], dims={"N": (1, 2, 3)})).raise_for_mismatch()
+
+
+class OfOneMemory(torch.nn.Module):
+    """Its parameters share their memory, and stand in a list, too; a part of one is held in another dtype."""
+
+    def __init__(self):
+        super().__init__()
+        both = torch.randn(4, 4)
+        self.first, self.second = torch.nn.Parameter(both[:2]), torch.nn.Parameter(both[2:])
+        self.listed = [self.first, self.second]
+        self.bits, self.both = self.second.detach().view(torch.int32), both
+
+    def forward(self, x):
+        return x @ self.listed[0] + self.listed[1] @ x
+
+
+def test_parameters_that_share_memory_stay_parameters_of_the_copy():
+    module = OfOneMemory()
+    copy = with_hooks(module)
+    assert [*copy.state_dict()] == ["first", "second"]
+    assert copy.listed[0] is copy.first and copy.listed[1] is copy.second
+    assert (
+        torch.equal(copy.bits, module.bits)
+        and torch.equal(copy.both, module.both)
+        and torch.equal(copy.second, module.second)
+    )
+    copy.second.data.zero_()
+    assert module.second.all() and copy.first.all()

@@ -25,6 +25,14 @@ def keep_freed_memory() -> None:
             mallopt(TRIM_THRESHOLD, LARGEST)
 
 
+def storage_of(tensor: torch.Tensor) -> int:
+    """The identity of a tensor's memory, which tensors that share it have in common."""
+    try:
+        return tensor.untyped_storage()._cdata
+    except (NotImplementedError, RuntimeError):  # sparse and other tensors without one
+        return id(tensor)
+
+
 def contiguous(data: torch.Tensor) -> torch.Tensor:
     """``data.contiguous()`` of a CPU tensor without history, on one thread: torch's wait for each other on busy cores.
 

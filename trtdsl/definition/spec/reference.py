@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from ...core.tensors.memory import storage_of
 from ..common import DefinitionError, Location, UsageError, nearest, torch
 from ..weights.source import IGNORED, Weights
 
@@ -148,23 +149,24 @@ def _tensors_in(held: Iterable[Any]) -> Iterator[torch.Tensor | torch.nn.Module]
 
 def _held_again(module: torch.nn.Module) -> Iterator[tuple[torch.Tensor, torch.Tensor | None]]:
     """A tensor that a part holds besides, and the parameter or buffer that it is, or is a view of; None of others."""
-    own = {_storage(tensor): tensor for tensor in (*module.parameters(), *module.buffers())}
-    own.pop(None, None)
+    own = {id(tensor): tensor for tensor in (*module.parameters(), *module.buffers())}
+    memory = {  # parameters that share theirs do not in a copy, which has each alone
+        storage_of(tensor): tensor
+        for tensor in own.values()
+        if tensor.layout == torch.strided and tensor.untyped_storage().nbytes() == tensor.nbytes
+    }
     names = ("_parameters", "_buffers", "_modules")
     others = (held for part in module.modules() for name, held in vars(part).items() if name not in names)
-    yield from ((held, own.get(_storage(held))) for held in _tensors_in(others) if isinstance(held, torch.Tensor))
-
-
-def _storage(tensor: torch.Tensor) -> int | None:
-    try:
-        return tensor.untyped_storage()._cdata
-    except (NotImplementedError, RuntimeError):  # sparse and other tensors without one
-        return None
+    for held in _tensors_in(others):
+        if isinstance(held, torch.Tensor):
+            yield held, own.get(id(held), memory.get(storage_of(held)))
 
 
 def _with_hooks(module: torch.nn.Module, memo: dict[int, Any]) -> torch.nn.Module:
     for held, first in _held_again(module):
-        if first is not None and held is not first:  # as a distribution has parameters: it must have their copies
+        if first is held:
+            continue
+        if first is not None and held.dtype == first.dtype:  # as a distribution has them, which must have their copies
             mine = copy.deepcopy(first, memo).detach()
             memo.setdefault(id(held), mine.as_strided(held.shape, held.stride(), held.storage_offset()))
         elif not held.is_leaf:  # what old forms of weight_norm and pruning have computed of parameters

@@ -9,14 +9,6 @@ from typing import Any
 from ...core.lazy import torch
 
 
-def storage_of(tensor: torch.Tensor) -> Any:
-    """The identity of a tensor's memory, which tensors that share it have in common."""
-    try:
-        return tensor.untyped_storage()._cdata
-    except (NotImplementedError, RuntimeError):  # sparse and other tensors without one
-        return id(tensor)
-
-
 def tensors_of(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     """Parameters, buffers and other tensors that a module has, by path; one with several names is there with each.
 

@@ -16,11 +16,11 @@ from typing import Any
 from ...core.dtypes import dtype_name
 from ...core.errors import Location
 from ...core.lazy import np, torch
+from ...core.tensors.memory import storage_of
 from ...sizes.operators import ARITHMETIC, COMPARISONS, FRACTIONS, FUNCTIONS, ROUNDING, SYMBOLS
 from ..calls import TRUTH, SizeOp, Value, leaves, made_by, rebuilt
 from .frames import here
 from .guards import note
-from .modes import storage_of
 from .names import CONVERSIONS, UNCHANGED
 from .stand_ins import NAMESAKES, STAND_INS
 from .traced_sizes import expression_of, is_traced, plain_number, rounds_rightly

@@ -15,10 +15,10 @@ from typing import Any
 from ....core.errors import Location, UnsupportedError
 from ....core.lazy import torch
 from ....core.tensors.dense import writes
+from ....core.tensors.memory import storage_of
 from ...calls import Op, SizeOf, Value, leaves
 from ..frames import here
 from ..guards import WRITTEN, WritesParameters
-from ..modes import storage_of
 from ..names import canonical, in_place
 
 

@@ -13,6 +13,7 @@ from ....core.dtypes import dtype_name, narrowed
 from ....core.errors import Location, TrtdslError, UnsupportedError
 from ....core.lazy import np, torch
 from ....core.tensors.dense import writes
+from ....core.tensors.memory import storage_of
 from ....core.tensors.watched import each_call
 from ....definition.spec.reference import forward_of, given_to
 from ....sizes.operators import COMPARISONS, SYMBOLS
@@ -32,7 +33,7 @@ from ...translating.unknown import is_mask, sized, unlike_itself
 from ...translating.windows import LINEAR, WINDOWS, rescaled, stepped
 from ..frames import TRANSFORMS, authors_frame, bound, here, place_of, unless_it_raises
 from ..guards import GUARDS, Choices, Record, again, note
-from ..modes import storage_of, tensors_of
+from ..modes import tensors_of
 from ..names import CONVERSIONS, FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value
 from ..scalars import READ, Compared, Greatest, NeedsLongest, SizesBehind, SizesHeld, measured
 from ..scans.marks import count_parts, in_steps, parted, scanning, sliced
