@@ -125,3 +125,68 @@ class InItsDtype(torch.nn.Module):
 def test_what_is_written_keeps_the_dtype_of_where_it_goes():
     spec = td.from_module(InItsDtype(), ["N,4"], dims={"N": (1, 2, 3)})
     td.check(spec).raise_for_mismatch()
+
+
+def of_a_mask(x):  # as PointNet++ fills the groups of its balls
+    g = torch.arange(6).view(1, 6).repeat(x.shape[0], 1)
+    g[x > 0] = 6
+    g = g.sort(-1)[0]
+    first, mask = g[:, :1].repeat(1, 6), g == 6
+    g[mask] = first[mask]
+    return g
+
+
+def by_a_branch(x):
+    g = torch.zeros(x.shape[0], 6)
+    g[:] = x
+    return x * 2 if g[0, 0] > 0 else x * 3
+
+
+def through_a_view(x):
+    g = torch.zeros(x.shape[0], 6)
+    view = g[:, 2:4]
+    g[:, 1:5] = x[:, 1:5]
+    other = view.view(-1, 2)
+    other += 1
+    other[other > 1] = 0
+    return g.sum(0), view, (g > 0).nonzero().shape[0] * x
+
+
+def of_numbers(x):
+    g = torch.zeros(3)
+    g[0] = x.sum()
+    return x * g.tolist()[0] + g.argmax().item()
+
+
+def by_out(x):
+    g, at = torch.empty(x.size(0), 6), torch.zeros(x.size(0), dtype=torch.long)
+    torch.mul(x, 2, out=g)
+    torch.argmax(x, 1, out=at)
+    return g[torch.arange(x.size(0)), at], g[g > 0].mean()
+
+
+def by_a_loop(x):
+    g = torch.zeros(2, 6)
+    for i in range(2):
+        row = g[i]
+        row.add_(x.sum(0))
+        if i and row.max() > g[0].max():
+            row.mul_(2)
+    out = torch.zeros_like(g)
+    out[g > 1] = 1
+    return g / (int(out.sum()) + 1), out
+
+
+class Filled(torch.nn.Module):
+    def __init__(self, made):
+        super().__init__()
+        self.made = made
+
+    def forward(self, x):
+        return self.made(x)
+
+
+@pytest.mark.parametrize("made", [of_a_mask, by_a_branch, through_a_view, of_numbers, by_out, by_a_loop])
+def test_what_inputs_are_written_to_has_values_of_inputs(made):
+    dims = {"N": (1, 2, 3)}
+    assert td.porting.ported(Filled(made).eval(), {"x": "N,6"}, dims=dims, check=True).verdict.passed

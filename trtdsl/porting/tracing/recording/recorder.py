@@ -7,6 +7,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from ....core.dtypes import dtype_name, narrowed
@@ -84,6 +85,7 @@ class Recorder:
         self.updated: dict[str, Location | None] = {}  # tensors of the module that forward writes to
         self.constants = Constants(self.bodies, self.weights, {*self.state, *self.held}, self.kept)
         self.folded: set[int] = set()  # identities of tensors that are computed while tracing
+        self.filled: dict[int, Any] = {}  # memory with what inputs were written to, and the mode of their stand-ins
         self.widened: dict[torch.dtype, Location | None] = {}  # dtypes that a network computes in less than, and where
         self.numbers = SizesHeld(self.kept)
         self.sizes = SizesBehind(self.kept)
@@ -337,6 +339,8 @@ class Recorder:
             return lambda: as_array(args[0])
         if name == "item" and self._stays(args[0]):
             return lambda: self._number(args[0])
+        if name == "tolist" and type(args[0]) is torch.Tensor and not self._has_values(args[0]):
+            return lambda: args[0].clone().tolist()
         if name in ("H", "mH", "adjoint") and args[0].is_complex():
             return lambda: args[0].conj().mT
         if name in WINDOWS and args and is_traced(args[0]) and again():
@@ -405,7 +409,7 @@ class Recorder:
         former = None if target is None else layout(target)
         written = tuple(self.tree(args)) if name == "setitem" else None
         try:
-            result = self._made(function, name, args, kwargs)
+            result = self._made(function, name, args, kwargs, target)
         except DataDependentOutputException:
             numbers = rebuilt((args, kwargs), self.numbers.number)
             if all(map(operator.is_, leaves(numbers), leaves((args, kwargs)))):
@@ -511,7 +515,7 @@ class Recorder:
             return None
         if not isinstance(input, torch.Tensor) or self._is_constant(input):
             return None
-        if not {*map(type, masks)} <= {torch.Tensor, torch.nn.Parameter}:
+        if not all(map(self._has_values, masks)):
             return None
         for mask in masks:
             value = self.values.get(id(mask))
@@ -535,7 +539,11 @@ class Recorder:
 
     def _stays(self, tensor: torch.Tensor) -> bool:
         """Whether a number of the tensor's is traced as the tensor itself, which has no values."""
-        return type(tensor) not in (torch.Tensor, torch.nn.Parameter) and tensor.numel() == 1
+        return not self._has_values(tensor) and tensor.numel() == 1
+
+    def _has_values(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor has its values while tracing: a constant, a weight, or what is computed of such alone."""
+        return type(tensor) in (torch.Tensor, torch.nn.Parameter) and storage_of(tensor) not in self.filled
 
     def _number(self, tensor: torch.Tensor) -> Any:
         """What stands for a number: a tensor without dimensions that computes as Python's number would; of bool, it."""
@@ -555,7 +563,7 @@ class Recorder:
         self.updated.setdefault(names[0], here())
         return True
 
-    def _made(self, function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _made(self, function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], target: Any) -> Any:
         """The result of the call, with a trial size where its size depends on values."""
         from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
@@ -566,7 +574,7 @@ class Recorder:
             return result
         self.inside = True
         try:
-            return function(*args, **kwargs)
+            return self._run(function, args, kwargs, target)
         except DynamicOutputShapeException as error:
             result = sized(name, args, kwargs, self.count)
             if result is None:
@@ -590,6 +598,34 @@ class Recorder:
             raise
         finally:
             self.inside = False
+
+    def _run(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], target: torch.Tensor | None) -> Any:
+        """The result of the function itself: without values where an operand's memory has inputs written to it.
+
+        A view of such memory stays one, so that what is written to it later is found.
+        """
+        given = list(_tensors((args, kwargs))) if self.filled or target is not None else []
+        filled = [each for each in given if storage_of(each) in self.filled]
+        if target is not None:
+            modes = [each.fake_mode for each in given if hasattr(each, "fake_mode")]
+            modes += [self.filled[storage_of(each)] for each in filled]
+            if modes and self._has_values(target):
+                self.filled[storage_of(target)] = modes[0]
+        if target is not None or not filled:
+            return function(*args, **kwargs)
+        with suppress(Exception):  # which numbers that were not written may raise
+            result = function(*args, **kwargs)
+            if any(storage_of(each) in map(storage_of, filled) for each in _tensors(result)):
+                return result
+
+        def emptied(leaf: Any) -> Any:
+            if not any(leaf is each for each in filled):
+                return leaf
+            with self.filled[storage_of(leaf)]:
+                return torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype)
+
+        args, kwargs = rebuilt((args, kwargs), emptied)
+        return function(*args, **kwargs)
 
     def _new(self, tensor: torch.Tensor, op: Op, known: bool) -> Value:
         value = self.take(tensor, known=known)
@@ -714,7 +750,7 @@ class Recorder:
                 for op in made_by(value) if value is not None else ():
                     if op.name in RANDOM:
                         raise drawn(op)
-                if type(tensor) in (torch.Tensor, torch.nn.Parameter):  # it has its values: of the module's own
+                if self._has_values(tensor):  # of the module's own
                     self.asked.setdefault(here(), name)
                 else:
                     raise UnsupportedError(
