@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..calls import Value
-from ..statements import Copy, Loop, Statement, places_of, substitute, uses_of
+from ..statements import Copy, Statement, places_of, substitute, uses_of
 from .lists import collect, go_over, joined
-from .rounds import ListRounds, Rounds, carrying
+from .rounds import Rolled, Rounds
 
 LONGEST = 64  # statements in a loop's body
 
@@ -24,10 +24,9 @@ def rolled(body: list[Any], results: list[Value], counts: Mapping[str, int]) -> 
         if found is None:
             written.append(rest.pop(0))
             continue
-        loop, length, rounds = found
-        after = rest[length:]
-        go_over(loop, rounds.over)
-        before, behind, results = collect(loop, rounds.collected, after, results)
+        loop, after = found.loop, rest[found.length :]
+        go_over(loop, found.over)
+        before, behind, results = collect(loop, found.collected, after, results)
         written += before
         uses = uses_of(after, results)
         for index, (first, again) in enumerate(loop.carried):
@@ -44,30 +43,20 @@ def rolled(body: list[Any], results: list[Value], counts: Mapping[str, int]) -> 
     return joined(written, results), results
 
 
-def _repeated(
-    body: list[Statement], results: list[Value], counts: Mapping[str, int]
-) -> tuple[Loop, int, Rounds] | None:
-    """The longest run of repeated statements that begins here, the number of statements in it, and its rounds."""
-    best: tuple[Loop, int, Rounds] | None = None
+def _repeated(body: list[Statement], results: list[Value], counts: Mapping[str, int]) -> Rolled | None:
+    """The longest run of repeated statements that begins here; of two, one without lists."""
+    best: Rolled | None = None
     places = places_of(body, results)
-    for kind in (Rounds, ListRounds):
-        for period in range(1, min(LONGEST, len(body) // 2) + 1):
-            if kind is ListRounds and not (
-                carrying(body, period, places) or any(v.hint for v in body[period - 1].results)
-            ):
-                continue  # its rounds end with what goes into a list, or into the next
-            rounds = kind(body, period, places)
-            count = 1
-            while (count + 1) * period <= len(body) and rounds.round(count):
-                count += 1
-            while count > 1:
-                loop = rounds.loop(count)
-                if loop is not None:
-                    loop.whole = loop.start == 0 and all(counts.get(path) == count for path in loop.containers)
-                    loop.whole = loop.whole and bool(loop.containers)
-                if loop is not None and (count > 2 or period > 1 or loop.whole):
-                    if best is None or count * period > best[1]:
-                        best = loop, count * period, rounds
-                    break
-                count -= 1
+    for period in range(1, min(LONGEST, len(body) // 2) + 1):
+        rounds = Rounds(body, period, places)
+        for count in range(len(rounds.maps), 1, -1):
+            found = rounds.loop(count)
+            if found is None:
+                continue
+            loop = found.loop
+            loop.whole = bool(loop.containers) and loop.start == 0
+            loop.whole = loop.whole and all(counts.get(path) == count for path in loop.containers)
+            if count > 2 or period > 1 or loop.whole:
+                best = found if best is None else max(best, found, key=lambda each: (each.length, each.is_plain))
+                break
     return best
