@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import operator
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -118,6 +118,16 @@ class Op:
     """The module that called."""
 
     @property
+    def made(self) -> list[Value]:
+        """The values that it gives."""
+        return tensors_in(self.results)
+
+    @property
+    def taken(self) -> list[Value]:
+        """The values that it needs, also those whose sizes it uses, in order."""
+        return [*values_in((self.args, self.kwargs))]
+
+    @property
     def inner(self) -> tuple[Call, ...]:
         """What it runs of the program; the last of its ``args`` are their results, in order."""
         return ()
@@ -200,6 +210,11 @@ class Call:
     results: Any = None
 
     @property
+    def prefix(self) -> str:
+        """What the paths of its weights begin with."""
+        return f"{self.path}." if self.path else ""
+
+    @property
     def kind(self) -> Any:
         """The identity of a kind of calls: the module's class, or the function's code."""
         if isinstance(self.module, Part):
@@ -267,6 +282,21 @@ def leaves(tree: Any) -> Iterator[Any]:
         yield from leaves(each)
 
 
+def tensors_in(tree: Any) -> list[Value]:
+    """The values that are leaves of a tree of arguments, in order: not those of which it has sizes alone."""
+    return [leaf for leaf in leaves(tree) if isinstance(leaf, Value)]
+
+
+def number_of(size: Any) -> Any:
+    """The number that a size is in its trace; a plain number is itself."""
+    return size.number if isinstance(size, (SizeOf, SizeOp)) else size
+
+
+def along(axis: int, item: Any) -> Any:
+    """The index that has the item in a dimension, and all of the ones before it."""
+    return (*[slice(None)] * axis, item) if axis else item
+
+
 def rebuilt(tree: Any, change: Callable[[Any], Any]) -> Any:
     """The tree with each leaf changed; tuples and lists of every kind become plain ones."""
     if isinstance(tree, (list, tuple, dict, slice)):
@@ -282,6 +312,11 @@ def with_values(tree: Any, image: Callable[[Any], Any]) -> Any:
     if sizes is not None:
         return joined(tree, [with_values(each, image) for each in sizes[1]])
     return rebuilt(tree, lambda leaf: with_values(leaf, image) if isinstance(leaf, (SizeOf, SizeOp)) else image(leaf))
+
+
+def imaged(tree: Any, image: Callable[[Value], Any]) -> Any:
+    """The tree with other values, in sizes too."""
+    return with_values(tree, lambda leaf: image(leaf) if isinstance(leaf, Value) else leaf)
 
 
 def with_sizes(tree: Any, changed: Mapping[SizeOp, SizeOp]) -> Any:
@@ -310,12 +345,12 @@ def computed(size: Any, of: Callable[[SizeOf], Any], apply: Callable[..., Any] =
     return apply(operator.neg if (size.symbol, len(operands)) == ("-", 1) else OF_SIZES[size.symbol], *operands)
 
 
-def calls(call: Call) -> Iterator[Call]:
-    """A module's call and those below it, in order; the sides of branches and the rounds of loops are none."""
+def calls(call: Call, *, inner: bool = False) -> Iterator[Call]:
+    """A module's call and those below it, in order; with ``inner`` sides of branches and rounds of loops too."""
     yield call
     for item in call.body:
-        if isinstance(item, Call):
-            yield from calls(item)
+        for below in [item] if isinstance(item, Call) else item.inner if inner else ():
+            yield from calls(below, inner=inner)
 
 
 def operations(call: Call) -> Iterator[Op]:
@@ -327,6 +362,11 @@ def operations(call: Call) -> Iterator[Op]:
             yield item
         else:
             yield from operations(item)
+
+
+def operations_in(items: Iterable[Op | Call]) -> Iterator[Op]:
+    """Every call of torch in a part of a body, as :func:`operations` gives those of a whole one."""
+    return operations(Call("", None, {}, [*items]))
 
 
 def values_in(tree: Any) -> Iterator[Value]:
@@ -374,5 +414,5 @@ def made_by(value: Value) -> Iterator[Op]:
         value = wanted.pop()
         if value not in found and value.producer is not None:
             yield value.producer
-            wanted += values_in((value.producer.args, value.producer.kwargs))
+            wanted += value.producer.taken
         found.add(value)

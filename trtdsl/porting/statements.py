@@ -199,6 +199,11 @@ def size_key(size: Any) -> Any:
     return keyed(size, lambda leaf: id(leaf) if isinstance(leaf, Value) else repr(getattr(leaf, "value", leaf)))
 
 
+def key_of(item: Any) -> Any:
+    """What a value, or a size, is known by."""
+    return item if isinstance(item, Value) else size_key(item)
+
+
 def same(value: Any, default: Any) -> bool:
     """Whether an argument equals its default: 1 equals (1, 1) and 1.0."""
     if isinstance(value, (tuple, list)) and value and isinstance(default, (int, float)):

@@ -16,7 +16,7 @@ from typing import Any
 from ...core.lazy import torch
 from ..calls import Call, Helper, Part, SizeOf, SizeOp, Value, ValueList, Weight, apart, leaves
 from ..render import kind
-from ..statements import Argument, Copy, Literal, Loop, Scope, Statement, flat, parts, pattern, same, size_key
+from ..statements import Argument, Copy, Literal, Loop, Scope, Statement, flat, key_of, parts, pattern, same, size_key
 from ..tracing.trace import Trace
 from .instances import Builder, Instance, under, weights_in
 from .loops import rolled
@@ -117,7 +117,7 @@ class _Sharing:
 
     def _function(self, members: list[Instance]) -> Function:
         first = members[0]
-        prefix = f"{first.call.path}." if first.call.path else ""
+        prefix = first.call.prefix
         scoped = any(under(weight, prefix) for weight in weights_in(first.body)) or any(
             _scoped_child(statement, prefix) for statement in flat(first.body)
         )
@@ -240,10 +240,10 @@ def _unite_results(members: list[Instance]) -> None:
 
 def template(instance: Instance) -> tuple[Any, list[Literal], dict[Any, int]]:
     """What instances that share a function have in common, the literals that may differ, and values by number."""
-    prefix = f"{instance.call.path}." if instance.call.path else ""
+    prefix = instance.call.prefix
     numbers: dict[Any, int] = {}
     for item in instance.inputs:
-        numbers[item if isinstance(item, Value) else size_key(item)] = len(numbers)
+        numbers[key_of(item)] = len(numbers)
     holes: list[Literal] = []
 
     def mark(leaf: Any) -> Any:
@@ -303,12 +303,11 @@ def _argument_names(instance: Instance) -> dict[int, str]:
     if instance.call.room.startswith("torch.nn.") and len(instance.inputs) < 2:
         return {0: "x"} if instance.inputs else {}
     for index, item in enumerate(instance.inputs):
-        key = item if isinstance(item, Value) else size_key(item)
         for name, given in instance.call.arguments.items():
             if isinstance(item, ValueList):
                 continue
             whole = not isinstance(given, (list, tuple, dict)) or getattr(item, "name", None) is None
-            if whole and any((leaf if isinstance(leaf, Value) else size_key(leaf)) == key for leaf in leaves(given)):
+            if whole and any(key_of(leaf) == key_of(item) for leaf in leaves(given)):
                 result[index] = name
                 break
     return result

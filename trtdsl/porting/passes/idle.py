@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..calls import Op, Scan, SizeOp, Value, change_trees, leaves, operations, values_in, with_values
+from ..calls import Op, Scan, SizeOp, Value, change_trees, imaged, leaves, operations
 from ..tracing.trace import Trace, live_operations
 from ..translating.lowering import STARTS
 
@@ -18,7 +18,7 @@ def without_idle_pads(trace: Trace) -> None:
         same[op.results] = operand
 
     def changed(tree: Any) -> Any:
-        return with_values(tree, lambda leaf: same.get(leaf, leaf) if isinstance(leaf, Value) else leaf)
+        return imaged(tree, lambda value: same.get(value, value))
 
     if same:
         change_trees(trace.root, changed)
@@ -31,7 +31,7 @@ def without_idle_parts(trace: Trace) -> None:
     for scan in [op for op in live if isinstance(op, Scan)]:
         length, carried, along, taken, gives = scan.args
         inside = (op for op in operations(scan.round) if op in live and op.name not in STARTS)
-        needed = {value for op in inside for value in values_in((op.args, op.kwargs))} | {*gives}
+        needed = {value for op in inside for value in op.taken} | {*gives}
         pairs = list(zip(along, taken[len(carried) :]))
         kept = [pair for pair in pairs if pair[1] in needed] or pairs[:1]
         taken = [*taken[: len(carried)], *(value for _, value in kept)]

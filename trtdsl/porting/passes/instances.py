@@ -20,11 +20,13 @@ from ..calls import (
     Value,
     ValueList,
     Weight,
+    calls,
     leaves,
     sizes_of,
+    tensors_in,
     values_in,
 )
-from ..statements import Argument, Expression, Literal, Statement, flat, parts, size_key
+from ..statements import Argument, Expression, Literal, Statement, flat, key_of, parts, size_key
 from ..tracing.trace import Trace, live_operations
 from ..translating.lowering import STARTS, statements
 from .idle import without_idle_pads, without_idle_parts
@@ -67,7 +69,7 @@ class Builder:
             for statement in lowered:
                 self.deep[statement] = Counter(_uses(statement))
                 self.uses.update(self.deep[statement])
-        self.repeated = Counter(call.room for call in _calls(trace.root))
+        self.repeated = Counter(call.room for call in calls(trace.root, inner=True))
         self.shared = _shared_helpers(trace.root)
         self.counts = numbered_parts([*state_of(trace.root.module), *trace.weights])
 
@@ -84,7 +86,7 @@ class Builder:
             else:
                 self._module(instance, self.instance(item, [*above, instance]))
         if not above:
-            instance.results = [value for value in leaves(self.trace.results) if isinstance(value, Value)]
+            instance.results = tensors_in(self.trace.results)
         return instance
 
     def _module(self, instance: Instance, inner: Instance) -> None:
@@ -151,7 +153,7 @@ class Builder:
 
     def _keeps(self, inner: Instance) -> bool:
         """Whether the module becomes a function of its own."""
-        prefix = f"{inner.call.path}." if inner.call.path else ""
+        prefix = inner.call.prefix
         if any(not f"{child.call.path}.".startswith(prefix) for child in inner.children):
             return False  # it calls a module that stands elsewhere: only the one above has its weights
         room = inner.call.room
@@ -174,7 +176,7 @@ class Builder:
         instance.results = sorted(wanted, key=lambda value: order.get(value, len(order)))
         if results is not None:
             instance.results = results
-        prefix = f"{instance.call.path}." if instance.call.path else ""
+        prefix = instance.call.prefix
         tensors: dict[Value, None] = {}
         for statement in instance.body:
             for leaf in parts(statement.expression):
@@ -205,13 +207,11 @@ class Builder:
                 resolve(leaf)
         places = {}
         for index, item in enumerate(leaves(instance.call.arguments)):
-            places.setdefault(item if isinstance(item, Value) else size_key(item), index)
+            places.setdefault(key_of(item), index)
         for value, items in lists.items():
             places[value] = places[items[0]]
         inputs = [*tensors, *lists, *free.values()]
-        instance.inputs = sorted(
-            inputs, key=lambda item: places.get(item if isinstance(item, Value) else size_key(item), len(places))
-        )
+        instance.inputs = sorted(inputs, key=lambda item: places.get(key_of(item), len(places)))
         arguments = [Argument(None, lists.get(item, item)) for item in instance.inputs]
         expression = Expression("module", "", arguments, call=instance.call)
         several: list[Any] | None = list(instance.results) if len(instance.results) > 1 else None
@@ -263,7 +263,7 @@ def _shared_helpers(root: Call) -> set[Any]:
 
 
 def _ordered(instance: Instance) -> Iterator[Value]:
-    yield from (leaf for leaf in leaves(instance.call.results) if isinstance(leaf, Value))
+    yield from tensors_in(instance.call.results)
     for statement in instance.body:
         yield from statement.results
 
@@ -302,10 +302,3 @@ def _tensors(tree: Any) -> Iterator[Value]:
 def _uses(statement: Statement) -> Iterator[Value]:
     for leaf in parts(statement.expression):
         yield from values_in(leaf)
-
-
-def _calls(call: Call) -> Iterator[Call]:
-    yield call
-    for item in call.body:
-        for inner in [item] if isinstance(item, Call) else item.inner:
-            yield from _calls(inner)

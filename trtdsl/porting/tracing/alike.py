@@ -20,7 +20,7 @@ from typing import Any
 from ...core.errors import DefinitionError, TrtdslError, UnsupportedError
 from ...core.lazy import torch
 from ...sizes.operators import COMPARISONS, SYMBOLS
-from ..calls import Op, SizeOf, SizeOp, Value, Weight, apart, leaves, operations, values_in
+from ..calls import Op, SizeOf, SizeOp, Value, Weight, apart, leaves, number_of, operations, tensors_in, values_in
 from .branches import Apart, Way, compute_both, snapshot, united
 from .choices import chosen
 from .frames import is_raised
@@ -44,7 +44,7 @@ class Lines:
         self.ops = list(live_operations(found, self.operands))
         self.lines = [self._line(op) for op in self.ops]
         self.results = self._tree(found.results)
-        self.ranks = tuple(len(leaf.shape) for leaf in leaves(found.results) if isinstance(leaf, Value))
+        self.ranks = tuple(len(value.shape) for value in tensors_in(found.results))
 
     def compare(self, other: Lines, here: str, there: str) -> None:
         """Raises UnsupportedError with the first line that differs."""
@@ -134,11 +134,10 @@ def _mark_size(mine: SizeOp, its: SizeOp) -> None:
             _mark_size(a, b)
         elif isinstance(a, SizeOp):  # which the other trace has as a number, or as a size that is as great
             a.varies = True
-        other = b.number if isinstance(b, (SizeOp, SizeOf)) else b
         if isinstance(a, SizeOp):
             mine.varies = mine.varies or a.varies
         elif isinstance(a, SizeOf):
-            mine.varies = mine.varies or a.number != other
+            mine.varies = mine.varies or a.number != number_of(b)
 
 
 def _flat(tree: Any) -> Any:
@@ -320,7 +319,7 @@ def idle(found: Trace, masks: Mapping[Value, int]) -> dict[Value, Value]:
     for op in operations(found.root):
         number = _number(op, numbers)
         if number is not None:
-            numbers.update((leaf, number) for leaf in leaves(op.results) if isinstance(leaf, Value))
+            numbers.update(dict.fromkeys(op.made, number))
         operand, result = _kept(op, numbers, instead), op.results
         if operand is not None and (operand.shape, operand.dtype) == (result.shape, result.dtype):
             instead[result] = instead.get(operand, operand)

@@ -28,11 +28,12 @@ from ..calls import (
     alike,
     apart,
     calls,
+    imaged,
     joined,
     leaves,
     operations,
+    operations_in,
     values_in,
-    with_values,
 )
 from .guards import Guard
 from .modes import free
@@ -99,7 +100,7 @@ def compute_both(trace: Trace, depth: int) -> bool:
         call.body = body
 
     enter(trace.root, 0)
-    made = {value: place for place, op in enumerate(operations(trace.root), 1) for value in values_in(op.results)}
+    made = {value: place for place, op in enumerate(operations(trace.root), 1) for value in op.made}
     asked = ((guard, [made.get(value, 0) for value in values_in((guard.left, guard.right))]) for guard in trace.guards)
     trace.guards = [dataclasses.replace(guard, at=max(found, default=0)) for guard, found in asked]
     trace.branches = any(isinstance(op, Branch) for op in operations(trace.root))
@@ -127,7 +128,7 @@ def _choices(branch: Branch) -> Iterator[Op]:
 def snapshot(ways: Sequence[Way]) -> Callable[[], None]:
     """A function that makes the traces what they are now, after what was made of them."""
     found = [way.trace for way in ways]
-    every = [call for trace in found for call in _every(trace.root)]
+    every = [call for trace in found for call in calls(trace.root, inner=True)]
     ops = [op for call in every for op in call.body if isinstance(op, Op)]
     kept = [
         *((call, "body", "arguments", "results") for call in every),
@@ -145,15 +146,6 @@ def snapshot(ways: Sequence[Way]) -> Callable[[], None]:
             setattr(each, name, _own(held))
 
     return undo
-
-
-def _every(call: Call) -> Iterator[Call]:
-    """A call and all below it, in the sides of branches and the rounds of loops too."""
-    for each in calls(call):
-        yield each
-        for op in each.body:
-            for inner in op.inner if isinstance(op, Op) else ():
-                yield from _every(inner)
 
 
 def _own(held: Any) -> Any:
@@ -219,7 +211,7 @@ class _Joining:
         self.around: dict[Branch, list[Call]] = {}
         """Those that were open, by the new branches."""
         self.call, self.beside, self.before = self.mine.root, program.joined, 0
-        self.uses = Counter(value for op in operations(self.mine.root) for value in _operands(op))
+        self.uses = Counter(value for op in operations(self.mine.root) for value in op.taken)
         self.uses.update(values_in(self.mine.results))
 
     def all(self) -> None:
@@ -255,10 +247,10 @@ class _Joining:
 
     def _before(self, its: list[Any], place: int) -> int:
         """How many calls the trace had made before one of these, those included on which nothing depends."""
-        following = next(_operations(its[place:]), None)
+        following = next(operations_in(its[place:]), None)
         if following is not None:
             return self.order[following]
-        last = max((self.order[op] for op in _operations(its)), default=self.before - 1)
+        last = max((self.order[op] for op in operations_in(its)), default=self.before - 1)
         return next((self.order[op] for op in operations(self.its.root) if self.order[op] > last), len(self.order))
 
     def _same(self, item: Op | Call, other: Any) -> None:
@@ -314,14 +306,14 @@ class _Joining:
         """How many values a branch gives that ends so many calls before the ``a`` of one and the ``b`` of the other."""
         given: set[Any] = set()
         images: dict[Value, Value] = {}
-        region, counted = list(_operations(mine[: a - common])), Counter[Value]()
-        for own, other in zip(_operations(mine[a - common : a]), _operations(its[b - common : b])):
-            pairs = list(zip(_operands(own), _operands(other)))
+        region, counted = list(operations_in(mine[: a - common])), Counter[Value]()
+        for own, other in zip(operations_in(mine[a - common : a]), operations_in(its[b - common : b])):
+            pairs = list(zip(own.taken, other.taken))
             given |= {(x, y) for x, y in pairs if images.get(y) is not x and not self._is(x, y)}
             counted.update(x for x, _ in pairs)
-            images.update(zip(filter(_is_value, leaves(other.results)), filter(_is_value, leaves(own.results))))
-        counted.update(value for op in region for value in _operands(op))
-        made = [value for op in region for value in leaves(op.results) if isinstance(value, Value)]
+            images.update(zip(other.made, own.made))
+        counted.update(value for op in region for value in op.taken)
+        made = [value for op in region for value in op.made]
         later = {value for value in made if self.uses[value] > counted[value]}
         return len(given) + len(later - {own for own, _ in given})
 
@@ -350,8 +342,8 @@ class _Joining:
         self.around[branch] = list(self.open)
         self.program.through[branch.sides[own.outcome]] = [self.way]
         self.program.through[branch.sides[not own.outcome]] = [*self.beside]
-        for op in _operations([*mine, *its]):
-            self.inside.update((value, branch) for value in leaves(op.results) if isinstance(value, Value))
+        for op in operations_in([*mine, *its]):
+            self.inside.update(dict.fromkeys(op.made, branch))
         return branch
 
     def _show(self, items: Iterable[Any]) -> None:
@@ -481,18 +473,6 @@ def _alike(own: Guard, other: Guard, same: Callable[[Value, Value], bool]) -> bo
     return place and alike((own.left, own.right), (other.left, other.right), leaf)
 
 
-def _operands(op: Op) -> Iterator[Value]:
-    return values_in((op.args, op.kwargs))
-
-
-def _operations(items: Iterable[Any]) -> Iterator[Op]:
-    return operations(Call("", None, {}, list(items)))
-
-
-def _is_value(leaf: Any) -> bool:
-    return isinstance(leaf, Value)
-
-
 def _drop(way: Way) -> None:
     """Leaves out of the trace what neither its results nor the truths that it asks for depend on."""
     truths = [guard.left for guard in way.asked if isinstance(guard.left, Value)]
@@ -541,13 +521,9 @@ def _part(item: Any) -> Any:
     if isinstance(item, Call):
         return item.path, item.kind
     if isinstance(item, Op) and not isinstance(item, Branch):
-        paths = tuple(value.path for value in _operands(item) if isinstance(value, Weight))
+        paths = tuple(value.path for value in item.taken if isinstance(value, Weight))
         return (item.qualified, item.path, paths) if paths else None
     return None
-
-
-def imaged(tree: Any, image: Callable[[Value], Value]) -> Any:
-    return with_values(tree, lambda leaf: image(leaf) if isinstance(leaf, Value) else leaf)
 
 
 def one_way(trace: Trace, guards: Sequence[Guard]) -> Trace:
@@ -586,7 +562,7 @@ def _homes(call: Call, sides: tuple[Call, ...] = ()) -> dict[Value, tuple[Call, 
             for side in item.sides:
                 found.update(_homes(side, (*sides, side)))
         if isinstance(item, Op):
-            found.update((value, sides) for value in leaves(item.results) if isinstance(value, Value))
+            found.update(dict.fromkeys(item.made, sides))
         else:
             found.update(_homes(item, sides))
     return found
@@ -619,7 +595,7 @@ def check_scopes(trace: Trace) -> None:
                 known.update(item.results)
             elif isinstance(item, Op):
                 check((item.args, item.kwargs))
-                known.update(value for value in leaves(item.results) if isinstance(value, Value))
+                known.update(item.made)
             else:
                 enter(item)
 

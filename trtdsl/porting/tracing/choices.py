@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ..calls import Branch, Call, Op, Part, Value, Weight, apart, change_trees, joined, leaves, operations
-from .branches import Apart, Way, check_scopes, imaged, one_way, same_weight
+from ..calls import Branch, Call, Op, Part, Value, Weight, apart, change_trees, imaged, joined, operations
+from .branches import Apart, Way, check_scopes, one_way, same_weight
 from .guards import Guard
 from .trace import Trace
 
@@ -182,10 +182,9 @@ class _Parting:
                 self._item(a, b, value)
         trees = [_paired(getattr(own, name), getattr(other, name), value) for name in names]
         self.changes += [partial(setattr, own, name, tree) for name, tree in zip(names, trees)]
-        for mine, its in zip(leaves(own.results), leaves(other.results)) if isinstance(own, Op) else ():
-            if isinstance(mine, Value):
-                self.images[its] = mine
-                self.made.add(mine)
+        if isinstance(own, Op):
+            self.images.update(zip(other.made, own.made))
+            self.made.update(own.made)
 
     def _same(self, own: Value, other: Value) -> Value:
         if self.images.get(other, other) is not own:

@@ -41,7 +41,7 @@ from ..calls import (
     apart,
     change_trees,
     computed,
-    leaves,
+    number_of,
     operations,
     sizes_of,
     values_in,
@@ -379,8 +379,7 @@ def clamped(way: Way, beside: Way, given: Given, columns: Mapping[str, Any]) -> 
             for symbol, operands in forms:
                 if isinstance(number, SizeOp) and (number.symbol, number.operands) == (symbol, operands):
                     break  # it is so already
-                here = number.number if isinstance(number, SizeOp) else number
-                new = SizeOp(symbol, operands, here, varies=True)
+                new = SizeOp(symbol, operands, number_of(number), varies=True)
                 if holds(replace(guard, symbol="==", left=new, right=number), symbols):
                     if isinstance(number, SizeOp):
                         changed[number] = new
@@ -712,7 +711,7 @@ def _made_of(trace: Trace, wanted: set[Value], *, known: bool = False) -> list[O
     """The calls that the values are made by, in order; those of ``known`` values, whose operands are known."""
     needed, chosen = set(wanted), list[Op]()
     for op in reversed(list(operations(trace.root))):
-        if any(isinstance(leaf, Value) and leaf in needed for leaf in leaves(op.results)):
+        if not needed.isdisjoint(op.made):
             chosen.append(op)
-            needed.update(each for each in values_in((op.args, op.kwargs)) if each.known or not known)
+            needed.update(each for each in op.taken if each.known or not known)
     return chosen[::-1]

@@ -347,7 +347,7 @@ class SizesBehind:
     def ask(self, tensor: torch.Tensor, value: Value, outcome: bool) -> bool:
         """Notes what the truth of a tensor of whole numbers is; whether it is a question of sizes alone."""
         sizes = self._sizes.get(id(tensor), ())
-        made = [leaf for op in made_by(value) for leaf in leaves(op.results) if isinstance(leaf, Value) and leaf.known]
+        made = [each for op in made_by(value) for each in op.made if each.known]
         if not sizes or not value.known or any(each.dtype.is_floating_point for each in made):
             return False
         note("==", SizeOp(TRUTH, (value, *sizes), outcome, varies=True), outcome, True, here())

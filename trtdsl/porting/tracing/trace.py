@@ -25,7 +25,7 @@ from ...core.tensors.watched import each_call, subclassed_by, unlogged
 from ...definition.input import Input
 from ...definition.spec.outputs import walk
 from ...definition.spec.reference import forward_of, with_hooks
-from ..calls import Call, Op, Value, Weight, leaves, operations, values_in
+from ..calls import Call, Op, Value, Weight, operations, tensors_in, values_in
 from ..translating.scripts import as_python, without_scripts
 from .frames import returned_names
 from .guards import GUARDS, SCANS, Choice, Choices, Guard, Record, Scans
@@ -104,7 +104,7 @@ class Trace:
 
     def name_outputs(self, names: Sequence[str]) -> None:
         """Calls the results so, in order. Raises UsageError where these are not their names."""
-        values = [leaf for leaf in leaves(self.results) if isinstance(leaf, Value)]
+        values = tensors_in(self.results)
         if names and (len(names) != len(values) or len({*names}) != len(values)):
             raise UsageError(f"forward gives {len(values)} tensors, and these names are given: {', '.join(names)}")
         if names:
@@ -358,18 +358,14 @@ def values_read(trace: Trace, results: Any, *, finite: bool = False) -> set[Valu
 
     Of ``finite`` numbers, none depends on another by ``x * 0``.
     """
-
-    def read_in(tree: Any) -> Iterator[Value]:
-        return (leaf for leaf in leaves(tree) if isinstance(leaf, Value))
-
-    read = {*read_in(results)}
+    read = {*tensors_in(results)}
     for op in reversed(list(operations(trace.root))):
         vanishes = finite and op.name == "mul" and any(type(each) in (int, float) and each == 0 for each in op.args)
-        if not vanishes and not read.isdisjoint(read_in(op.results)):
+        if not vanishes and not read.isdisjoint(op.made):
             given = op.args[1:] if op.name in SHAPE_ALONE else op.args[: 1 if op.name in AS_ANOTHER else None]
             if op.name == "broadcast_tensors":
                 given = [each for each, made in zip(op.args, op.results) if made in read]
-            read.update(read_in((given, op.kwargs)))
+            read.update(tensors_in((given, op.kwargs)))
     return read
 
 
@@ -412,7 +408,7 @@ def live_operations(trace: Trace, instead: Mapping[Value, Value] | None = None) 
 
     need(trace.results)
     for op in reversed(list(operations(trace.root))):
-        if any(value in needed for value in leaves(op.results) if isinstance(value, Value)):
+        if not needed.isdisjoint(op.made):
             live[op] = None
             need((op.args, op.kwargs))
     return dict.fromkeys(reversed(live))

@@ -17,7 +17,7 @@ from typing import Any
 
 from ...core.lazy import np
 from ...sizes.operators import ARITHMETIC, BITWISE, COMPARISONS, EXTREMA, FRACTIONS, FUNCTIONS, MATH, ROUNDING, SYMBOLS
-from ..calls import SizeExpression, SizeOf, SizeOp, Weight, leaves
+from ..calls import SizeExpression, SizeOf, SizeOp, Weight, leaves, number_of
 from .frames import asking, named_only
 from .guards import GUARDS, note
 from .names import ALIASES
@@ -216,17 +216,13 @@ def _ratio(expression: Any) -> tuple[Any, Any] | None:
     return _whole(expression.symbol, _whole("*", a, d), _whole("*", c, b)), _whole("*", b, d)
 
 
-def _number(expression: Any) -> Any:
-    return expression.number if isinstance(expression, (SizeOf, SizeOp)) else expression
-
-
 def _whole(symbol: str, left: Any, right: Any) -> Any:
     """An operation on whole expressions."""
     if isinstance(left, int) and symbol == "*" and not isinstance(right, int):
         left, right = right, left
     if (symbol, right) in NEUTRAL:
         return left
-    number = ARITHMETIC[symbol](_number(left), _number(right))
+    number = ARITHMETIC[symbol](number_of(left), number_of(right))
     return number if isinstance(left, int) and isinstance(right, int) else SizeOp(symbol, (left, right), number)
 
 
@@ -253,15 +249,15 @@ def whole_of(name: str, number: Any, rounded: int, location: Any = None) -> Any:
     location = location or asking()
     whole = SizeOp(name, (number.expression,), rounded)
     found = _ratio(number.expression)
-    exact: Any = None if found is None or _number(found[1]) <= 0 else _rounded(name, *found)
-    if exact is None or _number(exact) != rounded:
+    exact: Any = None if found is None or number_of(found[1]) <= 0 else _rounded(name, *found)
+    if exact is None or number_of(exact) != rounded:
         exact = rounded
     elif found is not None:
         top, bottom = found
         if not isinstance(bottom, int):
             note(">", bottom, 0, True, location)
         if name in ("int", "trunc") and not isinstance(top, int):  # towards 0
-            note("<", top, 0, _number(top) < 0, location)
+            note("<", top, 0, number_of(top) < 0, location)
     if exact is rounded or not rounds_rightly(number.expression):
         note("==", whole, exact, True, location)
     return traced(rounded, exact) if isinstance(exact, (SizeOf, SizeOp)) else rounded
@@ -269,11 +265,11 @@ def whole_of(name: str, number: Any, rounded: int, location: Any = None) -> Any:
 
 def _rounded(name: str, top: Any, bottom: Any) -> Any:
     """``top / bottom``, rounded."""
-    if name == "ceil" or (name in ("int", "trunc") and _number(top) < 0):
+    if name == "ceil" or (name in ("int", "trunc") and number_of(top) < 0):
         return SizeOp(
             "-",
-            (_whole("//", SizeOp("-", (top,), -_number(top)), bottom),),
-            -(-_number(top) // _number(bottom)),
+            (_whole("//", SizeOp("-", (top,), -number_of(top)), bottom),),
+            -(-number_of(top) // number_of(bottom)),
         )
     if name == "round":  # half to even
         odd = _whole("%", _whole("//", top, bottom), 2)
@@ -285,17 +281,17 @@ def _rounded(name: str, top: Any, bottom: Any) -> Any:
 def rounds_rightly(expression: SizeExpression) -> bool:
     """Whether a float computed from sizes (below 2**53) rounds to the same integer as the exact number."""
     if isinstance(expression, SizeOp) and expression.symbol == "/":
-        whole = all(isinstance(_number(each), int) for each in expression.operands)
+        whole = all(isinstance(number_of(each), int) for each in expression.operands)
         return whole or _is_exact(expression)
     if isinstance(expression, SizeOp) and expression.symbol in ("+", "-") and len(expression.operands) == 2:
-        rest = [each for each in expression.operands if not isinstance(_number(each), int)]  # beside a whole number
+        rest = [each for each in expression.operands if not isinstance(number_of(each), int)]  # beside a whole number
         return len(rest) < 2 and all(map(rounds_rightly, rest))
     return _is_exact(expression)
 
 
 def _is_exact(expression: Any) -> bool:
     """Whether a float is the exact number: for binary fractions that are divided by powers of two alone."""
-    if isinstance(expression, (int, SizeOf)) or isinstance(_number(expression), int):
+    if isinstance(expression, (int, SizeOf)) or isinstance(number_of(expression), int):
         return True
     if isinstance(expression, float):
         return math.isfinite(expression) and Fraction(expression).denominator <= 1 << 20

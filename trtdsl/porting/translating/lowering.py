@@ -9,14 +9,14 @@ from typing import Any
 
 from ...core.dtypes import dtype_name
 from ...core.lazy import torch
-from ..calls import Op, Scan, SizeOf, SizeOp, Value, Weight, function_of, leaves, made_by
+from ..calls import Op, Scan, SizeOf, SizeOp, Value, Weight, function_of, made_by, number_of, tensors_in
 from ..statements import Argument, Expression, Literal, Statement, made, plain
 from .counterpart import counterpart
 
 
 def statements(op: Op) -> list[Statement]:
     """The statements that a call becomes."""
-    results = [value for value in leaves(op.results) if isinstance(value, Value)]
+    results = op.made
     several = None
     if not isinstance(op.results, Value):
         items = list(op.results.values()) if isinstance(op.results, dict) else list(op.results)
@@ -50,7 +50,7 @@ def _first_round(scan: Scan) -> Expression:
 def _of_constants(op: Op) -> Expression | None:
     """A call without a counterpart, whose operands are made of weights and numbers alone; None of others."""
     made_of = [op, *(each for value in _operands(op) for each in made_by(value))]
-    makers = {value for each in made_of for value in leaves(each.results) if isinstance(value, Value)}
+    makers = {value for each in made_of for value in each.made}
     given = {value for each in made_of for value in _operands(each)} - makers
     fixed = all(isinstance(value, Weight) for value in given)
     if not fixed or any(each.name in STARTS or each.inner for each in made_of):
@@ -62,7 +62,7 @@ def _of_constants(op: Op) -> Expression | None:
 
 def _operands(op: Op) -> list[Value]:
     """The values that a call is given, and not their sizes alone."""
-    return [leaf for leaf in leaves((op.args, op.kwargs)) if isinstance(leaf, Value)]
+    return tensors_in((op.args, op.kwargs))
 
 
 def _missing(op: Op) -> Expression:
@@ -134,7 +134,7 @@ def _fits(given: Any, target: Any, axis: int, item: Any) -> bool:
     """Whether y has the shape of ``x[item]``, so that nothing is broadcast."""
     if not isinstance(given, Value) or not isinstance(target, Value) or given.dtype != target.dtype:
         return False
-    numbers = [end.number if isinstance(end, (SizeOf, SizeOp)) else end for end in _ends(item)]
+    numbers = [*map(number_of, _ends(item))]
     size = target.shape[axis]
     chosen = [len(range(*slice(*numbers).indices(size)))] if isinstance(item, slice) else []
     return given.shape == (*target.shape[:axis], *chosen, *target.shape[axis + 1 :])

@@ -12,7 +12,7 @@ from typing import Any
 from ..calls import Part, SizeOf, SizeOp, Value, ValueList, Weight, leaves, values_in
 from ..passes.functions import Function
 from ..render import IN_A_ROUND, Renderer, grouped, literal
-from ..statements import Copy, Expression, Loop, SizeName, Statement, Unpack, expressions, flat, parts, size_key
+from ..statements import Copy, Expression, Loop, SizeName, Statement, Unpack, expressions, flat, key_of, parts, size_key
 from .heads import loop_head
 from .nest import WIDTH, nested
 from .roles import GENERIC, keeps_meaning, roles, singular
@@ -47,13 +47,13 @@ class Body:
         called: Mapping[Value, str] | None = None,
     ):
         self.function, self.counts = function, counts
-        self.prefix = f"{function.call.path}." if function.call.path else ""
+        self.prefix = function.call.prefix
         self.taken = taken | RESERVED | set(function.literals)
         self.items, self.results = nested(function.body, function.results, self.prefix), function.results
         self.called = called or {}
         self.carried: int | None = part._carried if isinstance(part := function.call.module, Part) else None
         """How many of its results go into the next round, where it is the round of a loop."""
-        self.input_keys = {_key(item) for item in function.inputs}
+        self.input_keys = {key_of(item) for item in function.inputs}
         inputs = {item for item in function.inputs if isinstance(item, Value)}
         self.items = with_size_names(self.items, self.input_keys, inputs)
         self.size_names = {size_key(item.size) for item in self.items if isinstance(item, SizeName)}
@@ -76,7 +76,7 @@ class Body:
         for size in [*sizes, *(size for operands in defined for each in operands for size in _tree_sizes(each, named))]:
             if size.value in changing:  # each round has its own
                 continue
-            if not isinstance(size.value, Weight) and _key(size) not in self.input_keys:
+            if not isinstance(size.value, Weight) and key_of(size) not in self.input_keys:
                 found.setdefault(size.value, {}).setdefault(size.axis, []).append(size)
         self.unpacked: dict[Value, Unpack] = {}
         for value, axes in found.items():
@@ -131,8 +131,8 @@ class Body:
                     if pair not in apart:
                         self._join(*pair)
         for item in self.function.inputs:
-            self._define(_key(item), -1, item.name if isinstance(item, (Value, SizeOf)) else None)
-            self._use(_key(item), 0)  # so that no two have one name
+            self._define(key_of(item), -1, item.name if isinstance(item, (Value, SizeOf)) else None)
+            self._use(key_of(item), 0)  # so that no two have one name
         position = 0
         for item in self.items:
             if isinstance(item, Loop):
@@ -177,7 +177,7 @@ class Body:
         return any(key is self._find(first) for item in loop.body[made + 1 :] for key in self._needs(item))
 
     def _own(self, value: Value) -> bool:
-        return isinstance(value, Weight) and value.path.startswith(self.prefix) and _key(value) not in self.input_keys
+        return isinstance(value, Weight) and value.path.startswith(self.prefix) and key_of(value) not in self.input_keys
 
     def _visit(self, item: Any, position: int) -> None:
         self.positions[id(item)] = position
@@ -228,7 +228,7 @@ class Body:
                 yield self._find(leaf.value)
 
     def _define(self, key: Any, position: int, name: str | None) -> None:
-        key = self._find(key) if isinstance(key, Value) else key
+        key = self._find(key)
         span = self.spans.setdefault(key, Span(position, position, isinstance(key, tuple)))
         if name:
             span.names.append(name)
@@ -241,7 +241,7 @@ class Body:
         """Names for all variables: the author's where they are free."""
         for index, item in enumerate(self.function.inputs):
             given = self.function.argument_names.get(index)
-            key = self._find(item) if isinstance(item, Value) else _key(item)
+            key = self._find(key_of(item))
             if given:
                 self.spans[key].names.insert(0, given)
         firsts = {self._find(value): statement for statement in flat(self.items) for value in statement.results}
@@ -313,10 +313,7 @@ class Body:
 
     def signature(self, name: str, results: str = "") -> list[str]:
         """The head: the inputs, the weights, literals with their defaults; ``results`` says what it gives."""
-        parameters = [
-            f"{self.spans[self._find(item) if isinstance(item, Value) else _key(item)].name}: {_type(item)}"
-            for item in self.function.inputs
-        ]
+        parameters = [f"{self.spans[self._find(key_of(item))].name}: {_type(item)}" for item in self.function.inputs]
         parameters += ["w: td.Scope"] if self.function.scoped else []
         literals = sorted(self.function.literals.items(), key=lambda item: item[1] is not ...)
         parameters += [
@@ -492,7 +489,3 @@ def _type(item: Any) -> str:
     if isinstance(item, Value):
         return "list[td.Tensor]" if isinstance(item, ValueList) else "td.Tensor"
     return "int | td.Size"
-
-
-def _key(item: Any) -> Any:
-    return item if isinstance(item, Value) else size_key(item)

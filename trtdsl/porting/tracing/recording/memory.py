@@ -16,7 +16,7 @@ from ....core.errors import Location, UnsupportedError
 from ....core.lazy import torch
 from ....core.tensors.dense import writes
 from ....core.tensors.memory import storage_of
-from ...calls import Op, SizeOf, Value, leaves
+from ...calls import Op, SizeOf, Value, along, leaves
 from ..frames import here
 from ..guards import WRITTEN, WritesParameters
 from ..names import canonical, in_place
@@ -96,11 +96,11 @@ def written_back(view: View, tensor: torch.Tensor, base: Value, value: Any) -> t
     if op.name in ("select", "unbind"):
         dim = rest[0] if rest else 0
         place = rest[1] if op.name == "select" else view.place(tensor)
-        return "setitem", "setitem", (base, _along(base, dim, place), now)
+        return "setitem", "setitem", (base, along(dim % len(base.shape), place), now)
     if op.name == "narrow" and isinstance(rest[1], int) and isinstance(rest[2], int):
         end = rest[1] + rest[2]
         place = slice(rest[1], end if end or rest[1] >= 0 else None)
-        return "setitem", "setitem", (base, _along(base, rest[0], place), now)
+        return "setitem", "setitem", (base, along(rest[0] % len(base.shape), place), now)
     if op.name in PARTS:
         dim = PARTS[op.name](base, (*rest, *(op.kwargs[key] for key in ("dim",) if key in op.kwargs)))
         return "cat", "function", ([value(part) for part in view.parts], dim)
@@ -123,10 +123,6 @@ PARTS: dict[str, Callable[[Value, tuple[Any, ...]], int]] = {
     "hsplit": lambda base, _: min(1, len(base.shape) - 1),
     "dsplit": lambda *_: 2,
 }
-
-
-def _along(base: Value, dim: int, place: Any) -> tuple[Any, ...]:
-    return (*(slice(None),) * (dim % len(base.shape)), place)
 
 
 class Memory:

@@ -10,6 +10,7 @@ from unittest import mock
 
 from ....core.errors import UnsupportedError
 from ....core.lazy import torch
+from ...calls import along
 from ...translating.spellings import Listed
 from ..frames import here, is_inside, named_only
 from ..traced_sizes import is_traced
@@ -48,7 +49,7 @@ def at_numbers(input: torch.Tensor, index: Any) -> Callable[[], Any] | None:
     def taken() -> Any:
         found = input
         for place, axis in places.items():
-            found = found[(*[slice(None)] * axis, parts[place].reshape(1))]
+            found = found[along(axis, parts[place].reshape(1))]
         return found[tuple(0 if place in places else part for place, part in enumerate(parts))]
 
     return taken

@@ -18,7 +18,7 @@ from ....core.tensors.memory import storage_of
 from ....core.tensors.watched import each_call
 from ....definition.spec.reference import forward_of, given_to
 from ....sizes.operators import COMPARISONS, SYMBOLS
-from ...calls import Call, Op, SizeOf, Value, Weight, leaves, made_by, rebuilt, sizes_of
+from ...calls import Call, Op, SizeOf, Value, Weight, leaves, made_by, rebuilt, sizes_of, tensors_in
 from ...translating.aten import is_overload, public_call, written_out
 from ...translating.counterpart import counterpart
 from ...translating.spellings import (
@@ -812,7 +812,7 @@ def _computed_in(op: Op, written: torch.dtype) -> torch.dtype:
 
 def _known(op: Op) -> bool:
     """Whether it is computed from sizes and numbers alone."""
-    return op.name not in RANDOM and all(leaf.known for leaf in leaves((op.args, op.kwargs)) if isinstance(leaf, Value))
+    return op.name not in RANDOM and all(value.known for value in tensors_in((op.args, op.kwargs)))
 
 
 def _tensors(tree: Any) -> Any:

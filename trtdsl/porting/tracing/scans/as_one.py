@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from ....core.lazy import torch
-from ...calls import Call, Op, Part, Scan, SizeOf, Value, calls, operations
+from ...calls import Call, Op, Part, Scan, SizeOf, Value, along, calls, imaged, operations, operations_in
 from ...statements import size_key
 from ..guards import Guard, Record
 from . import taking
@@ -79,19 +79,20 @@ class Written(Rounds):
         """Puts one call in the place of the rounds. Raises Unlike, and changes nothing then."""
         kinds = self.known.kinds if self.known is not None else [taking.kind_of(item) for item in self.rounds[1]]
         self._align(self.rounds[0], kinds)
-        self.ops = [[op for item in items for op in taking.calls_of(item)] for items in self.rounds]
+        self.ops = [[*operations_in(items)] for items in self.rounds]
         self.ops[0] = [op for op in self.ops[0] if id(op) not in self.without]
         if any([taking.kind_of(item) for item in items] != kinds for items in self.rounds[1:]):
             number, items = next((n, s) for n, s in enumerate(self.rounds) if n and [*map(taking.kind_of, s)] != kinds)
             other, kind = next(((x, kind) for x, kind in zip(items, kinds) if taking.kind_of(x) != kind), (None, None))
             taking.check_numbers(other, kind)
             raise Unlike(f"round {number + self.apart} does something else{taking.line_of(other)}")
-        self.made = [{value: place for place, value in enumerate(taking.results_of(ops))} for ops in self.ops]
+        results = [[value for op in ops for value in op.made] for ops in self.ops]
+        self.made = [{value: place for place, value in enumerate(values)} for values in results]
         self.made_first, self.made_last = list(self.made[0]), list(self.made[-1])
         for values in self.made[1:]:
             if [(v.shape, v.dtype) for v in values] != [(v.shape, v.dtype) for v in self.made[0]]:
                 raise Unlike("what a round makes has another shape in the next")
-        self.slots = [[value for op in ops for value in taking.taken_by(op)] for ops in self.ops]
+        self.slots = [[value for op in ops for value in op.taken] for ops in self.ops]
         self.form = self.known or Form(kinds, self._sources(), self._steps(), self.apart)
         if self.known is not None and len(self.rounds) > 1:
             columns = zip(self.known.sources, zip(*self.slots))
@@ -122,12 +123,7 @@ class Written(Rounds):
 
     def _made_of(self, op: Op) -> list[Op]:
         """The call and copies of those in the round whose results it takes."""
-        made = {
-            value: each
-            for item in self.rounds[0]
-            for each in taking.calls_of(item)
-            for value in taking.results_of([each])
-        }
+        made = {value: each for each in operations_in(self.rounds[0]) for value in each.made}
         needed = dict[Value, Value]()
         found: list[Op] = []
 
@@ -137,13 +133,13 @@ class Written(Rounds):
             its = made[value]
             if its.inner or not isinstance(its.results, Value):
                 raise Unlike(FIRST)
-            args, kwargs = taking.imaged((its.args, its.kwargs), copy)
+            args, kwargs = imaged((its.args, its.kwargs), copy)
             needed[value] = replace(value)
             found.append(replace(its, args=args, kwargs=kwargs, results=needed[value]))
             needed[value].producer = found[-1]
             return needed[value]
 
-        self.moved[op] = taking.imaged((op.args, op.kwargs), copy)
+        self.moved[op] = imaged((op.args, op.kwargs), copy)
         return [*found, op]
 
     def _steps(self) -> dict[int, tuple[int, int]]:
@@ -243,7 +239,7 @@ class Written(Rounds):
         """Finds what goes in, and what the first round's calls are of the values of any round."""
         sources = enumerate(self.form.sources)
         for number, op in enumerate(self.ops[0]):
-            args, kwargs = taking.imaged((op.args, op.kwargs), lambda value: self._of_any(value, next(sources)))
+            args, kwargs = imaged((op.args, op.kwargs), lambda value: self._of_any(value, next(sources)))
             if number not in self.form.steps:
                 self.changed[op] = args, kwargs
                 continue
@@ -380,7 +376,7 @@ class Written(Rounds):
             what = "beside tensors: index twice, x[i][places]" if beside else "in a tensor of the round's own"
             raise Unlike(f"an index goes on {what}{taking.line_of(op)}")
         place = next(
-            sum(len(taking.taken_by(each)) for each in self.ops[0][:number])
+            sum(len(each.taken) for each in self.ops[0][:number])
             for number, each in enumerate(self.ops[0])
             if each is op
         )
@@ -412,7 +408,7 @@ class Written(Rounds):
 
     def _sliced(self, whole: Value, axis: int, start: Any, end: Any) -> Value:
         shape = (*whole.shape[:axis], len(self.rounds), *whole.shape[axis + 1 :])
-        return self.op("getitem", (whole, taking.along(axis, slice(start, end))), shape)
+        return self.op("getitem", (whole, along(axis, slice(start, end))), shape)
 
     def _ask(self, symbol: str, left: Any, right: Any) -> None:
         assert self.loop.location is not None
@@ -420,7 +416,7 @@ class Written(Rounds):
 
     def _check_written(self, op: Op, number: int, place: int, item: int, part: bool) -> None:
         target, _, given = op.args
-        slot = sum(len(taking.taken_by(each)) for each in self.ops[0][:number])
+        slot = sum(len(each.taken) for each in self.ops[0][:number])
         users = sum(isinstance(source, tuple) and source[0] == place for source in self.form.sources)
         local = sum(
             source == "local" and value is op.results for source, value in zip(self.form.sources, self.slots[0])

@@ -3,34 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from ...calls import Call, Op, SizeOf, SizeOp, Value, keyed, leaves, operations, with_values
+from ...calls import Call, Op, SizeOf, SizeOp, Value, keyed, number_of, operations_in
 from ...statements import size_key
 
 
 class Unlike(Exception):
     """The rounds are no scan."""
-
-
-def calls_of(item: Any) -> list[Op]:
-    return list(operations(Call("", None, {}, [item])))
-
-
-def results_of(ops: Iterable[Op]) -> list[Value]:
-    return [value for op in ops for value in leaves(op.results) if isinstance(value, Value)]
-
-
-def taken_by(op: Op) -> list[Value]:
-    """The values that a call takes, in order."""
-    found: list[Value] = []
-    imaged((op.args, op.kwargs), lambda value: found.append(value) or value)
-    return found
-
-
-def imaged(tree: Any, image: Callable[[Value], Value]) -> Any:
-    return with_values(tree, lambda leaf: image(leaf) if isinstance(leaf, Value) else leaf)
 
 
 def kind_of(item: Any) -> Any:
@@ -121,11 +102,6 @@ def rest_of(op: Op, item: int) -> tuple[Any, ...]:
     return () if whole else tuple(rest)
 
 
-def along(axis: int, item: Any) -> Any:
-    """The index that has the item in a dimension, and all of the ones before it."""
-    return (*[slice(None)] * axis, item) if axis else item
-
-
 def without(shape: Sequence[int], axis: int) -> tuple[int, ...]:
     return (*shape[:axis], *shape[axis + 1 :])
 
@@ -160,10 +136,6 @@ def less(a: Any, b: Any) -> Any:
     return SizeOp("-", (a, b), number_of(a) - number_of(b))
 
 
-def number_of(size: Any) -> Any:
-    return size.number if isinstance(size, (SizeOf, SizeOp)) else size
-
-
 def made_like(target: Value, axis: int, length: Any) -> bool:
     """Whether a tensor was made with this length, so that the rounds write all of it."""
     op = target.producer
@@ -190,5 +162,5 @@ def by_name(values: list[Value]) -> dict[str, Value]:
 
 
 def line_of(item: Any) -> str:
-    op = next(iter(calls_of(item)), None) if item is not None else None
+    op = next(operations_in([item]), None) if item is not None else None
     return f" ({op.qualified}, line {op.location.line})" if op is not None and op.location is not None else ""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ...calls import Op, Value, apart, calls, change_trees, joined, operations, values_in
+from ...calls import Op, Value, along, apart, calls, change_trees, imaged, joined, operations, operations_in
 from ..guards import Guard
 from . import taking
 from .marks import Mark, between
@@ -75,7 +75,7 @@ class Uses:
         if begin == 0 and target.shape[axis] == self.count and taking.made_like(target, axis, rounds.length):
             value.name = value.name or op.results.name
             return value
-        places = taking.along(axis, slice(begin, taking.more(begin, rounds.length)))
+        places = along(axis, slice(begin, taking.more(begin, rounds.length)))
         write = Op("setitem", "torch.Tensor.__setitem__", "setitem", (target, places, value), {}, None, op.location)
         write.path = op.path
         write.results = Value(target.shape, target.dtype, name=self.made[-1][place].name, producer=write)
@@ -97,13 +97,13 @@ class Uses:
         rest = {value for op in self.rounds.heads for value in op.results[1:]}
         self.looped = self._in_other_loops()
         if self.rounds.known is None:
-            taken = [(value, line) for op, line in self.looped.items() for value in values_in((op.args, op.kwargs))]
+            taken = [(value, line) for op, line in self.looped.items() for value in op.taken]
             places = [(*self.places[value], line) for value, line in taken if value in self.places]
             self.rounds.form.parts |= {(place, line) for number, place, line in places if number < self.count - 1}
         for op in operations(self.rounds.root):
             if id(op) in inside or id(op) in before:
                 continue
-            taken = set(values_in((op.args, op.kwargs)))
+            taken = {*op.taken}
             if taken & rest:
                 raise Unlike("a part that it goes along is needed by itself")
             if taken & self.places.keys():
@@ -116,7 +116,7 @@ class Uses:
         place = self._whole_list(given) if op.name in ("stack", "cat") else None
         if place is None:
             one = partial(self._part, self.looped[op]) if op in self.looped else self._one
-            return taking.imaged(op.args, one), taking.imaged(op.kwargs, one)
+            return imaged(op.args, one), imaged(op.kwargs, one)
         (place, start, backwards), value = place, self.made[0][place[0]]
         dim = op.kwargs.get("dim", op.args[1] if len(op.args) > 1 else 0)
         rank = len(value.shape) + (op.name == "stack")
@@ -158,14 +158,14 @@ class Uses:
         return None
 
     def _strictly(self, tree: Any) -> Any:
-        return taking.imaged(tree, self._one)
+        return imaged(tree, self._one)
 
     def _in_other_loops(self) -> dict[Op, Any]:
         """The calls in rounds of later loops, which may go along what this one makes, with the lines of these."""
         found: dict[Op, Any] = {}
         own = self.rounds.loop
         for loop in self.rounds.record.loops:
-            inside = {op for item in between(loop) for op in taking.calls_of(item)}
+            inside = {*operations_in(between(loop))}
             if loop is not own and not any(isinstance(op, Mark) and op.loop is own for op in inside):
                 found |= dict.fromkeys(inside, loop.location)
         return found
@@ -215,7 +215,7 @@ class Uses:
         return self._without_same(self._leniently(size))
 
     def _without_same(self, tree: Any) -> Any:
-        return taking.imaged(tree, lambda value: self.same.get(value, value))
+        return imaged(tree, lambda value: self.same.get(value, value))
 
     def change(self, changes: list[tuple[Any, Any, Any]]) -> None:
         """Writes all of it into the calls."""
@@ -229,7 +229,7 @@ class Uses:
             else:
                 op.args, op.kwargs = args, kwargs
         for op in self.rounds.heads:  # the first part alone is left
-            op.args = (op.args[0], taking.along(taking.taken_apart(op), 0))
+            op.args = (op.args[0], along(taking.taken_apart(op), 0))
             op.name, op.form, op.kwargs = "getitem", "method", {}
             op.qualified, op.results = "torch.Tensor.__getitem__", op.results[0]
         gone = {id(op) for op, args, _ in changes if len(args) == 2 and args[0] == "same"}
