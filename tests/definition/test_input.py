@@ -82,6 +82,16 @@ def test_an_output_s_format_is_refused_with_its_name():
             lambda: td.network(inputs={"lengths": td.Input(("N",), "int64", longest="T")}),
             "the longest of input 'lengths' is T, of which no input has the dimension",
         ),
+        (
+            lambda: td.Input(("N", "T"), longest="S", padding=0),
+            "its longest the size of one of its dimensions, not 0 and",
+        ),
+        (lambda: td.Input(("N", "T"), padding=0), "the size of one of its dimensions, not 0 and None"),
+        (
+            lambda: td.Input(("N", "T"), longest="T", padding="0"),
+            "an input's padding is a number, such as 0, .* not '0'",
+        ),
+        (lambda: td.Input(("N", "T"), descending=True), "descending has lengths, or a longest sequence"),
     ],
 )
 def test_a_longest_is_a_size_of_whole_numbers(make, said):
@@ -115,6 +125,38 @@ def test_drawn_lengths_reach_their_longest_and_not_beyond(more, least, draw):
         assert feeds["lengths"].max() == 7 and feeds["lengths"].min() >= least
     fixed = spec.define(dims={"T": 3})
     assert make_feeds(spec.inputs, fixed, {"N": 1}, torch.Generator())["lengths"].tolist() == [5]
+
+
+@pytest.mark.parametrize(
+    ("shape", "more"),
+    [
+        ((3, 5), {"dtype": "bool", "padding": 0}),
+        ((3, 5), {"dtype": "bool", "padding": 1, "descending": True}),
+        ((3, 5), {"dtype": "int64", "padding": 2, "sample": (0, 4)}),
+        ((3, 5), {"dtype": "int64", "padding": 9, "sample": (0, 4)}),
+        ((5, 3, 2), {"padding": 0.0}),
+        ((3, 5, 2), {"padding": 0, "sample": (0.0, 1.0), "descending": True}),
+        ((2, 3, 5), {"dtype": "int32", "padding": 0, "sample": (0, 2)}),
+    ],
+)
+@pytest.mark.parametrize("draw", ["normal", "large", "sparse", "ties"])
+def test_drawn_sequences_have_their_padding_behind_and_one_has_none(shape, more, draw):
+    @td.network(inputs={"x": td.Input(shape, longest=5, **more)})
+    def network(x):
+        return {"y": x * 2 if more.get("dtype") != "bool" else x.float()}
+
+    net, axis = network.define(), shape.index(5)
+    for seed in range(5):
+        x = make_feeds(network.inputs, net, {}, torch.Generator().manual_seed(seed), draw)["x"]
+        own = (x != more["padding"]).movedim(axis, max(axis, 1))
+        own = own.any(-1) if shape[-1] == 2 else own
+        lengths = own.sum(-1)
+        torch.testing.assert_close(own, torch.arange(5) < lengths[..., None])
+        assert lengths.max() == 5 and lengths.min() >= 1
+        assert not more.get("descending") or lengths.tolist() == sorted(lengths.tolist(), reverse=True)
+        td.interpret(net, {"x": x})
+    with pytest.raises(td.FeedError, match=rf"has 0 steps that are not {more['padding']}, and the .* is 5: pad a"):
+        td.interpret(net, {"x": torch.full_like(x, more["padding"])})
 
 
 def test_lengths_that_do_not_reach_their_longest_are_refused():

@@ -44,6 +44,7 @@ def whole(folder):
     facts["precisions"] = {"calls": {"fp16": 3}, "file": "p", "sha256": "0" * 64, "data": "d", "sqnr": {"y": None}}
     facts["inputs"]["x"]["format"] = facts["outputs"]["y"]["format"] = None
     facts["inputs"]["x"]["longest"] = facts["outputs"]["y"]["longest"] = None
+    facts["inputs"]["x"]["padding"] = facts["outputs"]["y"]["padding"] = None
     facts["states"], facts["in_place"], facts["slots"] = {"x": "y"}, ["x"], {"x": 1}
     facts["settings"] = {"rank": 0, "ranks": 1}
     facts["plugins"] = [{"name": "a", "version": "1", "namespace": ""}]

@@ -206,3 +206,142 @@ def test_a_branch_on_the_greatest_length_is_one_on_a_value_where_nothing_says_it
             return x * 2 if lengths.max() > 3 else x
 
     assert "longest" not in td.port(Branching(), {**INPUTS, "lengths": "N:int64:1:7"}, dims=DIMS)
+
+
+# -- lengths that forward counts in sequences that are padded ---------------------------------------------------------
+
+
+def of_a_mask(self, x, mask):
+    """PyHealth, taggers."""
+    lengths = mask.sum(1)
+    packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
+    return pad_packed_sequence(self.rnn(packed)[0], batch_first=True)
+
+
+def of_padding(self, x, mask):
+    """Masks of what is padding: T - its count."""
+    lengths = mask.size(1) - mask.long().sum(-1)
+    return x * (torch.arange(int(lengths.max()))[None] < lengths[:, None])[..., None]
+
+
+def of_zeros(self, x, mask):
+    """Frames that are zero are padding."""
+    lengths = (x.abs().sum(-1) > 0).float().sum(1).long()
+    packed = pack_padded_sequence(x, lengths.tolist(), batch_first=True, enforce_sorted=False)
+    return pad_packed_sequence(self.rnn(packed)[0], batch_first=True)[0] + mask[..., None]
+
+
+def by_place(self, x, mask):
+    """The last place that counts."""
+    lengths = (mask.int() * torch.arange(1, mask.shape[1] + 1)).amax(1, keepdim=True)
+    return x[:, : lengths.max()] / lengths[..., None]
+
+
+def sorted_before(self, x, mask):
+    """GRU4Rec of RecPack: the longest comes first."""
+    if mask.all():
+        return self.rnn(x)[0]
+    packed = pack_padded_sequence(x, mask.sum(1), batch_first=True)
+    return pad_packed_sequence(self.rnn(packed)[0], batch_first=True)[0]
+
+
+class OfMask(Of):
+    def forward(self, x, mask):
+        return self.of(self, x, mask)
+
+
+COUNTED = {
+    of_a_mask: '"mask": td.Input((N, T), "bool", longest=T, padding=0)',
+    of_padding: '"mask": td.Input((N, T), "bool", longest=T, padding=1)',
+    of_zeros: '"x": td.Input((N, T, 4), longest=T, padding=0)',
+    by_place: '"mask": td.Input((N, T), "bool", longest=T, padding=0)',
+    sorted_before: '"mask": td.Input((N, T), "bool", longest=T, padding=0, descending=True)',
+}
+
+
+@pytest.mark.parametrize("of", COUNTED)
+def test_the_longest_sequence_of_an_input_is_the_size_that_a_batch_is_padded_to(of):
+    torch.manual_seed(0)
+    module = OfMask(of).eval()
+    inputs = {"x": "N,T,4", "mask": "N,T:bool"}
+    result = ported(module, inputs, dims=DIMS, check=True)
+    assert result.verdict is not None and result.verdict.passed, result.verdict
+    assert COUNTED[of] in result.text
+    assert any("it is taken for T" in note for note in result.notes)
+    spec = td.from_module(module, inputs, dims=DIMS)
+    own = torch.arange(6) < torch.tensor([6, 5, 3, 1])[:, None]
+    feeds = {"x": torch.randn(4, 6, 4) * (own[..., None] if of is of_zeros else 1), "mask": own ^ (of is of_padding)}
+    with torch.no_grad():
+        expected = module(*feeds.values())
+    for given, its in zip(
+        td.interpret(spec, feeds).values(), expected if isinstance(expected, tuple) else (expected,), strict=True
+    ):
+        torch.testing.assert_close(given, its)
+    short = {"x": feeds["x"][1:], "mask": feeds["mask"][1:]}
+    with pytest.raises(td.FeedError, match=r"has 5 steps that are not \d, and .* whose longest is T = 6"):
+        td.interpret(spec, short)
+
+
+def test_padding_is_the_number_that_forward_compares_with():
+    class Words(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.rnn = nn.Embedding(20, 4, padding_idx=7), nn.GRU(4, 3, batch_first=True)
+
+        def forward(self, ids):
+            lengths = ids.ne(self.words.padding_idx).sum(-1)
+            packed = pack_padded_sequence(self.words(ids), lengths, batch_first=True, enforce_sorted=False)
+            return pad_packed_sequence(self.rnn(packed)[0], batch_first=True)[0]
+
+    result = ported(Words().eval(), {"ids": "N,T:int64:0:20"}, dims=DIMS, check=True)
+    assert result.verdict is not None and result.verdict.passed, result.verdict
+    assert '"ids": td.Input((N, T), "int64", sample=(0, 20), longest=T, padding=7)' in result.text
+
+
+@pytest.mark.parametrize(
+    ("of", "inputs"),
+    [
+        (lambda x, mask: x[:, : mask.sum(1).min()], {}),
+        (lambda x, mask: x[:, : mask.sum(1)[:1].max()], {}),
+        (lambda x, mask: x[:, : (mask.sum(1) * 2).max() // 3], {"mask": "N,T:int64:0:3"}),
+        (lambda x, mask: x[:, : mask.sum(1).max()], {"x": "1,T,4", "mask": "1,T:bool"}),
+        (lambda x, mask: x[:, : (mask & (x[..., 0] > 0)).sum(1).max()], {}),
+    ],
+)
+def test_what_is_counted_otherwise_has_no_known_greatest(of, inputs):
+    class Other(nn.Module):
+        def forward(self, x, mask):
+            return of(x, mask)
+
+    given = {"x": "N,T,4", "mask": "N,T:bool", **inputs}
+    with pytest.raises(td.UnsupportedError, match="a size, an end of a slice, a number of rounds or a place"):
+        td.port(Other(), given, dims={"T": (3, 5, 9)})
+
+
+def test_lengths_of_sizes_alone_are_what_they_are():
+    class Full(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rnn = nn.GRU(4, 3, batch_first=True)
+
+        def forward(self, x):
+            lengths = torch.full((x.size(0),), fill_value=x.size(1))
+            packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+            return pad_packed_sequence(self.rnn(packed)[0], batch_first=True)[0]
+
+    td.check(td.from_module(Full().eval(), {"x": "N,T,4"}, dims=DIMS)).raise_for_mismatch()
+
+
+def test_lengths_that_are_packed_as_they_are_come_with_the_longest_first():
+    class InOrder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rnn = nn.GRU(4, 3, batch_first=True)
+
+        def forward(self, x, lengths):
+            return self.rnn(pack_padded_sequence(x, lengths, batch_first=True))[1]
+
+    result = ported(InOrder().eval(), {**INPUTS, "lengths": "N:int64:1:4"}, dims=DIMS, check=True)
+    assert result.verdict is not None and result.verdict.passed, result.verdict
+    assert '"lengths": td.Input((N,), "int64", sample=(1, 4), descending=True)' in result.text
+    assert any("lengths is to have its longest first" in note for note in result.notes)

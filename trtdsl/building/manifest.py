@@ -83,14 +83,18 @@ def make_manifest(
 
 
 def _tensor_entries(network: Network, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Dtype, shape and format of each input or output, and the longest of lengths; dynamic sizes as text."""
-    longest = {name: spec.longest for name, spec in network.input_specs.items() if spec.longest is not None}
+    """Dtype, shape and format of each input or output, the longest of lengths or sequences; dynamic sizes as text."""
+    longest = {
+        name: {"longest": str(spec.longest)} | ({} if spec.padding is None else {"padding": float(spec.padding)})
+        for name, spec in network.input_specs.items()
+        if spec.longest is not None
+    }
     return {
         name: {
             "dtype": dtype_name(tensor.dtype),
             "shape": [str(size) if not isinstance(size, int) else size for size in tensor.shape],
             **({"format": CHANNELS_LAST} if name in network.channels_last else {}),
-            **({"longest": str(longest[name])} if name in longest else {}),
+            **longest.get(name, {}),
         }
         for name, tensor in tensors.items()
     }

@@ -166,6 +166,8 @@ def _sample(given: Input, sources: Sources) -> list[Any] | None:
     """An input's sample as a fact; None for a function that is in no file."""
     sample, dtype = given.sample, str(given.dtype)
     dtype += "" if given.longest is None else f", longest {given.longest}"
+    dtype += "" if given.padding is None else f", padding {given.padding}"
+    dtype += ", descending" * given.descending
     if sample is None or isinstance(sample, tuple):
         return ["range", sample, dtype]
     if isinstance(sample, (str, PathLike)):

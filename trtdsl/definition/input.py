@@ -33,9 +33,11 @@ class Input:
     ``"channels_last"`` for float32 values of 4 or 5 dimensions that lie in memory as torch.channels_last has them, as
     frames of a camera do: the shape stays (N, C, H, W), and the engine reads them without a launch that transposes.
     ``longest`` is a size of whole numbers that are lengths, as of a batch that is padded to its longest sequence: the
-    greatest of them is that size. A check feeds it such values, and an interpreter refuses others.
+    greatest of them is that size. A check feeds it such values, and an interpreter refuses others. Where the input has
+    the sequences themselves, or a mask of them, ``longest`` is the size of one of its dimensions and ``padding`` what
+    stands behind their ends: one sequence at least has no padding. ``descending`` has a check feed the longest first.
 
-    Raises UsageError for a shape, a sample, a dimension, a format or a longest that is none of these.
+    Raises UsageError for a shape, a sample, a dimension, a format, a longest or a padding that is none of these.
 
     >>> Input(("N", 3, 8 * Dim("H"))).shape
     (N, 3, 8*H)
@@ -49,6 +51,8 @@ class Input:
     sharded: int | None = None
     format: str | None = None
     longest: Any = None
+    padding: float | None = None
+    descending: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.shape, (tuple, list)):
@@ -69,12 +73,22 @@ class Input:
                 raise UsageError("a state has no format: it lies as the engine writes it")
         if isinstance(self.longest, str):
             object.__setattr__(self, "longest", Dim(self.longest))
-        whole = isinstance(self.longest, (int, Size)) and dtype_name(as_dtype(self.dtype)) in ("int32", "int64")
+        lengths = self.padding is not None or dtype_name(as_dtype(self.dtype)) in ("int32", "int64")
+        whole = isinstance(self.longest, (int, Size)) and lengths
         if self.longest is not None and (isinstance(self.longest, bool) or not whole):
             raise UsageError(
                 f"an input's longest is a size, such as 'T', of whole numbers, not {self.longest!r} of "
                 f"{dtype_name(as_dtype(self.dtype))}"
             )
+        if self.padding is not None and not (
+            isinstance(self.padding, Real) and self.longest is not None and str(self.longest) in map(str, shape)
+        ):
+            raise UsageError(
+                f"an input's padding is a number, such as 0, and its longest the size of one of its dimensions, not "
+                f"{self.padding!r} and {self.longest!r}"
+            )
+        if self.descending and not (shape and (self.longest is not None or not as_dtype(self.dtype).is_floating_point)):
+            raise UsageError("an input that is descending has lengths, or a longest sequence and what pads the others")
         slots = getattr(self, "slots", None)
         if slots not in (None, State.slots) and not 0 < as_argument("slots", slots, int) % (len(shape) or 1) < len(
             shape
@@ -98,6 +112,19 @@ class Input:
         """The same input where these dimensions have other sizes."""
         longest = None if self.longest is None else substitute(self.longest, sizes)
         return replace(self, shape=tuple(substitute(size, sizes) for size in self.shape), longest=longest)
+
+    @property
+    def steps(self) -> int:
+        """The dimension of the steps of sequences that are padded."""
+        shape = [*map(str, self.shape)]
+        return shape.index(str(self.longest), 1) if str(self.longest) in shape[1:] else 0
+
+    def own_steps(self, fed: torch.Tensor) -> torch.Tensor:
+        """Which steps of padded sequences are no padding; the dimensions of a step are 1 in it."""
+        own, axis = fed != self.padding, max(self.steps, 1) + 1
+        for dim in range(axis, fed.ndim):
+            own = own.any(dim, keepdim=True)
+        return own
 
 
 def _check_range(given: Any, sample: Any) -> None:
@@ -170,11 +197,16 @@ def check_longest(inputs: Mapping[str, Input], feeds: Mapping[str, torch.Tensor]
         spec = inputs.get(name)
         if spec is None or spec.longest is None or not fed.numel():
             continue
-        longest, greatest = value(spec.longest, env), int(fed.max())
+        longest = value(spec.longest, env)
+        greatest = int((fed if spec.padding is None else spec.own_steps(fed).sum(spec.steps)).max())
         if longest != greatest:
+            what, those = f"the greatest of input {name!r} is {greatest}", "lengths whose greatest"
+            if spec.padding is not None:
+                what = f"the longest sequence of input {name!r} has {greatest} steps that are not {spec.padding}"
+                those = "sequences whose longest"
             raise FeedError(
-                f"the greatest of input {name!r} is {greatest}, and the network is for lengths whose greatest is "
-                f"{spec.longest}{f' = {longest}' * (spec.longest is not longest)}: pad a batch to its longest alone"
+                f"{what}, and the network is for {those} is {spec.longest}"
+                f"{f' = {longest}' * (spec.longest is not longest)}: pad a batch to its longest alone"
             )
 
 

@@ -80,7 +80,7 @@ def has_draw(inputs: Mapping[str, Input], draw: str) -> bool:
 def _draws(spec: Input) -> tuple[str, ...]:
     """The kinds of values of an input."""
     dtype, sample = as_dtype(spec.dtype), spec.sample
-    if spec.longest is not None:
+    if spec.longest is not None and spec.padding is None:
         return ("normal", "large", *ORDINARY)
     if isinstance(sample, tuple):
         low, last = sample[0], sample[1] if dtype.is_floating_point else int(sample[1]) - 1
@@ -95,7 +95,13 @@ def _fed(
 ) -> torch.Tensor:
     """What is drawn for an input at these sizes; of lengths, none is above the longest, and one is that."""
     if spec.longest is None:
-        return _draw(name, spec, shape, generator, *how)
+        drawn = _draw(name, spec, shape, generator, *how)
+        return drawn.sort(0, descending=True).values if spec.descending else drawn
+    if spec.padding is not None:
+        drawn = _draw(name, spec, shape, generator, *how)
+        lengths = spec.own_steps(drawn).sum(spec.steps)
+        told = Input(tuple(lengths.shape), "int64", longest=shape[spec.steps], descending=spec.descending)
+        return padded(spec, drawn, _fed(name, told, tuple(lengths.shape), {}, generator, "normal"))
     longest, sample = value(spec.longest, env), spec.sample
     if sample is None or isinstance(sample, tuple):
         low, high = sample or (1, longest + 1)
@@ -104,7 +110,22 @@ def _fed(
     drawn = _draw(name, spec, shape, generator, *how).clamp(max=longest)
     if drawn.numel():
         drawn.view(-1)[drawn.argmax()] = longest  # which leaves sorted ones sorted
-    return drawn
+    return drawn.sort(0, descending=True).values if spec.descending else drawn
+
+
+def padded(spec: Input, drawn: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """Sequences of these lengths, with the padding of an input behind their ends and not before."""
+    own, axis, padding = spec.own_steps(drawn), spec.steps, spec.padding
+    if padding is None or not drawn.numel():
+        return drawn
+    other = padding + 1
+    if isinstance(spec.sample, tuple):
+        other = next((end for end in (spec.sample[0], spec.sample[1] - 1) if end != padding), other)
+    other = not padding if drawn.dtype == torch.bool else other
+    drawn = torch.where(own, drawn, torch.tensor(other, dtype=drawn.dtype))
+    steps = torch.arange(drawn.shape[axis]).view([-1 if dim == axis else 1 for dim in range(drawn.ndim)])
+    ends = lengths.reshape([1 if dim == axis else size for dim, size in enumerate(own.shape)])
+    return drawn.masked_fill(steps >= ends, padding)
 
 
 def _draw(

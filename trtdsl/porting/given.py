@@ -29,7 +29,7 @@ BATCH = (1, 4, 8)  # the range of a first dimension that was given none
 
 
 Fed = Mapping[str, tuple[Any, ...]]
-"""Shapes, dtypes, and what gives the greatest of each input's numbers (:meth:`Given.longest`)."""
+"""Shapes, dtypes, what gives the greatest of each input's numbers (:meth:`Given.longest`), and what is declared."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ class Given:
                     tuple(value(size, env) for size in spec.shape),
                     as_dtype(spec.dtype),
                     partial(self.longest, name),
+                    spec,
                 )
                 for name, spec in self.inputs.items()
             }
@@ -182,32 +183,57 @@ def _sample(given: torch.Tensor) -> tuple[float, float] | None:
 
 
 def parsed(name: str, text: str) -> Input:
-    """``SHAPE[:DTYPE[:LOW:HIGH]]`` or ``SHAPE:DTYPE:longest=SIZE`` as an Input. Raises UsageError.
+    """``SHAPE[:DTYPE[:LOW:HIGH]][:longest=SIZE][:padding=NUMBER][:descending]`` as an Input. Raises UsageError.
 
     >>> from trtdsl.porting.given import parsed
-    >>> parsed("ids", "N,8*T:int64:0:1000")
-    Input(shape=(N, 8*T), dtype='int64', sample=(0, 1000), sharded=None, format=None, longest=None)
+    >>> parsed("ids", "N,8*T:int64:0:1000").shape
+    (N, 8*T)
     >>> parsed("lengths", "N:int64:longest=T").longest
     T
     """
     shape, *rest = text.split(":")
     dtype = rest[0] if rest else "float32"
     as_dtype(dtype)
-    longest = rest.pop()[len(LONGEST_IS) :] if len(rest) == 2 and rest[1].startswith(LONGEST_IS) else None
-    if len(rest) not in (0, 1, 3):
+    options = [each.partition("=") for each in rest if "=" in each or each == DESCENDING]
+    said = {key: told for key, _, told in options}
+    rest = [each for each in rest if "=" not in each and each != DESCENDING]
+    if len(rest) not in (0, 1, 3) or not said.keys() <= {"longest", "padding", DESCENDING}:
         raise UsageError(
-            f"{_given(name, text)}: expected SHAPE, SHAPE:DTYPE, SHAPE:DTYPE:LOW:HIGH or SHAPE:DTYPE:{LONGEST_IS}SIZE"
+            f"{_given(name, text)}: expected SHAPE, SHAPE:DTYPE or SHAPE:DTYPE:LOW:HIGH, and of lengths "
+            f"{LONGEST_IS}SIZE behind it, of padded sequences {LONGEST_IS}SIZE:{PADDING_IS}NUMBER"
         )
     try:
+        padding = float(said["padding"]) if "padding" in said else None
+        padding = int(padding) if padding is not None and padding.is_integer() else padding
         number = float if as_dtype(dtype).is_floating_point else int
         sample = (number(rest[1]), number(rest[2])) if len(rest) == 3 else None
     except ValueError:
-        raise UsageError(f"{_given(name, text)}: LOW and HIGH are numbers") from None
+        raise UsageError(f"{_given(name, text)}: LOW, HIGH and the padding are numbers") from None
     sizes = [_size(name, text, part.strip()) for part in shape.split(",")] if shape.strip() else []
-    return Input(tuple(sizes), dtype, sample, longest=None if longest is None else _size(name, text, longest))
+    longest = _size(name, text, said["longest"]) if "longest" in said else None
+    return Input(tuple(sizes), dtype, sample, longest=longest, padding=padding, descending=DESCENDING in said)
 
 
-LONGEST_IS = "longest="
+LONGEST_IS, PADDING_IS, DESCENDING = "longest=", "padding=", "descending"
+
+
+def text_of(spec: Input) -> str:
+    """An input as text, of which :func:`parsed` makes it.
+
+    >>> from trtdsl.porting.given import parsed, text_of
+    >>> text_of(parsed("ids", "N,8*T:int64:0:1000:longest=8*T:padding=0"))
+    'N,8*T:int64:0:1000:longest=8*T:padding=0'
+    """
+    dtype, pair = dtype_name(as_dtype(spec.dtype)), isinstance(spec.sample, tuple)
+    parts = [
+        ",".join(map(str, spec.shape)),
+        *([dtype] if dtype != "float32" or pair or spec.longest is not None else []),
+    ]
+    parts += map(str, spec.sample) if isinstance(spec.sample, tuple) else ()
+    parts += [f"{LONGEST_IS}{spec.longest}"] if spec.longest is not None else []
+    parts += [f"{PADDING_IS}{spec.padding}"] if spec.padding is not None else []
+    parts += [DESCENDING] if spec.descending else []
+    return ":".join(parts).replace(" ", "")
 
 
 def _given(name: str, text: str) -> str:
@@ -271,7 +297,10 @@ def _ranged(specs: dict[str, Input], dims: dict[str, Any]) -> Given:
     unknown = [name for name in dims if name not in known]
     if unknown:
         raise UsageError(f"no input has a dimension {', '.join(unknown)}: they have {', '.join(known) or 'none'}")
-    plain = {name: Input(spec.shape, spec.dtype, spec.sample, longest=spec.longest) for name, spec in specs.items()}
+    plain = {
+        name: Input(each.shape, each.dtype, each.sample, None, None, each.longest, each.padding, each.descending)
+        for name, each in specs.items()
+    }
     check_dims(plain)
     inputs = {name: spec.with_dims(known) for name, spec in plain.items()}
     return Given(inputs, {name: dim for name, dim in known.items() if isinstance(dim, Dim)})

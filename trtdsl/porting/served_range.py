@@ -6,12 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..core.caller import to_write
-from ..core.dtypes import as_dtype, dtype_name
 from ..core.lazy import np
-from ..definition.input import Input
 from ..sizes.dim import Dim
-from ..sizes.shape import substitute
-from .given import LONGEST_IS, Given
+from .given import Given, text_of
 
 
 def served_range(given: Given, columns: Mapping[str, Any], covered: Any) -> str:
@@ -65,7 +62,7 @@ def _written(given: Given, chosen: Mapping[str, tuple[int, list[int]]]) -> str:
         sizes[name] = low if fixed else step * Dim(name)
         if not fixed:
             ranges[name] = (low // step, opt // step, high // step)
-    inputs = {name: _text(spec, sizes) for name, spec in given.inputs.items() if name not in given.draws}
+    inputs = {n: text_of(spec.with_dims(sizes)) for n, spec in given.inputs.items() if n not in given.draws}
     shell = [f"--input {name}={text}" for name, text in inputs.items()]
     shell += [f"--dim {name}={low}:{opt}:{high}" for name, (low, opt, high) in ranges.items()]
     return to_write(f"inputs={inputs}, dims={ranges}", " ".join(shell))
@@ -74,14 +71,3 @@ def _written(given: Given, chosen: Mapping[str, tuple[int, list[int]]]) -> str:
 def _range(dim: Dim) -> tuple[int, int, int]:
     assert dim.range is not None
     return dim.range
-
-
-def _text(spec: Input, sizes: Mapping[str, Any]) -> str:
-    """An input as text."""
-    text = ",".join(str(substitute(size, sizes)).replace(" ", "") for size in spec.shape)
-    dtype = dtype_name(as_dtype(spec.dtype))
-    if spec.longest is not None:
-        return f"{text}:{dtype}:{LONGEST_IS}{str(substitute(spec.longest, sizes)).replace(' ', '')}"
-    if isinstance(spec.sample, tuple):
-        return f"{text}:{dtype}:{spec.sample[0]}:{spec.sample[1]}"
-    return text if dtype == "float32" else f"{text}:{dtype}"

@@ -54,7 +54,9 @@ class Entry(Struct, frozen=True):
     shape: Annotated[tuple[Count | SizeText, ...], Meta(max_length=8)]
     format: Literal["channels_last"] | None = None
     longest: SizeText | None = None
-    """What the greatest of an input of lengths is."""
+    """What the greatest of an input of lengths is, or how long the longest sequence of one that is padded."""
+    padding: float | None = None
+    """What stands behind the ends of sequences."""
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:

@@ -6,11 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from ...core.caller import to_write
-from ...core.dtypes import as_dtype, dtype_name
 from ...core.errors import TrtdslError, UnsupportedError
 from ...sizes.size import Size
-from ..given import LONGEST_IS, Given
-from ..tracing.scalars import NeedsLongest
+from ..given import Given, text_of
+from ..tracing.scalars import Greatest, NeedsLongest
 from .attempt import Again, Attempt, Made
 
 
@@ -20,12 +19,18 @@ def remedy(attempt: Attempt, refusal: UnsupportedError, again: Again[Made]) -> t
     It is the one with which forward can be ported. Raises the ``refusal`` where no size or more than one is that.
     """
     assert isinstance(refusal.__cause__, NeedsLongest)
-    given, name = attempt.given, refusal.__cause__.input
-    sizes, found, failed = _sizes(given, name), list[tuple[Any, tuple[Made, Attempt]]](), list[TrtdslError]()
-    for size in sizes if _may_be_lengths(given, name) else ():
-        inputs = {**given.inputs, name: replace(given.inputs[name], longest=size)}
+    given, known = attempt.given, refusal.__cause__.greatest
+    name, axis = known.input, known.axis
+    if refusal.__cause__.first:
+        remarks, given = _in_order(given, name, refusal)
+        return again(attempt.changed(remarks, given=given))
+    sizes = _sizes(given, name) if axis is None else [given.inputs[name].shape[axis]]
+    found, failed = list[tuple[Any, tuple[Made, Attempt]]](), list[TrtdslError]()
+    for size in sizes if _may_be_lengths(given, name, axis) else ():
+        inputs = {**given.inputs, name: replace(given.inputs[name], longest=size, padding=known.padding)}
+        what = "the greatest" if axis is None else f"the longest sequence (padded with {known.padding})"
         remark = (
-            f"forward asks for the greatest of {name} at {refusal.location}: it is taken for {size}, as of a batch "
+            f"forward asks for {what} of {name} at {refusal.location}: it is taken for {size}, as of a batch "
             f"that is padded to its longest, and the network is for such {name} alone (longest= in the file)"
         )
         try:
@@ -38,8 +43,14 @@ def remedy(attempt: Attempt, refusal: UnsupportedError, again: Again[Made]) -> t
         asks = f"{refusal.location} asks for the greatest of {name}"
         failed[0].context.append(f"{asks}, which is taken for {sizes[0]}")
         raise failed[0]
-    refusal.context.append(_instead(given, name, [size for size, _ in found] or sizes, bool(found)))
+    refusal.context.append(_instead(given, known, [size for size, _ in found] or sizes, bool(found)))
     raise refusal
+
+
+def _in_order(given: Given, name: str, refusal: UnsupportedError) -> tuple[list[str], Given]:
+    """The inputs of which one has the longest first, and a remark that says so."""
+    remark = f"{name} is to have its longest first, which {refusal.location} asks for (descending= in the file)"
+    return [remark], replace(given, inputs={**given.inputs, name: replace(given.inputs[name], descending=True)})
 
 
 def _sizes(given: Given, name: str) -> list[Any]:
@@ -69,19 +80,22 @@ def _sizes(given: Given, name: str) -> list[Any]:
     return [size for size in fixed if low <= size <= last] or [last]
 
 
-def _may_be_lengths(given: Given, name: str) -> bool:
-    """Whether an input may have the lengths of a batch: one each, from 1 on where something says what they are."""
+def _may_be_lengths(given: Given, name: str, axis: int | None) -> bool:
+    """Whether an input may have the lengths of a batch: one each, from 1 on where something says what they are.
+
+    One whose sequences go on along an ``axis`` may where it has several of them.
+    """
     spec = given.inputs[name]
+    if axis is not None:
+        return str(spec.shape[0 if axis else 1]) != "1"
     one_each = sum(str(size) != "1" for size in spec.shape) <= 1
     return one_each and (spec.sample[0] >= 1 if isinstance(spec.sample, tuple) else spec.sample is None)
 
 
-def _instead(given: Given, name: str, sizes: list[Any], several: bool) -> str:
+def _instead(given: Given, known: Greatest, sizes: list[Any], several: bool) -> str:
     """What to declare."""
-    spec = given.inputs[name]
-    shape = ",".join(str(size).replace(" ", "") for size in spec.shape)
-    size = str(sizes[0]).replace(" ", "") if sizes else "SIZE"
-    text = f"{shape}:{dtype_name(as_dtype(spec.dtype))}:{LONGEST_IS}{size}"
+    name, size = known.input, sizes[0] if sizes else "SIZE"
+    text = text_of(replace(given.inputs[name], longest=size, padding=known.padding))
     which = f", and it may be {' or '.join(map(str, sizes))}" if several else ""
     written = to_write(f"inputs={{{name!r}: {text!r}}}", f"--input {name}={text}")
     return f"it asks for the greatest of {name}{which}: where a batch is padded to its longest, say so, as {written}"

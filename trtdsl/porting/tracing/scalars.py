@@ -72,14 +72,22 @@ class Greatest:
     """None where nothing says it."""
     place: int | None = None
     """Where it is, in a tensor that is sorted."""
+    padding: float | None = None
+    """What stands behind the ends of the input's sequences, whose lengths the tensor has."""
+    axis: int | None = None
+    """The dimension of the input in which these go on."""
+    descending: bool = False
+    """Whether the input has the greatest first."""
 
 
 class NeedsLongest(Exception):
-    """The cause of a refusal: a size is made of the greatest of an ``input``, and nothing says what that is."""
+    """The cause of a refusal: a size is made of the ``greatest`` of an input, and nothing says what that is."""
 
-    def __init__(self, input: str):
-        super().__init__(input)
-        self.input = input
+    def __init__(self, greatest: Greatest, *, first: bool = False):
+        super().__init__(greatest.input)
+        self.greatest = greatest
+        self.first = first
+        """Whether it is asked for that the greatest comes first."""
 
 
 class SizesHeld:
@@ -103,10 +111,10 @@ class SizesHeld:
         known = self.greatest(leaf)
         return leaf if known is None or known.size is None or leaf.dim() else known.size
 
-    def asked(self, given: Any) -> str | None:
-        """The input whose greatest number a call is given, and nothing says what it is."""
+    def asked(self, given: Any) -> Greatest | None:
+        """What a call is given that is the greatest number of an input, and nothing says what it is."""
         known = (self.greatest(leaf) for leaf in leaves(given) if isinstance(leaf, torch.Tensor) and leaf.numel() == 1)
-        return next((each.input for each in known if each is not None and each.size is None), None)
+        return next((each for each in known if each is not None and each.size is None), None)
 
     def of(self, tensor: Any) -> Any:
         """A number, nested lists of numbers or a comparison, which the tensor holds; None where it holds none."""

@@ -236,6 +236,8 @@ class File:
         more = [f'"{dtype}"'] if dtype != "float32" else []
         more += [f"sample={literal(sample)}"] if sample is not None else []
         more += [f"longest={str(spec.longest).replace('*', ' * ')}"] if spec.longest is not None else []
+        more += [f"padding={spec.padding}"] if spec.padding is not None else []
+        more += ["descending=True"] if spec.descending else []
         return f"td.Input({', '.join([shape, *more])})"
 
     def _unused(self) -> tuple[str, ...]:

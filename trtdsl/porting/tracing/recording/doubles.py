@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections.abc import Mapping
 from typing import Any
 
 from ....core.lazy import torch
@@ -23,7 +24,7 @@ def in_double(op: Op, single: torch.Tensor) -> torch.Tensor | None:
     usual = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)  # that of what is made of numbers
     try:
-        found = _Doubles().made(op)
+        found = Doubles({}).made(op)
     except Exception:  # torch's own, of what a call in float64 does not take
         return None
     finally:
@@ -38,8 +39,11 @@ def in_double(op: Op, single: torch.Tensor) -> torch.Tensor | None:
     return found if bool(same.all()) else None
 
 
-class _Doubles:
-    def __init__(self) -> None:
+class Doubles:
+    """What values are, in float64, where some of them are ``given``."""
+
+    def __init__(self, given: Mapping[Value, torch.Tensor]):
+        self._given = given
         self.value = functools.cache(self._value)
 
     def made(self, op: Op) -> Any:
@@ -58,6 +62,8 @@ class _Doubles:
 
     def _value(self, value: Value) -> torch.Tensor:
         op = value.producer
+        if value in self._given:
+            return self._given[value]
         if isinstance(value, Weight) or op is None:
             raise _Unknown
         made = self.made(op)

@@ -29,6 +29,8 @@ class Packed:
     """What stands for the number of sequences at each step."""
     longest: Any
     """The greatest length, or what stands for it."""
+    settled: bool
+    """Whether it is the greatest length."""
     zeros: bool = False
     """Whether the padded tensor is 0 behind the ends."""
 
@@ -76,15 +78,28 @@ class PackedSequences:
         steps = self._shape(input)[int(batch_first)]
         sizes = self._stands_for(lengths, [3], torch.int64)
         known = self.recorder.numbers.greatest(lengths)
+        if known is not None and known.place is None and not known.descending and (known.size or known.axis is None):
+            raise UnsupportedError(
+                "pack_padded_sequence takes lengths of which the longest is the first: give it enforce_sorted=False",
+                location=here(),
+            ) from NeedsLongest(known, first=True)
         if known is None or known.size is None:
             longest = traced(plain_number(steps), expression_of(steps))
+            settled = self._fill(lengths, steps)
         elif known.size > steps:
             raise ValueError(f"a sequence is {known.size} long, and what is packed {steps}")
         else:
-            longest = known.size
-        packed = Packed(input, lengths, batch_first, sizes, longest)
+            longest, settled = known.size, True
+        packed = Packed(input, lengths, batch_first, sizes, longest, settled)
         self.found[id(sizes)] = packed
         return self._rows(packed), sizes
+
+    def _fill(self, lengths: torch.Tensor, steps: Any) -> bool:
+        """Whether lengths that sizes alone make, and no input, are so many at most; a guard says that they are so."""
+        if not self.recorder.value(lengths).known:
+            return False
+        with each_call(self.recorder.called):
+            return bool(lengths.max() == steps)
 
     def _shape(self, tensor: torch.Tensor) -> Any:
         with each_call(self.recorder.called):
@@ -112,18 +127,18 @@ class PackedSequences:
 
         args, kwargs = (found.padded, *given, found.batch_first), {"lengths": found.lengths}
         first, *states = self.recorder.recorded(padded, name, f"torch.{name}", "function", args, kwargs)
-        made = Packed(first, found.lengths, found.batch_first, found.sizes, found.longest, zeros=True)
+        made = Packed(first, found.lengths, found.batch_first, found.sizes, found.longest, found.settled, zeros=True)
         return (self._rows(made), *states)
 
     def _unpacked(self, found: Packed, batch_first: bool, padding_value: float, total: Any) -> Any:
         """The padded tensor, and the lengths."""
-        known = self.recorder.numbers.greatest(found.lengths)
-        if total is found.longest and (known is None or known.size is None):
+        if total is found.longest and not found.settled:
+            known = self.recorder.numbers.greatest(found.lengths)
             raise UnsupportedError(
                 "how long the longest sequence is depends on values: give "
                 f"pad_packed_sequence total_length=x.shape[{found.steps}], the length of what was packed",
                 location=here(),
-            ) from (NeedsLongest(known.input) if known is not None else None)
+            ) from (NeedsLongest(known) if known is not None else None)
         with each_call(self.recorder.called):
             padded = found.padded if found.batch_first else found.padded.transpose(0, 1)
             steps = padded.shape[1]

@@ -16,6 +16,7 @@ from ....core.lazy import np, torch
 from ....core.tensors.dense import writes
 from ....core.tensors.memory import storage_of
 from ....core.tensors.watched import each_call
+from ....definition.input import Input
 from ....definition.spec.reference import forward_of, given_to
 from ....sizes.operators import COMPARISONS, SYMBOLS
 from ...calls import Call, Op, SizeOf, Value, Weight, leaves, made_by, rebuilt, sizes_of, tensors_in
@@ -52,6 +53,7 @@ from ..traced_sizes import (
 from .bodies import Bodies
 from .constants import MOST_NUMBERS, Constants
 from .failures import TRUTHS, failed, needs_values
+from .lengths import CountedLengths
 from .memory import Memory, check_writes, layout, refuse_set, target_of, writes_itself
 from .numbers import as_pythons, at_numbers, filled, standing_in, stands_in, writes_at_a_place
 from .packed import PackedSequences
@@ -94,7 +96,8 @@ class Recorder:
         self.asked: dict[Location | None, str] = {}  # where forward asks for values of the module's own tensors
         self.failure: Exception | None = None  # that a value is needed, which the module's code may have caught
         self.needed = ""  # the function that needs it
-        self.longest: str | None = None  # the input whose greatest number it is
+        self.longest: Greatest | None = None  # the number that it is, of an input
+        self.counted = CountedLengths()
         self.place: Location | None = None
         self.inside = False  # whether a function of torch is running
         self.transformed = False  # whether one runs whose operators are recorded
@@ -158,12 +161,20 @@ class Recorder:
         return value
 
     def reaches(
-        self, name: str, tensors: Mapping[str, torch.Tensor], longest: Callable[..., Any] | None = None
+        self,
+        name: str,
+        tensors: Mapping[str, torch.Tensor],
+        longest: Callable[..., Any] | None = None,
+        spec: Input | None = None,
     ) -> None:
-        """Notes of an input of whole numbers what its greatest is."""
-        if not tensors[name].is_floating_point() and tensors[name].dtype != torch.bool:
-            size = longest and longest(lambda key, axis: self._sizes(tensors[key].shape[axis], tensors[key], axis))
-            self.numbers.reaches(tensors[name], Greatest(name, size))
+        """Notes of an input of whole numbers what its greatest is, and of sequences how long the longest is."""
+        tensor = tensors[name]
+        size = longest and longest(lambda key, axis: self._sizes(tensors[key].shape[axis], tensors[key], axis))
+        if spec is not None and tensor.dim() > 1 and (spec.padding is not None or size is None):
+            self.counted.take(self.value(tensor), spec, Greatest(name, size, descending=spec.descending))
+        padded = spec is not None and spec.padding is not None
+        if not padded and not tensor.is_floating_point() and tensor.dtype != torch.bool:
+            self.numbers.reaches(tensor, Greatest(name, size, descending=spec is not None and spec.descending))
 
     def value(self, tensor: torch.Tensor) -> Value:
         """The value that the tensor is now."""
@@ -490,8 +501,21 @@ class Recorder:
         known = _known(op)
         op.results = rebuilt(result, lambda x: self._new(x, op, known) if isinstance(x, torch.Tensor) else x)
         self.bodies.note(op)
+        self._count(op, result)
         if len(operands) == 1 and args and args[0] is operands[0]:
             self.memory.made(operands[0], op, list(_tensors(result)))
+
+    def _count(self, op: Op, result: Any) -> None:
+        """Notes of a call's result that it has the lengths of an input's sequences."""
+        if not isinstance(result, torch.Tensor) or self.numbers.greatest(result) is not None:
+            return
+        self.inside = True
+        try:
+            found = self.counted.greatest(op)
+        finally:
+            self.inside = False
+        if found is not None:
+            self.numbers.reaches(result, found)
 
     def _loaded(self, overload: Any, args: tuple[Any, ...]) -> bool:
         """Whether a new tensor gets the memory that was read from a file: from now on it is a constant."""
