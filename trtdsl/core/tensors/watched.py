@@ -12,6 +12,7 @@ from unittest import mock
 
 from ..errors import UsageError
 from ..lazy import torch
+from .higher_order import written_out
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -40,7 +41,8 @@ def by_default(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def each_call(called: Callable[..., Any]) -> Any:
+@contextmanager
+def each_call(called: Callable[..., Any]) -> Iterator[None]:
     """A context in which every function of torch that is called goes through ``called(function, args, kwargs)``."""
     from torch.overrides import TorchFunctionMode
 
@@ -48,7 +50,8 @@ def each_call(called: Callable[..., Any]) -> Any:
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return called(func, args, kwargs or {})
 
-    return Calls()
+    with written_out(), Calls():
+        yield
 
 
 @contextmanager

@@ -21,11 +21,13 @@ from ...core.caller import to_write
 from ...core.dtypes import as_dtype, dtype_name, narrowed
 from ...core.errors import DefinitionError, Location, TrtdslError, UnsupportedError, UsageError
 from ...core.lazy import torch
+from ...core.tensors.higher_order import written_out
 from ...core.tensors.watched import each_call, subclassed_by, unlogged
 from ...definition.input import Input
 from ...definition.spec.outputs import walk
 from ...definition.spec.reference import forward_of, with_hooks
 from ..calls import Call, Op, Value, Weight, operations, tensors_in, values_in
+from ..translating.rules import HIGHER_ORDER
 from ..translating.scripts import as_python, without_scripts
 from .frames import returned_names
 from .guards import GUARDS, SCANS, Choice, Choices, Guard, Record, Scans
@@ -190,6 +192,7 @@ def _trace(
         stack.enter_context(mock.patch.object(torch.distributions.Distribution, "_validate_args", False))  # asserts
         stack.enter_context(mock.patch("torch.broadcast_shapes", lambda *s: torch.Size(broadcast_shapes(*s))))
         stack.enter_context(read_as_numbers(FakeTensor))
+        stack.enter_context(written_out(HIGHER_ORDER))
         for path, part in module.named_modules():
             for handle in recorder.hooks(path, part) if part is not module else ():
                 stack.callback(handle.remove)

@@ -19,7 +19,7 @@ from .rules import BY_NAME, LIBRARIES, RULES
 
 OPERATORS = {name: FUNCTIONS[symbol] for name, symbol in SYMBOLS.items() if symbol != "@"}
 OPERATORS |= {"__and__": operator.and_, "__or__": operator.or_, "__xor__": operator.xor}
-SAME = {"_softmax": "softmax", "_safe_softmax": "softmax", "_log_softmax": "log_softmax"}
+SAME = {"_softmax": "softmax", "_log_softmax": "log_softmax"}
 CODES = (
     *(torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64),
     *(torch.complex32, torch.complex64, torch.complex128, torch.bool, torch.qint8, torch.quint8, torch.qint32),
@@ -77,7 +77,8 @@ def written_out(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     """A call by what it is made of; None of others.
 
     It is a distance that torch calls a loss, since ``functional`` has no losses, a choice by a mask in uint8, which
-    torch takes with values alone, a tensor of an old constructor, or a softmax whose dimension torch guesses.
+    torch takes with values alone, a tensor of an old constructor, or a softmax whose dimension torch guesses or whose
+    masked rows are 0.
     """
     if function in (torch.nn.functional.softmax, torch.nn.functional.log_softmax, torch.nn.functional.softmin):
         given = dict(zip(("input", "dim", "_stacklevel", "dtype"), args)) | kwargs
@@ -91,6 +92,8 @@ def written_out(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     if function is torch.where and args and getattr(args[0], "dtype", None) == torch.uint8 and len(args) > 1:
         return lambda: torch.where(args[0].bool(), *args[1:], **kwargs)
     name, given = getattr(function, "__name__", ""), {key: item for key, item in kwargs.items() if item is not None}
+    if name == "_safe_softmax":
+        return lambda: RULES[name](*args, **kwargs)
     if name not in ("l1_loss", "mse_loss") or given.keys() - {"input", "target", "reduction"}:
         return None
     return lambda: RULES[name](*args, **given)

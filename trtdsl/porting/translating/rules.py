@@ -64,6 +64,8 @@ def _embedding_bag(
 
 
 def _to(self: Any, dtype: Any = None, **_: Any) -> Any:
+    if not isinstance(self, torch.Tensor):  # a number that stands for a tensor without dimensions
+        return torch.tensor(self, dtype=dtype)
     return self.clone() if dtype is None else self.to(dtype)
 
 
@@ -330,6 +332,33 @@ def _prims_div(a: Any, b: Any) -> Any:
     return torch.div(a, b, rounding_mode="trunc") if whole else a / b
 
 
+def _safe_softmax(x: Any, dim: int, dtype: Any = None) -> Any:
+    """A softmax that gives 0 where a row is masked whole."""
+    return x.softmax(dim, dtype=dtype).masked_fill((x == -math.inf).all(dim, keepdim=True), 0)
+
+
+def _flex_attention(
+    query: Any, key: Any, value: Any, score_mod: Any, block_mask: Any, scale: Any, options: Any,
+    of_scores: Any = (), of_masks: Any = (),
+) -> Any:  # fmt: skip
+    """An attention whose functions of a score and its place see all scores and places at once."""
+    from torch.nn.attention.flex_attention import noop_mask
+
+    groups = query.size(1) // key.size(1)
+    if groups != 1:
+        key, value = (each.repeat_interleave(groups, dim=1) for each in (key, value))
+    scores = query @ key.mT * scale
+    after = (-1, 1, 1, 1), (-1, 1, 1), (-1, 1), (-1,)
+    places = [torch.arange(size).view(shape) for size, shape in zip(scores.shape, after)]
+    scores = score_mod(scores, *places, *of_scores)
+    if block_mask[-1] is not noop_mask:
+        scores = torch.where(block_mask[-1](*places, *of_masks), scores, -math.inf)
+    found = _safe_softmax(scores, -1) @ value
+    return found, scores.logsumexp(-1) / math.log(2), scores.amax(-1) / math.log(2)
+
+
+HIGHER_ORDER = {"flex_attention": _flex_attention}
+"""Operators of higher order, which a trace sees by their sizes, as torch's own code of them does not keep these."""
 LIBRARIES: dict[str, Callable[..., Any]] = {"tensorrt::quantize_op": rounded_to_fp8}
 """What operators of libraries compute whose code torch does not give."""
 BY_NAME: dict[str, Callable[..., Any]] = {
@@ -341,6 +370,7 @@ BY_NAME: dict[str, Callable[..., Any]] = {
 }
 """Rules that take the arguments by the schema's names."""
 RULES: dict[str, Callable[..., Any]] = {
+    "_safe_softmax": _safe_softmax,
     "sym_size.int": lambda x, dim: x.shape[dim],
     "sym_size": lambda x: x.shape,
     "sym_numel": lambda x: x.numel(),
