@@ -147,8 +147,7 @@ def _called(found: ast.stmt | None) -> str | None:
 
 
 TRANSFORMS = (
-    "what torch.cond, torch.vmap or torch.func run here has no trace{}: write out what it computes (a dimension more "
-    "for vmap, torch.where for cond)"
+    "what torch.vmap or torch.func run here has no trace{}: write out what it computes (a dimension more for vmap)"
 )
 
 
