@@ -38,18 +38,13 @@ def is_overload(function: Any) -> bool:
 
 def public_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
     """The same result by public functions, or by the code of a library's own operator; None where there is neither."""
-    from torch._ops import OpOverloadPacket
-
     if function is torch.sym_not:  # of a tensor of one bool
         return lambda: torch.logical_not(args[0].reshape(()))
     if _name(function).split("::")[0] not in ("aten", "prims"):
         own = LIBRARIES.get(_name(function)) or _own_code(_name(function))
         return None if own is None else lambda: own(*args, **kwargs)
-    if isinstance(function, OpOverloadPacket):
-        overload = torch._C._jit_resolve_packet(function._qualified_op_name, *args, **kwargs)
-        function = getattr(function, overload or "default")
+    function, positional, named = bound_to(function, args, kwargs)
     name: str = function._schema.name.removeprefix("aten::").replace("::", ".")
-    positional, named = _bound(function._schema, args, kwargs)
     named_rule = BY_NAME.get(f"{name}.{function._overloadname}") or BY_NAME.get(name)
     if named_rule is not None:
         names = (argument.name for argument in function._schema.arguments)
@@ -76,9 +71,8 @@ def _own_code(name: str) -> Callable[..., Any] | None:
 def written_out(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
     """A call by what it is made of; None of others.
 
-    It is a distance that torch calls a loss, since ``functional`` has no losses, a choice by a mask in uint8, which
-    torch takes with values alone, a tensor of an old constructor, or a softmax whose dimension torch guesses or whose
-    masked rows are 0.
+    It is a choice by a mask in uint8, which torch takes with values alone, a tensor of an old constructor, or a softmax
+    whose dimension torch guesses.
     """
     if function in (torch.nn.functional.softmax, torch.nn.functional.log_softmax, torch.nn.functional.softmin):
         given = dict(zip(("input", "dim", "_stacklevel", "dtype"), args)) | kwargs
@@ -91,18 +85,23 @@ def written_out(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         return lambda: (args[0].new_empty if of_sizes else args[0].new_tensor)(*(args[1:] or (0,)))
     if function is torch.where and args and getattr(args[0], "dtype", None) == torch.uint8 and len(args) > 1:
         return lambda: torch.where(args[0].bool(), *args[1:], **kwargs)
-    name, given = getattr(function, "__name__", ""), {key: item for key, item in kwargs.items() if item is not None}
-    if name == "_safe_softmax":
-        return lambda: RULES[name](*args, **kwargs)
-    if name not in ("l1_loss", "mse_loss") or given.keys() - {"input", "target", "reduction"}:
-        return None
-    return lambda: RULES[name](*args, **given)
+    return None
 
 
 def _name(function: Any) -> str:
     from torch._ops import OpOverloadPacket
 
     return function._qualified_op_name if isinstance(function, OpOverloadPacket) else function._schema.name
+
+
+def bound_to(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[Any], dict[str, Any]]:
+    """The overload that takes the arguments, and these as :func:`_bound` gives them."""
+    from torch._ops import OpOverloadPacket
+
+    if isinstance(function, OpOverloadPacket):
+        overload = torch._C._jit_resolve_packet(function._qualified_op_name, *args, **kwargs)
+        function = getattr(function, overload or "default")
+    return function, *_bound(function._schema, args, kwargs)
 
 
 def _bound(schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -159,8 +158,14 @@ def _same(given: Any, default: Any) -> bool:
     return type(given) in (int, float, bool, str, type(None)) and type(given) is type(default) and given == default
 
 
+def _is_loss(found: Callable[..., Any]) -> bool:
+    """Whether it is a loss, whose reduction operators have as a number."""
+    return inspect.isfunction(found) and "size_average" in inspect.signature(found).parameters
+
+
 def _public(name: str) -> Callable[..., Any] | None:
     """The public function of the name: a method that writes in place, or a function of torch."""
+    name = name.removeprefix("prims.")
     if name.endswith("_") and not name.endswith("__"):
         return getattr(torch.Tensor, name, None)
     for prefix, space in SPACES.items():
@@ -168,6 +173,6 @@ def _public(name: str) -> Callable[..., Any] | None:
             return getattr(getattr(torch, space), name.removeprefix(prefix), None)
     for space in (torch.nn.functional, torch, torch.Tensor):
         found = getattr(space, name, None)
-        if found is not None and not name.startswith("_"):
+        if found is not None and not name.startswith("_") and not _is_loss(found):
             return found
     return None

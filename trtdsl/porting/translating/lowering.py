@@ -25,12 +25,16 @@ def statements(op: Op) -> list[Statement]:
         return _weight_norm(op, results)
     if isinstance(op, Scan):
         return [Statement(results, _first_round(op), list(results))]
-    write = WRITES.get(op.name)
-    expression = write(op) if write is not None else counterpart(op)
-    expression = expression or _of_constants(op)
+    expression = written(op)
     if expression is None:
         return [Statement(results, _missing(op), several, _note(op, results))]
     return [Statement(results, expression, several)]
+
+
+def written(op: Op) -> Expression | None:
+    """A call as it is written; None of one that has no counterpart."""
+    write = WRITES.get(op.name)
+    return (write(op) if write is not None else counterpart(op)) or _of_constants(op)
 
 
 STARTS = {"carried", "along"}

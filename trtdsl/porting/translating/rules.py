@@ -5,6 +5,7 @@ Each is written with public functions and takes the operator's arguments in the 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -42,10 +43,6 @@ def _native_batch_norm(
 ) -> Any:  # fmt: skip
     result = torch.nn.functional.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
     return result, *(result.new_empty(0) for _ in range(2))  # a tensor that training saves; empty in evaluation
-
-
-def _native_dropout(x: Any, p: float, training: bool | None = None) -> Any:
-    return torch.nn.functional.dropout(x, p, bool(training)), torch.ones_like(x, dtype=torch.bool)
 
 
 def _embedding(weight: Any, indices: Any, *_: Any) -> Any:
@@ -185,10 +182,6 @@ def _grid_sampler(x: Any, grid: Any, mode: int, padding: int, align_corners: boo
     return torch.nn.functional.grid_sample(x, grid, modes[mode], paddings[padding], align_corners)
 
 
-def _prelu_kernel(x: Any, weight: Any) -> Any:
-    return torch.where(x > 0, x, weight * x)
-
-
 def _elu(x: Any, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> Any:
     if (scale, input_scale) == (1, 1):
         return torch.nn.functional.elu(x, alpha)
@@ -272,10 +265,6 @@ def _pool(name: str, indices: bool = False) -> Callable[..., Any]:
     return rule
 
 
-def _rsub(x: Any, other: Any, alpha: Any = 1) -> Any:
-    return other - (x if alpha == 1 else x * alpha)
-
-
 def _copy(x: Any, source: Any, *_: Any) -> Any:
     return source.to(x.dtype).expand(x.shape)
 
@@ -295,19 +284,6 @@ def _tensordot(a: Any, b: Any, *dims: Any) -> Any:
 
 def _cdist(a: Any, b: Any, p: float = 2.0, mode: Any = None) -> Any:
     return torch.cdist(a, b, p)
-
-
-def _reduced(found: Any, reduction: int | str) -> Any:
-    how = reduction if isinstance(reduction, str) else ("none", "mean", "sum")[reduction]
-    return found if how == "none" else getattr(found, how)()
-
-
-def _mse(input: Any, target: Any, reduction: int | str = 1) -> Any:
-    return _reduced((input - target) ** 2, reduction)
-
-
-def _l1(input: Any, target: Any, reduction: int | str = 1) -> Any:
-    return _reduced((input - target).abs(), reduction)
 
 
 def _broadcast_in_dim(x: Any, shape: Any, dims: Any) -> Any:
@@ -330,6 +306,34 @@ def _of_prims(name: str) -> Callable[..., Any]:
 def _prims_div(a: Any, b: Any) -> Any:
     whole = isinstance(a, torch.Tensor) and not a.dtype.is_floating_point
     return torch.div(a, b, rounding_mode="trunc") if whole else a / b
+
+
+def _erfinv(x: Any) -> Any:
+    """As torch's own, by rational functions near 0 and near 1, and two steps of Newton's method."""
+
+    def polynomial(x: Any, *coefficients: float) -> Any:
+        return functools.reduce(lambda result, each: result * x + each, coefficients)
+
+    square, tail = x * x, torch.sqrt(-torch.log((1 - x.abs()) / 2))
+    middle = x * polynomial(square, -0.140543331, 0.914624893, -1.645349621, 0.886226899)
+    middle = middle / polynomial(square, 0.012229801, -0.329097515, 1.442710462, -2.118377725, 1.0)
+    outer = polynomial(tail, 1.641345311, 3.429567803, -1.624906493, -1.970840454)
+    outer = outer / polynomial(tail, 1.637067800, 3.543889200, 1.0) * torch.sign(x)
+    found = torch.where(x.abs() <= 0.7, middle, outer)
+    for _ in range(2):
+        found = found - (torch.erf(found) - x) / (2 / math.sqrt(math.pi) * torch.exp(-found * found))
+    return torch.where(x.abs() == 1, x * math.inf, found)
+
+
+def _cholesky_solve(b: Any, factor: Any, upper: bool = False) -> Any:
+    lower = factor.mH if upper else factor
+    inner = torch.linalg.solve_triangular(lower, b, upper=False)
+    return torch.linalg.solve_triangular(lower.mH, inner, upper=True)
+
+
+def _diagonal_scatter(x: Any, source: Any, *axes: int) -> Any:
+    places = torch.arange(x.numel()).reshape(x.shape).diagonal(*axes).reshape(-1)
+    return torch.index_put(x.reshape(-1), (places,), source.reshape(-1)).reshape(x.shape)
 
 
 def _safe_softmax(x: Any, dim: int, dtype: Any = None) -> Any:
@@ -359,6 +363,7 @@ def _flex_attention(
 
 HIGHER_ORDER = {"flex_attention": _flex_attention}
 """Operators of higher order, which a trace sees by their sizes, as torch's own code of them does not keep these."""
+
 LIBRARIES: dict[str, Callable[..., Any]] = {"tensorrt::quantize_op": rounded_to_fp8}
 """What operators of libraries compute whose code torch does not give."""
 BY_NAME: dict[str, Callable[..., Any]] = {
@@ -378,7 +383,6 @@ RULES: dict[str, Callable[..., Any]] = {
     "_convolution": _convolution,
     "native_layer_norm": _native_layer_norm,
     "native_group_norm": _native_group_norm,
-    "native_dropout": _native_dropout,
     "embedding": _embedding,
     "_embedding_bag": _embedding_bag,
     "_embedding_bag_forward_only": _embedding_bag,
@@ -404,7 +408,6 @@ RULES: dict[str, Callable[..., Any]] = {
     "grid_sampler": _grid_sampler,
     "grid_sampler_2d": _grid_sampler,
     "grid_sampler_3d": _grid_sampler,
-    "_prelu_kernel": _prelu_kernel,
     "elu": _elu,
     "alias": lambda tensor: tensor.detach(),
     "max_pool1d": _pool("max_pool1d"),
@@ -424,10 +427,13 @@ RULES: dict[str, Callable[..., Any]] = {
     "_adaptive_avg_pool3d": _one("adaptive_avg_pool3d"),
     "log_sigmoid": _one("logsigmoid"),
     "log_sigmoid_forward": lambda x: (torch.nn.functional.logsigmoid(x), x.new_empty(0)),
-    "rsub": _rsub,
     "copy": _copy,
     "_cdist_forward": _cdist,
     "cdist": _cdist,
+    "cholesky_solve": _cholesky_solve,
+    "diagonal_scatter": _diagonal_scatter,
+    "erfinv": _erfinv,
+    "prims.erf_inv": _erfinv,
     "tensordot": _tensordot,
     "stft": _stft,
     "stft.center": lambda *args, **named: torch.stft(*args, **named),
@@ -436,8 +442,6 @@ RULES: dict[str, Callable[..., Any]] = {
     "_pdist_forward": _one("pdist"),
     "_unsafe_view": _method("reshape"),
     "_reshape_alias": lambda x, size, stride: x.reshape(size),
-    "mse_loss": _mse,
-    "l1_loss": _l1,
     "lift_fresh_copy": _method("clone"),
     "lift_fresh": lambda x: x,
     "prims.broadcast_in_dim": _broadcast_in_dim,
@@ -447,6 +451,11 @@ RULES: dict[str, Callable[..., Any]] = {
     "prims.amax": _of_prims("amax"),
     "prims.amin": _of_prims("amin"),
     "prims.var": _of_prims("var"),
+    "prims.transpose": _method("permute"),
+    "prims.rev": _method("flip"),
+    "prims.copy_to": _method("copy_"),
+    "prims.view_of": _method("detach"),
+    **dict.fromkeys(("prims.collapse", "prims.collapse_view"), _method("flatten")),
     "linalg_vector_norm": lambda x, *given, **named: torch.linalg.vector_norm(x, *given, **named),
 }
 _SCALES = {"nearest": False, "linear": True, "bilinear": True, "bicubic": True, "trilinear": True}

@@ -50,6 +50,7 @@ from ..traced_sizes import (
     traced,
     whole_of,
 )
+from .apart import Apart
 from .bodies import Bodies
 from .constants import MOST_NUMBERS, Constants
 from .failures import TRUTHS, failed, needs_values
@@ -92,6 +93,7 @@ class Recorder:
         self.numbers = SizesHeld(self.kept)
         self.sizes = SizesBehind(self.kept)
         self.packed = PackedSequences(self)
+        self.apart = Apart(self)
         self.assumed: dict[Location | None, None] = {}  # where forward raises by values, as if it did not
         self.asked: dict[Location | None, str] = {}  # where forward asks for values of the module's own tensors
         self.failure: Exception | None = None  # that a value is needed, which the module's code may have caught
@@ -250,7 +252,7 @@ class Recorder:
             return self._in_transform(function, args, kwargs, around)
         if is_overload(function):
             if isinstance(function, torch._ops.OpOverload):
-                args, kwargs = self.sizes_inside.given(function, args, kwargs, self._own_sizes(*args[:1]))
+                args, kwargs = self.sizes_inside.given(function, args, kwargs, self.own_sizes(*args[:1]))
             if self._loaded(function, args):
                 return function(*args, **kwargs)
             refuse_set(function)
@@ -312,18 +314,18 @@ class Recorder:
         name, _, form = canonical(function)
         if name == "shape" or (name == "size" and form == "method"):
             inside, axes = seen_through(args[0])
-            sizes = torch.Size([self._own_sizes(inside)[axis] for axis in axes])
+            sizes = torch.Size([self.own_sizes(inside)[axis] for axis in axes])
             return sizes if name == "shape" or not (args[1:] or kwargs) else sizes[(*args[1:], *kwargs.values())[0]]
         if name in ("numel", "nelement"):
             return math.prod(self._in_transform(torch.Tensor.size, args, {}, around))
-        self.sizes_inside.see((args, kwargs), around, self._own_sizes)
+        self.sizes_inside.see((args, kwargs), around, self.own_sizes)
         before, self.transformed = self.transformed, True
         try:
             return function(*args, **kwargs)
         finally:
             self.transformed = before
 
-    def _own_sizes(self, tensor: Any) -> Any:
+    def own_sizes(self, tensor: Any) -> Any:
         return self._sizes(tensor.shape, tensor) if isinstance(tensor, torch.Tensor) else ()
 
     def _by_others(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
@@ -379,7 +381,7 @@ class Recorder:
         factors = list(scale_factor) if isinstance(scale_factor, (list, tuple)) else [scale_factor] * (input.dim() - 2)
         if not any(map(is_traced, factors)):
             return None
-        own = self._own_sizes(input)[2:]
+        own = self.own_sizes(input)[2:]
         products = [n * by for n, by in zip(own, factors)]
         sizes = [
             whole_of("int", each, int(plain_number(each)), here()) if isinstance(each, TracedFloat) else int(each)
@@ -447,6 +449,8 @@ class Recorder:
         op = Op(name, qualified, form, given, {} if written is not None else options, None, here(), self.bodies.path)
         if self._folds(op, args, kwargs, result if target is None else target):
             return result
+        if (found := self.apart.taken(op, function, args, kwargs, result, target)) is not None:
+            return found
         if target is not None:
             self._changed(target, op, layout(target) != former)
         else:

@@ -73,7 +73,7 @@ class SizesInside:
 
     def given(self, overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any], own: Any) -> tuple[Any, Any]:
         """The arguments of an operator with sizes for numbers; ``own`` are the sizes of its first operand."""
-        if not self._mapped:
+        if not self._mapped and not self._known:
             return args, kwargs
         name = overload._schema.name.removeprefix("aten::")
         sized = self._rearranged if name in ("view", "_unsafe_view", "reshape", "_reshape_alias") else self._sized

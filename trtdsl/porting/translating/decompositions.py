@@ -1,0 +1,74 @@
+"""What torch itself makes of a function that has no counterpart: calls of others, which are traced in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import FunctionType
+from typing import Any
+
+from ...core.lazy import torch
+from .aten import SPACES, bound_to, is_overload
+
+
+def decompositions(function: Any, qualified: str) -> Iterator[tuple[Callable[..., Any], bool]]:
+    """The functions that compute the same by others, best first, each with whether it runs in C++.
+
+    They are rules for the operator of its name, torch's references in Python, its decompositions of operators, its own
+    code in Python and in C++. A function that writes in place is taken for the one that does not.
+    """
+    import torch._refs as references
+
+    if is_overload(function):
+        yield from ((_of_its_overload(function), False), (function, True))
+        return
+    *spaces, name = qualified.removeprefix("torch.").removeprefix("Tensor.").rstrip("_").split(".")
+    path = [part for part in spaces if part != "functional" or "nn" in spaces] + [name]
+    prefix = next((prefix for prefix, space in SPACES.items() if path[0] == space), "")
+    packet = getattr(torch.ops.aten, prefix + name, None)
+    if packet is not None:
+        yield packet, False
+    if (reference := _attribute(references, path)) is not None:
+        yield reference, False
+    if packet is not None:
+        yield _of_its_overload(packet), False
+    if isinstance(function, FunctionType):
+        yield _opened(function), False
+    elif (plain := _attribute(torch, path) or getattr(torch.Tensor, name, None)) is not None:
+        yield plain, True
+
+
+def _attribute(space: Any, path: list[str]) -> Any:
+    for name in path:
+        space = getattr(space, name, None)
+    return space if callable(space) else None
+
+
+def _of_its_overload(operator: Any) -> Callable[..., Any]:
+    """torch's decomposition of the operator, or of its overload that takes the arguments."""
+
+    def decomposed(*args: Any, **kwargs: Any) -> Any:
+        from torch._decomp import decomposition_table
+
+        overload, positional, named = bound_to(operator, args, kwargs)
+        return decomposition_table[overload](*positional, **named)
+
+    return decomposed
+
+
+def _opened(function: FunctionType) -> Callable[..., Any]:
+    """A Python function of torch's, which runs its own code where it would hand itself over to a trace."""
+    space = function.__globals__
+    plain = {name: held for name, held in space.items() if name.startswith("has_torch_function")}
+
+    def runs_itself(*_: Any) -> bool:
+        space.update(plain)
+        return False
+
+    def opened(*args: Any, **kwargs: Any) -> Any:
+        space.update(dict.fromkeys(plain, runs_itself))
+        try:
+            return function(*args, **kwargs)
+        finally:
+            space.update(plain)
+
+    return opened
