@@ -265,10 +265,10 @@ def filled(state: dict[str, torch.Tensor], weights: Weights, besides: Collection
     """The module's state_dict with these weights; its metadata tells the module that they are of its own version.
 
     A counter of training steps is the file's where it fits the module's: neither needs to have the other's. What is no
-    tensor is the module's own.
+    dense tensor is the module's own.
     """
     counters = {name: tensor for name, tensor in state.items() if name.endswith(IGNORED)}
-    others = {name: held for name, held in state.items() if not isinstance(held, torch.Tensor)}
+    others = {name: held for name, held in state.items() if not _is_dense(held)}
     state.clear()
     state.update({**counters, **others})
     for name, shape in weights.shapes.items():
@@ -280,9 +280,13 @@ def filled(state: dict[str, torch.Tensor], weights: Weights, besides: Collection
 
 
 def state_of(module: torch.nn.Module, *, keep_vars: bool = False) -> dict[str, torch.Tensor]:
-    """The tensors of a module's state_dict, which may have others, of get_extra_state."""
-    held = module.state_dict(keep_vars=keep_vars)
-    return {name: tensor for name, tensor in held.items() if isinstance(tensor, torch.Tensor)}
+    """The dense tensors of a module's state_dict, which may have others, of get_extra_state."""
+    held = module.state_dict(keep_vars=keep_vars).items()
+    return {name: each for name, each in held if _is_dense(each)}
+
+
+def _is_dense(held: Any) -> bool:
+    return isinstance(held, torch.Tensor) and held.layout == torch.strided
 
 
 def outside_state(module: torch.nn.Module) -> dict[str, torch.Tensor]:

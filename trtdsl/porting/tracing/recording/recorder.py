@@ -58,6 +58,7 @@ from .lengths import CountedLengths
 from .memory import Memory, check_writes, layout, refuse_set, target_of, writes_itself
 from .numbers import as_pythons, at_numbers, filled, standing_in, stands_in, writes_at_a_place
 from .packed import PackedSequences
+from .sparse import SparseTensors
 from .subclasses import with_own_way
 from .transforms import SizesInside, among, inner, seen_through, stands_around
 
@@ -94,6 +95,7 @@ class Recorder:
         self.sizes = SizesBehind(self.kept)
         self.packed = PackedSequences(self)
         self.apart = Apart(self)
+        self.sparse = SparseTensors(self._is_of_no_input, self.sizes.end)
         self.assumed: dict[Location | None, None] = {}  # where forward raises by values, as if it did not
         self.asked: dict[Location | None, str] = {}  # where forward asks for values of the module's own tensors
         self.failure: Exception | None = None  # that a value is needed, which the module's code may have caught
@@ -267,6 +269,9 @@ class Recorder:
             args, kwargs = by_position(function, name, form, args, kwargs)
         if (unpacked := self.packed.called(function, name, args, kwargs)) is not None:
             return unpacked()
+        if (dense := self._of_dense(function, name, args, kwargs)) is not None:
+            with each_call(self.called):
+                return dense()
         if name == "shape" or (name == "size" and form == "method"):
             return self._sizes(function(*args, **kwargs), args[0], *args[1:], **kwargs)
         if name in ("numel", "nelement"):
@@ -308,6 +313,21 @@ class Recorder:
         if function is torch.nn.functional.embedding:
             args, kwargs = self._of_short_rows(*args, **kwargs) or (args, kwargs)
         return self.recorded(function, name, qualified, form, args, kwargs)
+
+    def _of_dense(
+        self, function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Callable[[], Any] | None:
+        """What gives the result of a call of sparse tensors; None for others."""
+        self.inside = True
+        try:
+            return self.sparse.called(function, name, args, kwargs)
+        finally:
+            self.inside = False
+
+    def _is_of_no_input(self, tensor: torch.Tensor) -> bool:
+        """Whether no input and no weight has a part in a tensor."""
+        known = self.values.get(id(tensor))
+        return type(tensor) is torch.Tensor and id(tensor) not in self.known_names and (known is None or known.known)
 
     def _in_transform(self, function: Any, args: Any, kwargs: Any, around: list[torch.Tensor]) -> Any:
         """Makes a call of tensors that stand around others, whose operators are recorded."""
