@@ -33,7 +33,13 @@ def written(x):
     return y
 
 
+def unpooled(x):
+    pooled, places = functional.max_pool2d(x.view(-1, 1, 2, 2), 2, return_indices=True)
+    return functional.max_unpool2d(pooled, places, 2)
+
+
 FUNCTIONS = {
+    "a decomposition of a Python function's operator": unpooled,
     "a reference in Python": lambda x: torch.float_power(x.abs(), 2.5),
     "a reference that makes constants": lambda x: torch.isreal(x) & x.isreal(),
     "code in C++ with sizes": lambda x: torch.nanquantile(x, 0.3, dim=0),
@@ -43,6 +49,7 @@ FUNCTIONS = {
     "a loss in Python": lambda x: functional.cross_entropy(x, x.argmax(1)),
     "a loss as an operator": lambda x: aten.mse_loss(x, x.flip(1), 2) + aten.mse_loss.default(x, x.cos()),
     "operators": lambda x: aten._prelu_kernel(x, x.cos()) + aten.native_dropout(x, 0.5, False)[0] + aten.rsub(x, 3, 2),
+    "a reduction at places": lambda x: torch.index_reduce(x, 1, torch.tensor([0, 2, 2]), x[:, :3] * 2, "amax"),
     "a view's copy": lambda x: torch.view_copy(x, (x.shape[0], 2, 2)),
     "in place": written,
     "a rule of its own": lambda x: torch.distributions.Normal(0.0, 1.0).icdf(x.sigmoid()),
@@ -92,14 +99,8 @@ NAMES = [
     *("alias_copy", "as_strided_copy", "diagonal_copy", "expand_copy", "narrow_copy", "permute_copy", "squeeze_copy"),
     *("t_copy", "transpose_copy", "unbind_copy", "unfold_copy", "unsqueeze_copy", "view_copy", "split_with_sizes_copy"),
     *("float_power", "gradient", "isreal", "nanquantile", "native_batch_norm", "native_layer_norm", "vander"),
-    *(
-        "cholesky_solve",
-        "diagonal_scatter",
-        "erfinv",
-        "nn.functional.huber_loss",
-        "nn.functional.smooth_l1_loss",
-        "nn.functional.kl_div",
-    ),
+    *("cholesky_solve", "diagonal_scatter", "erfinv", "logdet", "linalg.vander"),
+    *("nn.functional.huber_loss", "nn.functional.smooth_l1_loss", "nn.functional.kl_div"),
     *("nn.functional.cross_entropy", "nn.functional.nll_loss", "nn.functional.binary_cross_entropy_with_logits"),
     *("nn.functional.multi_margin_loss", "nn.functional.multilabel_margin_loss", "nn.functional.triplet_margin_loss"),
 ]

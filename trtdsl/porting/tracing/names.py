@@ -27,8 +27,7 @@ ALIASES = {
     "log_sigmoid": "logsigmoid", "linalg_inv": "inverse", "_grouped_mm": "grouped_mm", "conj_physical": "conj",
     "_threshold": "threshold",
     # Functions that give uninitialized memory; zeros replace its values.
-    "empty": "zeros", "empty_like": "zeros_like", "new_empty": "new_zeros", "empty_strided": "zeros",
-    "empty_permuted": "zeros",
+    "empty": "zeros", "empty_like": "zeros_like", "new_empty": "new_zeros",
 }  # fmt: skip
 IN_PLACE = ("add", "sub", "mul", "div", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and", "or")
 ALIASES |= {f"i{name}": ALIASES.get(name, name) for name in IN_PLACE}

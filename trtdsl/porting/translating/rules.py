@@ -331,6 +331,16 @@ def _cholesky_solve(b: Any, factor: Any, upper: bool = False) -> Any:
     return torch.linalg.solve_triangular(lower.mH, inner, upper=True)
 
 
+def _logdet(x: Any) -> Any:
+    sign, logarithm = torch.linalg.slogdet(x)
+    return torch.log(sign) + logarithm
+
+
+def _index_reduce(x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
+    places = index.reshape(-1, *[1] * (source.dim() - 1 - dim % x.dim())).expand(source.shape)
+    return torch.scatter_reduce(x, dim, places, source, reduce, include_self=include_self)
+
+
 def _diagonal_scatter(x: Any, source: Any, *axes: int) -> Any:
     places = torch.arange(x.numel()).reshape(x.shape).diagonal(*axes).reshape(-1)
     return torch.index_put(x.reshape(-1), (places,), source.reshape(-1)).reshape(x.shape)
@@ -433,6 +443,8 @@ RULES: dict[str, Callable[..., Any]] = {
     "cholesky_solve": _cholesky_solve,
     "diagonal_scatter": _diagonal_scatter,
     "erfinv": _erfinv,
+    "index_reduce": _index_reduce,
+    "logdet": _logdet,
     "prims.erf_inv": _erfinv,
     "tensordot": _tensordot,
     "stft": _stft,
