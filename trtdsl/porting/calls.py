@@ -142,9 +142,17 @@ class Branch(Op):
     """Where the comparison holds, and where it does not."""
 
     @staticmethod
-    def on(guard: Any, sides: tuple[Call, Call], path: str) -> Branch:
-        """A branch that gives nothing yet: ``results`` and those of both sides are filled together."""
-        return Branch("cond", "td.cond", "branch", (), {}, [], guard.location, path, guard, sides)
+    def between(guard: Any, own: tuple[Any, Any], other: tuple[Any, Any], title: str, path: str) -> Branch:
+        """A branch that goes its ``own`` way where the guard has its outcome; each way is calls, and what they give.
+
+        It gives nothing yet: ``results`` and those of both sides are filled together.
+        """
+        ways = (own, other) if guard.outcome else (other, own)
+        where, otherwise = (
+            Call(path, Part((guard.location, holds), f"{title}_{name}"), {}, body, gives)
+            for holds, name, (body, gives) in zip((True, False), ("where", "otherwise"), ways)
+        )
+        return Branch("cond", "td.cond", "branch", (), {}, [], guard.location, path, guard, (where, otherwise))
 
     @property
     def args(self) -> tuple[Any, ...]:
@@ -292,6 +300,14 @@ def number_of(size: Any) -> Any:
     return size.number if isinstance(size, (SizeOf, SizeOp)) else size
 
 
+def operators(size: Any, *, named: bool = True) -> int:
+    """How many operations a size takes; those of sizes inside of it that the author has named too, where ``named``."""
+    if not isinstance(size, SizeOp):
+        return 0
+    inside = (each for each in size.operands if named or getattr(each, "name", None) is None)
+    return 1 + sum(operators(each, named=named) for each in inside)
+
+
 def along(axis: int, item: Any) -> Any:
     """The index that has the item in a dimension, and all of the ones before it."""
     return (*[slice(None)] * axis, item) if axis else item
@@ -369,6 +385,16 @@ def operations_in(items: Iterable[Op | Call]) -> Iterator[Op]:
     return operations(Call("", None, {}, [*items]))
 
 
+def operations_for(root: Call, values: Iterable[Value], image: Callable[[Value], Value | None]) -> dict[Op, None]:
+    """The calls that the values are made by, in order; what ``image`` gives for a value is needed in its place."""
+    needed, found = {*map(image, values)}, dict[Op, None]()
+    for op in reversed([*operations(root)]):
+        if not needed.isdisjoint(op.made):
+            found[op] = None
+            needed.update(map(image, op.taken))
+    return dict.fromkeys(reversed(found))
+
+
 def values_in(tree: Any) -> Iterator[Value]:
     """The values that a tree of arguments needs, also those whose sizes it uses."""
     return _within(tree, Value)
@@ -399,6 +425,11 @@ def change_trees(call: Call, change: Callable[[Any], Any]) -> None:
         for inner, results in zip(item.inner, item.args[len(item.args) - len(item.inner) :]):
             change_trees(inner, change)
             inner.results = results
+
+
+def pads_of(op: Op) -> Any:
+    """The numbers of a pad; None for another call."""
+    return op.kwargs.get("pad", op.args[1] if len(op.args) > 1 else None) if op.name == "pad" else None
 
 
 def function_of(path: str) -> Any:

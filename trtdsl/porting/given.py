@@ -41,6 +41,16 @@ class Given:
     draws: tuple[str | None, ...] = ()
     """The inputs that forward draws for itself, in order; None for what it still draws."""
 
+    @property
+    def ranges(self) -> dict[str, tuple[int, int, int]]:
+        """The least, the usual and the greatest size of each dimension."""
+        return {name: dim.range for name, dim in self.dims.items() if dim.range is not None}
+
+    @property
+    def usual(self) -> dict[str, int]:
+        """The sizes to tune for."""
+        return {name: opt for name, (_, opt, _) in self.ranges.items()}
+
     def at(self, env: Mapping[str, int]) -> Fed:
         """What a trace is fed where the dimensions have these values. UsageError where a size divides by 0."""
         try:
@@ -76,8 +86,7 @@ class Given:
 
     def within(self, name: str, low: int, high: int) -> Given:
         """The same inputs where a dimension has another range, or one size."""
-        usual = self.dims[name].opt or low
-        size = low if low == high else Dim(name, min=low, opt=min(max(usual, low), high), max=high)
+        size = low if low == high else Dim(name, min=low, opt=min(max(self.usual[name], low), high), max=high)
         inputs = {key: spec.with_dims({name: size}) for key, spec in self.inputs.items()}
         dims = {key: size if key == name else dim for key, dim in self.dims.items()}
         return replace(self, inputs=inputs, dims={key: dim for key, dim in dims.items() if isinstance(dim, Dim)})
@@ -91,7 +100,7 @@ class Given:
 
     def further(self, count: int) -> list[dict[str, int]]:
         """All sets of sizes where they are so few, else so many of them: drawn, and the same each time."""
-        ranges = {name: range(dim.min or 1, (dim.max or 1) + 1) for name, dim in self.dims.items()}
+        ranges = {name: range(low, high + 1) for name, (low, _, high) in self.ranges.items()}
         if math.prod(map(len, ranges.values())) <= count:
             return [dict(zip(ranges, sizes)) for sizes in itertools.product(*ranges.values())]
         draw = random.Random(0)
@@ -99,9 +108,7 @@ class Given:
 
     def points(self) -> list[dict[str, int]]:
         """The sizes to trace at, the one to tune for first; each dimension is once high while the others are low."""
-        low, opt, high = (
-            {name: getattr(dim, which) for name, dim in self.dims.items()} for which in ("min", "opt", "max")
-        )
+        low, opt, high = ({name: ends[place] for name, ends in self.ranges.items()} for place in range(3))
         points = [opt, low, high, *({**low, name: high[name]} for name in low)]
         return [dict(items) for items in dict.fromkeys(tuple(point.items()) for point in points)]
 

@@ -17,7 +17,7 @@ def served_range(given: Given, columns: Mapping[str, Any], covered: Any) -> str:
     ``columns`` have all combinations of the dimensions in question; ``covered`` says which the port serves.
     All of these dimensions are narrowed together: to a run of sizes or to multiples that hold the size to tune for.
     """
-    usual = {name: _range(given.dims[name])[1] for name in columns}
+    usual = {name: given.usual[name] for name in columns}
     chosen: dict[str, tuple[int, list[int]]] = {}
     for name, column in columns.items():
         others = [columns[other] == size for other, size in usual.items() if other != name]
@@ -54,9 +54,8 @@ def _written(given: Given, chosen: Mapping[str, tuple[int, list[int]]]) -> str:
     """The inputs and the ranges of all dimensions, for the command line or for Python."""
     sizes: dict[str, Any] = {}
     ranges: dict[str, tuple[int, int, int]] = {}
-    for name, dim in given.dims.items():
+    for name, (low, opt, high) in given.ranges.items():
         step, served = chosen.get(name, (1, None))
-        low, opt, high = _range(dim)
         low, high = (low, high) if served is None else (served[0], served[-1])
         fixed = low == high
         sizes[name] = low if fixed else step * Dim(name)
@@ -66,8 +65,3 @@ def _written(given: Given, chosen: Mapping[str, tuple[int, list[int]]]) -> str:
     shell = [f"--input {name}={text}" for name, text in inputs.items()]
     shell += [f"--dim {name}={low}:{opt}:{high}" for name, (low, opt, high) in ranges.items()]
     return to_write(f"inputs={inputs}, dims={ranges}", " ".join(shell))
-
-
-def _range(dim: Dim) -> tuple[int, int, int]:
-    assert dim.range is not None
-    return dim.range

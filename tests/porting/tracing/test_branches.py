@@ -7,7 +7,7 @@ from torch import nn
 import trtdsl as td
 from trtdsl.interpreter.interpret import Interpreter
 from trtdsl.porting.given import checked_inputs
-from trtdsl.porting.module import executed
+from trtdsl.porting.module import written_spec
 from trtdsl.porting.origin import Origin
 from trtdsl.porting.tracing.agree import traced_at_all_sizes
 from trtdsl.porting.writing.write import File
@@ -48,7 +48,7 @@ def test_ways_by_several_comparisons(kind):
         if trace.elsewhere:
             raise td.UnsupportedError("one way for all")
         written = File(Origin.of(module), trace, given, None, None, None)
-        return executed(written.text(), written.name, {})
+        return written_spec(written, written.text(), module, trace.constants)
 
     network = traced_at_all_sizes(module, given, made).define()
     run = Interpreter(network.definition)

@@ -15,7 +15,7 @@ import trtdsl as td
 from trtdsl.interpreter.interpret import Interpreter
 from trtdsl.porting import ported
 from trtdsl.porting.tracing.guards import GUARDS, Record
-from trtdsl.porting.tracing.prove_guards import Symbols
+from trtdsl.porting.tracing.proof.symbols import Symbols
 from trtdsl.porting.tracing.traced_sizes import SizeOp, TracedInt, traced
 
 pytestmark = pytest.mark.long

@@ -17,7 +17,7 @@ from ..calls import Op, SizeOf, Value, operations, sizes_of
 from ..given import Given
 from ..tracing.modes import free
 from ..tracing.names import RANDOM
-from ..tracing.prove_guards import Symbols, Unknown
+from ..tracing.proof.symbols import Symbols, Unknown
 from ..tracing.trace import DrawsNumbers, Trace, live_operations
 from .attempt import Again, Attempt, Made
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -17,19 +17,9 @@ from ..given import Given
 from .alike import Lines, trace, unite
 from .branches import Apart, Way, compute_both, snapshot
 from .guards import SCANS, SIDES, Scans, Sides
-from .prove_guards import (
-    Asked,
-    Asking,
-    ElsewhereAt,
-    LoopOver,
-    clamped,
-    kept,
-    proven,
-    refused,
-    repeats,
-    requirements_of,
-    runs_of,
-)
+from .proof.asked import Asked, Asking
+from .proof.pads import clamped, kept, repeats
+from .proof.ways import ElsewhereAt, LoopOver, proven, refused, requirements_of, runs_of
 from .scalars import NeedsLongest
 from .trace import DrawsNumbers, Trace, sample_of
 
@@ -157,20 +147,24 @@ def _attempted(module: torch.nn.Module, given: Given, scans: Scans, tell: Progre
                 refusal = error  # what it does there may be a branch
         except TrtdslError:
             pass
-    cause = refusal.__cause__
+    for order in _orders(points, refusal.__cause__):
+        with suppress(TrtdslError):
+            return attempt(order)
+    raise refusal
+
+
+def _orders(points: list[Env], cause: BaseException | None) -> Iterator[list[Env]]:
+    """The points in other orders, of which the first is traced at the sizes that are written."""
     if isinstance(cause, ElsewhereAt):  # what it does there may do nothing at other sizes, as a pad to a multiple
         both = {**points[0], **{name: cause.env[name] for name in cause.names}}
         tried = [points[0]]
         points = [*points, cause.env]  # which no other way may leave out
         for env in (both, cause.env, cause.apart):
-            with suppress(TrtdslError):
-                if env not in tried:
-                    tried.append(env)
-                    return attempt([env, *points])
-    if points[0].values() and min(points[0].values()) == 1:  # forward leaves out what it does for more than one
-        with suppress(TrtdslError):
-            return attempt(sorted(points, key=lambda env: -sum(env.values())))
-    raise refusal
+            if env not in tried:
+                tried.append(env)
+                yield [env, *points]
+    if min(points[0].values(), default=0) == 1:  # forward leaves out what it does for more than one
+        yield sorted(points, key=lambda env: -sum(env.values()))
 
 
 class NoLoop(Exception):
@@ -240,9 +234,9 @@ class _Traces:
         for way in ways:
             with suppress(UnsupportedError):
                 return way, self._without_repeats(way.trace, other, env)
+        asked = Asked(other, self.given)
+        there = Way(other, asked.by_guard, asked.where(columns))
         for way in ways:
-            asked = Asked(other, self.given)
-            there = Way(other, asked.by_guard, asked.where(columns))
             undo = snapshot((way, there))
             both = ((way, there), (there, way))
             changed = [each.trace for each, other_way in both if clamped(each, other_way, self.given, columns)]
@@ -320,7 +314,9 @@ class _Traces:
 
     def _some_of(self, ways: list[Way]) -> list[Env]:
         """The first, the middle and the last sizes at which the module goes each way."""
-        usual = {name: dim.opt or 1 for name, dim in self.given.dims.items()}
         served = [np.flatnonzero(way.where) for way in ways]
         places = dict.fromkeys(int(there[place]) for there in served for place in (0, len(there) // 2, -1))
-        return [{**usual, **{name: int(column[place]) for name, column in self.columns.items()}} for place in places]
+        return [
+            {**self.given.usual, **{name: int(column[place]) for name, column in self.columns.items()}}
+            for place in places
+        ]

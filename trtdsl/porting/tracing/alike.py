@@ -21,13 +21,14 @@ from ...core.errors import DefinitionError, TrtdslError, UnsupportedError
 from ...core.lazy import torch
 from ...sizes.operators import COMPARISONS, SYMBOLS
 from ..calls import Op, SizeOf, SizeOp, Value, Weight, apart, leaves, number_of, operations, tensors_in, values_in
+from ..given import Fed
 from .branches import Apart, Way, compute_both, snapshot, united
 from .choices import chosen
 from .frames import is_raised
-from .guards import MOST, SIDES, Choice, Choices
-from .names import CONVERSIONS, NEUTRAL, UNCHANGED
+from .guards import MOST, SIDES, Choices
+from .names import CONVERSIONS, NEUTRAL, SPREAD, VIEWS
 from .scalars import COMPUTED
-from .trace import Inputs, Trace, live_operations, refuse_random, taken_for_granted
+from .trace import Trace, live_operations, refuse_random, taken_for_granted
 from .trace import trace as trace_of
 
 
@@ -78,9 +79,9 @@ class Lines:
                 for op, its_op in zip(self.ops, other.ops):
                     _mark(op, its_op)
                 return
-        places = [
-            lines.ops[index].location for lines in (self, other) if (index := _first(self, other)) < len(lines.ops)
-        ]
+        differs = (place for place, (mine, its) in enumerate(zip(self.lines, other.lines)) if mine != its)
+        first = next(differs, min(len(self.lines), len(other.lines)))
+        places = [lines.ops[first].location for lines in (self, other) if first < len(lines.ops)]
         raise UnsupportedError(
             f"the module does one thing at {here} and another at {there}: keep the range of that dimension to one of "
             "them, or fix it",
@@ -91,8 +92,7 @@ class Lines:
         return self.numbers.setdefault(value, len(self.numbers))
 
     def _line(self, op: Op) -> Any:
-        line = (op.qualified, op.path, self._tree(op.args), self._tree(op.kwargs))
-        return (*line, self._tree(op.results))
+        return (op.qualified, op.path, *map(self._tree, (op.args, op.kwargs, op.results)))
 
     def _tree(self, tree: Any) -> Any:
         while isinstance(tree, (Value, SizeOp)) and tree in self.operands:
@@ -109,12 +109,6 @@ def _digest(constant: torch.Tensor) -> str:
     """A text that differs where a constant's numbers, its shape or its dtype do."""
     numbers = hashlib.sha256(constant.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     return f"{constant.dtype} {tuple(constant.shape)} {numbers.hexdigest()}"
-
-
-def _first(a: Lines, b: Lines) -> int:
-    return next(
-        (index for index, (x, y) in enumerate(zip(a.lines, b.lines)) if x != y), min(len(a.lines), len(b.lines))
-    )
 
 
 def _mark(op: Op, other: Op) -> None:
@@ -154,7 +148,7 @@ EITHER = {"add", "mul", "bitwise_and", "bitwise_or", "bitwise_xor"}  # whose ope
 EXACT = 256  # up to which integers are exact in every dtype
 
 
-def trace(module: torch.nn.Module, inputs: Inputs, count: int = 3) -> Trace:
+def trace(module: torch.nn.Module, inputs: Fed, count: int = 3) -> Trace:
     """The trace of a module, without shortcuts where a value decides whether forward takes one.
 
     Raises what :func:`trtdsl.porting.tracing.trace.trace` does, also where a way with shortcuts is another program.
@@ -285,7 +279,8 @@ def _check_same(found: Trace, other: Trace) -> None:
 
     The masks that it knows of must be the same, too.
     """
-    masks = [(a.mask, b.mask, b.number) for a, b in zip(found.choices, other.choices) if b.taken and _asks_same(a, b)]
+    pairs = ((a, b) for a, b in zip(found.choices, other.choices) if a.guard.location == b.guard.location)
+    masks = [(a.mask, b.mask, b.number) for a, b in pairs if b.taken]
     mine = {own: number for own, _, number in masks if own is not None}
     known = {its: number for _, its, number in masks if its is not None}
     own, others = (
@@ -295,17 +290,6 @@ def _check_same(found: Trace, other: Trace) -> None:
     own.compare(others, "some values", "others")
 
 
-def _asks_same(own: Choice, other: Choice) -> bool:
-    return own.guard.location == other.guard.location
-
-
-VIEWS = {"view", "reshape", "flatten", "unflatten"}
-"""Functions that give all elements of their operand in their order."""
-SPREAD = {
-    *("unsqueeze", "squeeze", "expand", "expand_as", "broadcast_to", "transpose", "permute", "movedim", "t"),
-    *("repeat", "tile", "getitem", "select", "narrow", "chunk", "split", *UNCHANGED, *VIEWS),
-}
-"""Functions whose results have elements of their first operand alone."""
 MADE = {f"{prefix}{name}{suffix}": number for name, number in (("zeros", 0), ("ones", 1))
         for prefix, suffix in (("", ""), ("", "_like"), ("new_", ""))}  # fmt: skip
 FUNCTIONS = COMPUTED | {name: COMPARISONS[symbol] for name, symbol in SYMBOLS.items() if symbol in COMPARISONS}

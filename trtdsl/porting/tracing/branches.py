@@ -21,7 +21,6 @@ from ..calls import (
     Branch,
     Call,
     Op,
-    Part,
     Scan,
     Value,
     Weight,
@@ -164,6 +163,24 @@ def same_weight(weight: Weight, its: Trace, mine: Trace) -> Weight:
     return mine.weights.setdefault(weight.path, weight)
 
 
+def paired(own: Any, other: Any, value: Callable[[Value, Value], Value]) -> Any:
+    """The program's tree of arguments, in which ``value`` gives its value for one of each of two ways.
+
+    Raises Apart where the trees are others.
+    """
+    if isinstance(own, Value) and isinstance(other, Value):
+        return value(own, other)
+    mine, its = apart(own), apart(other)
+    if mine is None or its is None:
+        if type(own) is not type(other) or repr(own) != repr(other):
+            raise Apart
+        return own
+    if mine[0] != its[0] or len(mine[1]) != len(its[1]):
+        raise Apart
+    parts = [paired(*each, value) for each in zip(mine[1], its[1])]
+    return own if all(a is b for a, b in zip(parts, mine[1])) else joined(own, parts)
+
+
 class _Program:
     """The first trace, to which others are joined one by one."""
 
@@ -220,7 +237,7 @@ class _Joining:
             self.images[weight] = same_weight(weight, self.its, self.mine)
         self.mine.root.body = self._walk(self.mine.root, self.mine.root.body, self.its.root.body)
         self.out, self.before = self.mine.root.body, len(self.order)
-        self.mine.results = self._unified(self.mine.results, self.its.results)
+        self.mine.results = paired(self.mine.results, self.its.results, self._value)
 
     # -- beside each other ---------------------------------------------------------------------------------------------
 
@@ -257,7 +274,7 @@ class _Joining:
         if isinstance(item, Call):
             item.body = self._walk(item, item.body, other.body)
             return
-        item.args, item.kwargs = self._unified((item.args, item.kwargs), (other.args, other.kwargs))
+        item.args, item.kwargs = paired((item.args, item.kwargs), (other.args, other.kwargs), self._value)
         pairs = zip(leaves(item.results), leaves(other.results))
         self.images.update((its, own) for own, its in pairs if isinstance(own, Value))
 
@@ -332,12 +349,7 @@ class _Joining:
         assert own is not None
         own = guard_of(own, self._visible)
         self._show([*mine, *its])
-        bodies = (mine, its) if own.outcome else (its, mine)
-        sides = [
-            Call(self.call.path, Part((own.location, outcome), f"{self.call.title}_{name}"), {}, body, [])
-            for outcome, name, body in zip((True, False), ("where", "otherwise"), bodies)
-        ]
-        branch = Branch.on(own, (sides[0], sides[1]), self.call.path)
+        branch = Branch.between(own, (mine, []), (its, []), self.call.title, self.call.path)
         self.taken[branch] = not own.outcome
         self.around[branch] = list(self.open)
         self.program.through[branch.sides[own.outcome]] = [self.way]
@@ -365,22 +377,8 @@ class _Joining:
             else:
                 item.args, item.kwargs = shown((item.args, item.kwargs))
 
-    def _unified(self, own: Any, other: Any) -> Any:
-        """The program's argument, in which what a branch gives stands where the trace has another value."""
-        if isinstance(own, Value):
-            if not isinstance(other, Value):
-                raise Apart
-            return self._value(own, other)
-        mine, its = apart(own), apart(other)
-        if mine is None or its is None:
-            if mine is not its or repr(own) != repr(other):
-                raise Apart
-            return own
-        if mine[0] != its[0] or len(mine[1]) != len(its[1]):
-            raise Apart
-        return joined(own, [self._unified(*each) for each in zip(mine[1], its[1])])
-
     def _value(self, own: Value, other: Value) -> Value:
+        """The program's value, or what a branch gives where the trace has another one."""
         if self._is(own, other):
             return own
         branch, its = own.producer, self.images.get(other, other)

@@ -8,12 +8,12 @@ forward chooses are written out in their place.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ..calls import Branch, Call, Op, Part, Value, Weight, apart, change_trees, imaged, joined, operations
-from .branches import Apart, Way, check_scopes, one_way, same_weight
+from ..calls import Branch, Call, Op, Value, Weight, change_trees, imaged, operations
+from .branches import Apart, Way, check_scopes, guard_of, one_way, paired, same_weight
 from .guards import Guard
 from .trace import Trace
 
@@ -32,18 +32,14 @@ class _Program:
     def use(self, images: Mapping[Value, Value]) -> None:
         """Has it use other values."""
 
-        def change(tree: Any) -> Any:
-            return imaged(tree, lambda value: images.get(value, value))
+        def image(value: Value) -> Value:
+            return images.get(value, value)
 
         whole = Call("", None, {}, self.body, self.results)
-        change_trees(whole, change)
+        change_trees(whole, lambda tree: imaged(tree, image))
         self.results = whole.results
         for way, asked in self.guards.items():
-            self.guards[way] = [replace(each, left=change(each.left), right=change(each.right)) for each in asked]
-
-
-class _Unlike(Exception):
-    """The calls are others; the text may say why no branch gives what follows."""
+            self.guards[way] = [guard_of(each, image) for each in asked]
 
 
 def chosen(ways: Sequence[Way]) -> Iterator[tuple[Trace, Way]]:
@@ -124,11 +120,11 @@ class _Parting:
             try:
                 for pair in zip(mine[a:], its[b:]):
                     self._item(*pair, self._given)
-                results = _paired(self.mine.results, self.its.results, self._given)
+                results = paired(self.mine.results, self.its.results, self._given)
                 break
-            except _Unlike as error:
+            except Apart:
                 if not count:
-                    raise Apart(str(error)) from error
+                    raise
         else:
             raise Apart
         for change in self.changes:
@@ -145,7 +141,7 @@ class _Parting:
             known = dict(self.images)
             try:
                 self._item(*pair, self._same)
-            except _Unlike:
+            except Apart:
                 self.images = known
                 break
             count += 1
@@ -156,13 +152,8 @@ class _Parting:
         """The branch between the two; none where both do nothing and give the same."""
         if not (mine or its or self.given):
             return []
-        gives = [[pair[place] for pair in self.given] for place in (0, 1)]
-        bodies = [*zip((mine, its), gives)][:: 1 if self.guard.outcome else -1]
-        sides = [
-            Call("", Part((self.guard.location, holds), f"{self.title}_{name}"), {}, body, given)
-            for (body, given), holds, name in zip(bodies, (True, False), ("where", "otherwise"))
-        ]
-        branch = Branch.on(self.guard, (sides[0], sides[1]), "")
+        own, other = ((body, [pair[place] for pair in self.given]) for place, body in enumerate((mine, its)))
+        branch = Branch.between(self.guard, own, other, self.title, "")
         branch.results = [*self.given.values()]
         for result in branch.results:
             result.producer = branch
@@ -171,16 +162,16 @@ class _Parting:
     # -- beside each other ---------------------------------------------------------------------------------------------
 
     def _item(self, own: Any, other: Any, value: Paired) -> None:
-        """Lays two calls beside each other. Raises _Unlike where they are others."""
+        """Lays two calls beside each other. Raises Apart where they are others."""
         kinds = [(type(each), each.path, *_kind(each)) for each in (own, other)]
         inner = [[each.body] if isinstance(each, Call) else [call.body for call in each.inner] for each in (own, other)]
         if kinds[0] != kinds[1] or [*map(len, inner[0])] != [*map(len, inner[1])]:
-            raise _Unlike
+            raise Apart
         names = ("arguments", "results") if isinstance(own, Call) else ("args", "kwargs")
         for bodies in zip(*inner):
             for a, b in zip(*bodies):
                 self._item(a, b, value)
-        trees = [_paired(getattr(own, name), getattr(other, name), value) for name in names]
+        trees = [paired(getattr(own, name), getattr(other, name), value) for name in names]
         self.changes += [partial(setattr, own, name, tree) for name, tree in zip(names, trees)]
         if isinstance(own, Op):
             self.images.update(zip(other.made, own.made))
@@ -188,7 +179,7 @@ class _Parting:
 
     def _same(self, own: Value, other: Value) -> Value:
         if self.images.get(other, other) is not own:
-            raise _Unlike
+            raise Apart
         return own
 
     def _given(self, own: Value, other: Value) -> Value:
@@ -196,11 +187,11 @@ class _Parting:
         if self.images.get(other, other) is own:
             return own
         if other in self.images or own in self.made or isinstance(own, Weight) or isinstance(other, Weight):
-            raise _Unlike
+            raise Apart
         if own.dtype != other.dtype or len(own.shape) != len(other.shape):
-            raise _Unlike("its sides give tensors of other ranks or dtypes")
+            raise Apart("its sides give tensors of other ranks or dtypes")
         if own.shape != other.shape:
-            raise _Unlike("its sides give tensors of other sizes")
+            raise Apart("its sides give tensors of other sizes")
         known, name, hint = own.known and other.known, own.name or other.name, own.hint or other.hint
         return self.given.setdefault((own, other), Value(own.shape, own.dtype, known, name, None, hint))
 
@@ -209,18 +200,3 @@ def _kind(item: Any) -> tuple[Any, ...]:
     if isinstance(item, Call):
         return (item.kind,)
     return item.qualified, item.form, *((item.guard.location, item.guard.symbol) if isinstance(item, Branch) else ())
-
-
-def _paired(own: Any, other: Any, value: Paired) -> Any:
-    """The program's tree of arguments. Raises _Unlike where the trees are others."""
-    if isinstance(own, Value) and isinstance(other, Value):
-        return value(own, other)
-    mine, its = apart(own), apart(other)
-    if mine is None or its is None:
-        if type(own) is not type(other) or repr(own) != repr(other):
-            raise _Unlike
-        return own
-    if mine[0] != its[0] or len(mine[1]) != len(its[1]):
-        raise _Unlike
-    parts = [_paired(*each, value) for each in zip(mine[1], its[1])]
-    return own if all(a is b for a, b in zip(parts, mine[1])) else joined(own, parts)

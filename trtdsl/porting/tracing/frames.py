@@ -36,7 +36,7 @@ def _is_pythons(file: str) -> bool:
     return file == "<string>" or f"{os.sep}numpy{os.sep}" in file
 
 
-NUMBERS = ("traced_sizes.py", "stand_ins.py", "scans.py", "frames.py", "numbers.py", "scripts.py")
+NUMBERS = ("traced_sizes.py", "stand_ins.py", "frames.py", "numbers.py", "scripts.py")
 """Files with what numbers of a trace do themselves."""
 
 

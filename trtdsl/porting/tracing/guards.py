@@ -1,4 +1,4 @@
-"""What a traced module asks of sizes, which prove_guards.py proves for all sizes, and of values (alike.py)."""
+"""What a traced module asks of sizes, which are proven for all sizes (proof/), and of values (alike.py)."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from ...core.lazy import torch
+from ..calls import leaves
 
 
 def tensors_of(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
@@ -23,6 +24,11 @@ def tensors_of(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
         for name, held in vars(part).items():
             if isinstance(held, torch.Tensor):
                 yield f"{path}.{name}".lstrip("."), held
+
+
+def torch_tensors(tree: Any) -> list[torch.Tensor]:
+    """torch's tensors that are leaves of a tree of arguments, in order."""
+    return [leaf for leaf in leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
 def free(name: str, taken: Collection[str]) -> str:

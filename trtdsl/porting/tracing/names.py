@@ -38,15 +38,7 @@ ALIASES |= {
         "fft": FOURIER,
         "special": ("logit", "erf", "log_softmax", "softmax", "logsumexp", "entr", "ndtr", "xlog1py"),
         "linalg": (
-            "vector_norm",
-            "multi_dot",
-            "cross",
-            "vecdot",
-            "diagonal",
-            "det",
-            "slogdet",
-            "solve",
-            "matrix_norm",
+            *("vector_norm", "matrix_norm", "multi_dot", "cross", "vecdot", "diagonal", "det", "slogdet", "solve"),
             "solve_triangular",
         ),
     }.items()
@@ -59,6 +51,13 @@ UNCHANGED = {
     "resolve_neg", "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_dropout",
     "feature_alpha_dropout",
 }  # fmt: skip
+VIEWS = {"view", "reshape", "flatten", "unflatten"}
+"""Functions that give all elements of their operand in their order."""
+SPREAD = {
+    *("unsqueeze", "squeeze", "expand", "expand_as", "broadcast_to", "transpose", "permute", "movedim", "t"),
+    *("repeat", "tile", "getitem", "select", "narrow", "chunk", "split", *UNCHANGED, *VIEWS),
+}
+"""Functions whose results have elements of their first operand alone."""
 # Operations with a number that leaves a tensor as it is.
 NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "div": 1, "true_divide": 1, "pow": 1}
 NEUTRAL |= {"bitwise_and": True, "bitwise_or": 0, "bitwise_xor": 0}
@@ -70,18 +69,8 @@ PEEKS = {
 MEASURES = {"stride", "nbytes", "storage_offset", "len", "untyped_storage", "storage"}  # which follow from the shape
 FOLDED = {"float64", "complex64", "complex128"}  # which TensorRT does not have
 RANDOM = {"rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "bernoulli"}
-RANDOM |= {
-    "gumbel_softmax",
-    "multinomial",
-    "normal",
-    "uniform",
-    "exponential",
-    "poisson",
-    "cauchy",
-    "geometric",
-    "log_normal",
-    "random",
-}
+RANDOM |= {"gumbel_softmax", "multinomial", "normal", "log_normal", "uniform", "exponential", "poisson", "cauchy"}
+RANDOM |= {"geometric", "random"}
 CONVERSIONS = {"to", "type", "float", "half", "bfloat16", "double", "int", "long", "bool", "type_as"}
 
 

@@ -21,6 +21,7 @@ from ...sizes.operators import ARITHMETIC, COMPARISONS, FRACTIONS, FUNCTIONS, RO
 from ..calls import TRUTH, SizeOp, Value, leaves, made_by, rebuilt
 from .frames import here
 from .guards import note
+from .modes import torch_tensors
 from .names import CONVERSIONS, UNCHANGED
 from .stand_ins import NAMESAKES, STAND_INS
 from .traced_sizes import expression_of, is_traced, plain_number, rounds_rightly
@@ -148,7 +149,7 @@ class SizesHeld:
     def _follow(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any, target: Any) -> None:
         """Notes the greatest number of what a call gives, where it is made of operands'; forgets its target's."""
         made = next((leaf for leaf in leaves(result) if isinstance(leaf, torch.Tensor) and leaf.numel()), None)
-        given = [leaf for leaf in leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        given = torch_tensors((args, kwargs))
         known = list(filter(None, map(self.greatest, given)))
         found = None
         if made is not None and known and len(known) == len(given) and args and args[0] is given[0]:

@@ -420,7 +420,7 @@ def packages_of(module: torch.nn.Module) -> set[str]:
 
 
 @contextmanager
-def pythons_functions(packages: Collection[str], types_in: Collection[str] = ()) -> Iterator[None]:
+def pythons_functions(packages: Collection[str], types_in: Collection[str]) -> Iterator[None]:
     """A context in which Python's own functions support traced numbers in the code of these packages.
 
     They are ``int``, ``min``, ``max``, ``range``, ``len`` and others, ``math`` and what comes from it, functions with a
@@ -494,13 +494,13 @@ def pythons_functions(packages: Collection[str], types_in: Collection[str] = ())
 def _get(space: Any, key: str) -> Any:
     if isinstance(space, FunctionType):
         return getattr(space, key)
-    return (vars(space) if isinstance(space, type) else space).get(key, _ONE_AT_A_TIME)
+    return (vars(space) if isinstance(space, type) else space).get(key, _ABSENT)
 
 
 def _set(space: Any, key: str, held: Any) -> None:
     if not isinstance(space, dict):
-        delattr(space, key) if held is _ONE_AT_A_TIME else setattr(space, key, held)
-    elif held is _ONE_AT_A_TIME:
+        delattr(space, key) if held is _ABSENT else setattr(space, key, held)
+    elif held is _ABSENT:
         space.pop(key, None)
     else:
         space[key] = held
@@ -553,3 +553,4 @@ def without_sizes(packages: Collection[str]) -> None:
 
 
 _ONE_AT_A_TIME = threading.RLock()  # the change is visible to all threads
+_ABSENT = object()  # what a name has that is not there

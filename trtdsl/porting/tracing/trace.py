@@ -26,13 +26,14 @@ from ...core.tensors.watched import each_call, subclassed_by, unlogged
 from ...definition.input import Input
 from ...definition.spec.outputs import walk
 from ...definition.spec.reference import forward_of, with_hooks
-from ..calls import Call, Op, Value, Weight, operations, tensors_in, values_in
+from ..calls import Call, Op, Value, Weight, operations, operations_for, tensors_in, values_in
+from ..given import Fed
 from ..translating.rules import HIGHER_ORDER
 from ..translating.scripts import as_python, without_scripts
 from .frames import returned_names
 from .guards import GUARDS, SCANS, Choice, Choices, Guard, Record, Scans
 from .modes import free, modes_below, numbers_of, tensors_of
-from .names import RANDOM, drawn
+from .names import CONVERSIONS, RANDOM, SPREAD, drawn
 from .recording.numbers import read_as_numbers
 from .recording.recorder import Recorder
 from .recording.subclasses import as_class
@@ -41,20 +42,6 @@ from .scans.as_one import with_scans
 from .scans.marks import Whiles
 from .stand_ins import named_for_a_type, package_of, packages_of, pythons_functions, source_of, without_sizes
 from .traced_sizes import broadcast_shapes, follow_here, yielding
-
-REARRANGED = {
-    "view",
-    "reshape",
-    "flatten",
-    "to",
-    "long",
-    "int",
-    "unsqueeze",
-    "squeeze",
-    "getitem",
-    "expand",
-    "transpose",
-}
 
 
 @dataclass(eq=False)
@@ -113,10 +100,7 @@ class Trace:
             self.results = dict(zip(names, values))
 
 
-Inputs = Mapping[str, tuple[Any, ...]]
-
-
-def trace(module: torch.nn.Module, inputs: Inputs, count: int = 3, choices: Choices | None = None) -> Trace:
+def trace(module: torch.nn.Module, inputs: Fed, count: int = 3, choices: Choices | None = None) -> Trace:
     """Runs ``module.forward`` on inputs of these names, shapes and dtypes; ``count`` are chosen where values choose.
 
     Beside these, ``inputs`` may say what gives the greatest number of each (:meth:`Given.longest`).
@@ -165,7 +149,7 @@ def _more(packages: set[str], record: Record) -> bool:
 
 def _trace(
     module: torch.nn.Module,
-    inputs: Inputs,
+    inputs: Fed,
     count: int,
     packages: Collection[str],
     types_in: Collection[str],
@@ -264,7 +248,7 @@ def refuse_random(found: Trace) -> None:
             raise drawn(op) from cause
 
 
-def without_values(inputs: Inputs) -> dict[str, torch.Tensor]:
+def without_values(inputs: Fed) -> dict[str, torch.Tensor]:
     """Tensors that have shapes and dtypes, and no values."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -396,25 +380,15 @@ def sample_of(trace: Trace, name: str, spec: Input) -> Any:
 
 def _source(value: Any) -> Any:
     """The value before it was only rearranged."""
-    while isinstance(value, Value) and value.producer is not None and value.producer.name in REARRANGED:
+    while isinstance(value, Value) and value.producer is not None and value.producer.name in SPREAD | CONVERSIONS:
         value = value.producer.args[0]
     return value
 
 
 def live_operations(trace: Trace, instead: Mapping[Value, Value] | None = None) -> dict[Op, None]:
     """The calls that the results depend on, in order, where these values stand ``instead`` of others."""
-    needed: set[Value] = set()
-    live: dict[Op, None] = {}
-
-    def need(tree: Any) -> None:
-        needed.update(instead.get(value, value) if instead else value for value in values_in(tree))
-
-    need(trace.results)
-    for op in reversed(list(operations(trace.root))):
-        if not needed.isdisjoint(op.made):
-            live[op] = None
-            need((op.args, op.kwargs))
-    return dict.fromkeys(reversed(live))
+    found = instead or {}
+    return operations_for(trace.root, values_in(trace.results), lambda value: found.get(value, value))
 
 
 def copied(module: torch.nn.Module, *, parameters: bool = True) -> torch.nn.Module:

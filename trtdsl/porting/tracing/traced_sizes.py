@@ -210,13 +210,13 @@ def _ratio(expression: Any) -> tuple[Any, Any] | None:
         return None
     (a, b), (c, d) = parts
     if expression.symbol == "*":
-        return _whole("*", a, c), _whole("*", b, d)
+        return combined("*", a, c), combined("*", b, d)
     if expression.symbol == "/":
-        return _whole("*", a, d), _whole("*", b, c)
-    return _whole(expression.symbol, _whole("*", a, d), _whole("*", c, b)), _whole("*", b, d)
+        return combined("*", a, d), combined("*", b, c)
+    return combined(expression.symbol, combined("*", a, d), combined("*", c, b)), combined("*", b, d)
 
 
-def _whole(symbol: str, left: Any, right: Any) -> Any:
+def combined(symbol: str, left: Any, right: Any) -> Any:
     """An operation on whole expressions."""
     if isinstance(left, int) and symbol == "*" and not isinstance(right, int):
         left, right = right, left
@@ -268,14 +268,14 @@ def _rounded(name: str, top: Any, bottom: Any) -> Any:
     if name == "ceil" or (name in ("int", "trunc") and number_of(top) < 0):
         return SizeOp(
             "-",
-            (_whole("//", SizeOp("-", (top,), -number_of(top)), bottom),),
+            (combined("//", SizeOp("-", (top,), -number_of(top)), bottom),),
             -(-number_of(top) // number_of(bottom)),
         )
     if name == "round":  # half to even
-        odd = _whole("%", _whole("//", top, bottom), 2)
-        twice = _whole("+", _whole("-", _whole("+", _whole("*", top, 2), bottom), 1), odd)
-        return _whole("//", twice, _whole("*", bottom, 2))
-    return _whole("//", top, bottom)
+        odd = combined("%", combined("//", top, bottom), 2)
+        twice = combined("+", combined("-", combined("+", combined("*", top, 2), bottom), 1), odd)
+        return combined("//", twice, combined("*", bottom, 2))
+    return combined("//", top, bottom)
 
 
 def rounds_rightly(expression: SizeExpression) -> bool:

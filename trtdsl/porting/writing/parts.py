@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from ...core.errors import TrtdslError, UnsupportedError
 from ..given import Given
-from ..tracing.prove_guards import ElsewhereAt
+from ..tracing.proof.ways import ElsewhereAt
 from .write import File
 
 Made = TypeVar("Made")

@@ -19,6 +19,7 @@ from ....core.tensors.memory import storage_of
 from ...calls import Op, SizeOf, Value, along, leaves
 from ..frames import here
 from ..guards import WRITTEN, WritesParameters
+from ..modes import torch_tensors
 from ..names import canonical, in_place
 
 
@@ -324,11 +325,11 @@ def writes_itself(
 
     ``stale`` are the tensors, by id, whose memory another one has written to.
     """
-    written, operands = target, _tensors((args, kwargs))
+    written, operands = target, torch_tensors((args, kwargs))
     if kwargs.get("out") is None or name == "setitem":
         operands.pop(0)  # the target itself
     else:
-        operands = _tensors((args, {key: item for key, item in kwargs.items() if key != "out"}))
+        operands = torch_tensors((args, {key: item for key, item in kwargs.items() if key != "out"}))
     if name == "setitem" and is_basic(args[1]):
         written = target[args[1]]
     check_operands(qualified, name, target, written, operands)
@@ -341,7 +342,3 @@ def refuse_set(overload: Any) -> None:
     """Raises UnsupportedError for ``x.set_(y)``, which torch's functions do not see."""
     if "aten.set_" in str(overload):
         raise UnsupportedError("a tensor's memory cannot be set in a network: assign the other tensor", location=here())
-
-
-def _tensors(tree: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in leaves(tree) if isinstance(leaf, torch.Tensor)]

@@ -35,7 +35,7 @@ from ...translating.unknown import is_mask, sized, unlike_itself
 from ...translating.windows import LINEAR, WINDOWS, rescaled, stepped
 from ..frames import TRANSFORMS, authors_frame, bound, here, place_of, unless_it_raises
 from ..guards import GUARDS, Choices, Record, again, note
-from ..modes import tensors_of
+from ..modes import tensors_of, torch_tensors
 from ..names import CONVERSIONS, FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value
 from ..scalars import READ, Compared, Greatest, NeedsLongest, SizesBehind, SizesHeld, measured
 from ..scans.marks import count_parts, in_steps, parted, scanning, sliced
@@ -66,7 +66,7 @@ from .transforms import SizesInside, among, inner, seen_through, stands_around
 class Recorder:
     """The state while the module runs: which value each tensor is now, and which module is running."""
 
-    def __init__(self, module: torch.nn.Module, count: int = 3, choices: Choices | None = None):
+    def __init__(self, module: torch.nn.Module, count: int, choices: Choices | None):
         self.module = module
         self.choices = choices  # None where no value chooses
         if choices is not None:
@@ -298,7 +298,7 @@ class Recorder:
                 (GUARDS.get() or Record()).packages.add(place.file)
                 return lost(number, f"{name}(), outside of what a trace follows,", place)
             return number
-        others = self._by_others(name, args, kwargs)
+        others = self._by_others(function, name, args, kwargs)
         if others is not None:
             with each_call(self.called):
                 found = others()
@@ -310,8 +310,6 @@ class Recorder:
             self._squeezed(*args, **kwargs)
         if function is torch.nn.functional.batch_norm:
             args, kwargs = self._by_its_batch(function, args, kwargs)
-        if function is torch.nn.functional.embedding:
-            args, kwargs = self._of_short_rows(*args, **kwargs) or (args, kwargs)
         return self.recorded(function, name, qualified, form, args, kwargs)
 
     def _of_dense(
@@ -348,7 +346,9 @@ class Recorder:
     def own_sizes(self, tensor: Any) -> Any:
         return self._sizes(tensor.shape, tensor) if isinstance(tensor, torch.Tensor) else ()
 
-    def _by_others(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
+    def _by_others(
+        self, function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Callable[[], Any] | None:
         """What gives the call's result, or None, by calls of which a network or a loop is made; None of most calls."""
         if name in ("split", "chunk") and type(args[0]) is not torch.Tensor and not self._is_constant(args[0]):
             return lambda: sliced(name, *args, **kwargs)
@@ -385,10 +385,13 @@ class Recorder:
             steps = (end - start) / step
             count = whole_of("ceil", steps, math.ceil(plain_number(steps)), here())
             return lambda: stepped(count, start, step, **kwargs)
-        if name == "interpolate" and (given := bound(torch.nn.functional.interpolate, args, kwargs)).get(
-            "scale_factor"
-        ):
+        functional = torch.nn.functional
+        given = bound(function, args, kwargs) if function in (functional.interpolate, functional.embedding) else {}
+        if given.get("scale_factor"):
             return self._by_factors(**given)
+        if given.get("max_norm") is not None:  # it would shorten rows in place first
+            rows = functools.partial(torch.renorm, given["weight"], given.get("norm_type", 2.0), 0, given["max_norm"])
+            return lambda: functional.embedding(given["input"], rows(), given.get("padding_idx"))
         if name in ("tensor", "as_tensor", "new_tensor") and args:
             dtype = {"dtype": args[0].dtype} if name == "new_tensor" else {}
             return of_an_array(args[-1], {**dtype, **kwargs})
@@ -431,7 +434,7 @@ class Recorder:
         """Makes a call, and records it where it gives a tensor or writes to one."""
         from torch._subclasses.fake_tensor import DataDependentOutputException
 
-        before = list(_tensors((args, kwargs)))
+        before = torch_tensors((args, kwargs))
         target = target_of(function, name, args, kwargs, self.owners, self.held)
         versions = [writes(tensor) for tensor in before]
         self.inside = True
@@ -455,11 +458,11 @@ class Recorder:
         if name in ("numpy", "array"):
             self._expose(args[0])
         self.numbers.remember(function, name, args, kwargs, result, target)
-        if target is None and not any(True for _ in _tensors(result)):
+        if target is None and not torch_tensors(result):
             return self._fact(name, before, args, result)
         self.sizes.remember(before, (args, kwargs), result)
         if target is None and all(map(stands_in, before)):
-            standing_in(_tensors(result) if before else ())
+            standing_in(torch_tensors(result) if before else ())
         for tensor in before if name not in CONVERSIONS else ():  # TensorRT's layers convert uint8, and nothing else
             if (value := self.values.get(id(tensor))) is not None and value.dtype == torch.uint8:
                 self.bodies.root.body.insert(0, self._cast(tensor, torch.int32))
@@ -480,22 +483,6 @@ class Recorder:
         if name in ("split", "chunk") and not self._is_constant(args[0]):
             count_parts(name, self._sizes, result, *args, **kwargs)
         return result
-
-    def _of_short_rows(
-        self,
-        input: Any,
-        weight: Any,
-        padding_idx: Any = None,
-        max_norm: Any = None,
-        norm_type: float = 2,
-        *_: Any,
-        **__: Any,
-    ) -> tuple[Any, Any] | None:
-        """The arguments of an embedding of rows that it would shorten in place first; None where it shortens none."""
-        if max_norm is None:
-            return None
-        with each_call(self.called):
-            return (input, torch.renorm(weight, norm_type, 0, max_norm), padding_idx), {}
 
     def _by_its_batch(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """The arguments of a batch norm, without statistics that it changes and does not read (V-Net, in eval too)."""
@@ -527,7 +514,7 @@ class Recorder:
         self.bodies.note(op)
         self._count(op, result)
         if len(operands) == 1 and args and args[0] is operands[0]:
-            self.memory.made(operands[0], op, list(_tensors(result)))
+            self.memory.made(operands[0], op, torch_tensors(result))
 
     def _count(self, op: Op, result: Any) -> None:
         """Notes of a call's result that it has the lengths of an input's sequences."""
@@ -543,7 +530,7 @@ class Recorder:
 
     def _loaded(self, overload: Any, args: tuple[Any, ...]) -> bool:
         """Whether a new tensor gets the memory that was read from a file: from now on it is a constant."""
-        if "aten.set_" not in str(overload) or len(list(_tensors(args))) > 1:
+        if "aten.set_" not in str(overload) or len(torch_tensors(args)) > 1:
             return False
         key = id(args[0])
         if type(args[0]) is not torch.Tensor or key in self.known_names:
@@ -616,7 +603,7 @@ class Recorder:
         from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
         if name in ("numpy", "array") and not self._is_constant(args[0]) and type(args[0]) is not torch.nn.Parameter:
-            self._fact(name, list(_tensors(args)), args, None)
+            self._fact(name, torch_tensors(args), args, None)
         result = unlike_itself(name, args, kwargs)
         if result is not None:
             return result
@@ -652,7 +639,7 @@ class Recorder:
 
         A view of such memory stays one, so that what is written to it later is found.
         """
-        given = list(_tensors((args, kwargs))) if self.filled or target is not None else []
+        given = torch_tensors((args, kwargs)) if self.filled or target is not None else []
         filled = [each for each in given if storage_of(each) in self.filled]
         if target is not None:
             modes = [each.fake_mode for each in given if hasattr(each, "fake_mode")]
@@ -663,7 +650,7 @@ class Recorder:
             return function(*args, **kwargs)
         with suppress(Exception):  # which numbers that were not written may raise
             result = function(*args, **kwargs)
-            if any(storage_of(each) in map(storage_of, filled) for each in _tensors(result)):
+            if any(storage_of(each) in map(storage_of, filled) for each in torch_tensors(result)):
                 return result
 
         def emptied(leaf: Any) -> Any:
@@ -715,10 +702,10 @@ class Recorder:
 
     def _folds(self, op: Op, args: Any, kwargs: Any, result: Any) -> bool:
         """Whether a known value is computed while tracing: it has no counterpart, is float64, or comes from numpy."""
-        tensors = list(_tensors(result))
+        tensors = torch_tensors(result)
         if not _known(op) or op.name in RANDOM or not all(type(tensor) is torch.Tensor for tensor in tensors):
             return False
-        given = list(_tensors((args, kwargs)))
+        given = torch_tensors((args, kwargs))
         operands = [*given, *tensors]
         sized = any(True for _ in sizes_of((op.args, op.kwargs))) or self.sizes.behind(given)
         varies = sized and again()
@@ -861,7 +848,3 @@ def _computed_in(op: Op, written: torch.dtype) -> torch.dtype:
 def _known(op: Op) -> bool:
     """Whether it is computed from sizes and numbers alone."""
     return op.name not in RANDOM and all(value.known for value in tensors_in((op.args, op.kwargs)))
-
-
-def _tensors(tree: Any) -> Any:
-    return (leaf for leaf in leaves(tree) if isinstance(leaf, torch.Tensor))

@@ -351,9 +351,8 @@ class Written(Rounds):
             if isinstance(new[0], Value):  # a part of a tensor, and what is left of its index
                 value, rest = new
                 if rest:
-                    item.name, item.form, item.kwargs = "getitem", "method", {}
-                    item.qualified = "torch.Tensor.__getitem__"
-                    item.args = value, rest[0] if len(rest) == 1 else rest
+                    args = value, rest[0] if len(rest) == 1 else rest
+                    taking.rewrite(item, **taking.GETITEM, args=args, kwargs={})
                     body.append(item)
                 continue
             for inner in item.inner:

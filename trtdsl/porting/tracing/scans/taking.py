@@ -6,12 +6,22 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ...calls import Call, Op, SizeOf, SizeOp, Value, keyed, number_of, operations_in
+from ...calls import Call, Op, SizeOf, SizeOp, Value, keyed, operations_in
 from ...statements import size_key
+from ..traced_sizes import combined
 
 
 class Unlike(Exception):
     """The rounds are no scan."""
+
+
+GETITEM = {"name": "getitem", "form": "method", "qualified": "torch.Tensor.__getitem__"}
+
+
+def rewrite(op: Op, **fields: Any) -> None:
+    """Makes another call of one."""
+    for name, given in fields.items():
+        setattr(op, name, given)
 
 
 def kind_of(item: Any) -> Any:
@@ -121,19 +131,12 @@ def taken_apart(op: Any) -> int:
 
 def more(a: Any, b: Any) -> Any:
     """The sum of two sizes."""
-    if isinstance(a, int) and isinstance(b, int):
-        return a + b
-    if isinstance(a, int) and (a == 0 or (isinstance(b, SizeOp) and (b.symbol, *b.operands[1:]) == ("-", a))):
-        return b if a == 0 else b.operands[0]
-    return SizeOp("+", (b, a) if isinstance(a, int) else (a, b), number_of(a) + number_of(b))
+    taken_off = isinstance(a, int) and isinstance(b, SizeOp) and (b.symbol, *b.operands[1:]) == ("-", a)
+    return b.operands[0] if taken_off else combined("+", *((b, a) if isinstance(a, int) else (a, b)))
 
 
 def less(a: Any, b: Any) -> Any:
-    if isinstance(b, int) and b == 0:
-        return a
-    if isinstance(a, int) and isinstance(b, int):
-        return a - b
-    return SizeOp("-", (a, b), number_of(a) - number_of(b))
+    return combined("-", a, b)
 
 
 def made_like(target: Value, axis: int, length: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -29,6 +30,7 @@ class Uses:
         self.whole: dict[Value, Value] = {}
         self.same: dict[Value, Value] = {}
         """What stands for results of calls that are left out."""
+        self.left_out: set[Any] = set()
         self.results: Any = None
 
     def all_of(self, place: int) -> Value:
@@ -89,10 +91,10 @@ class Uses:
         shape = (*rest[:axis], self.count, *rest[axis:])
         return self.rounds.op("movedim", (parts, 0, axis), shape, after=True)
 
-    def changes(self) -> list[tuple[Any, Any, Any]]:
-        """What stands outside of the rounds in the place of their values. Raises Unlike."""
+    def changes(self) -> list[Callable[[], None]]:
+        """What has calls outside of the rounds use something else in the place of their values. Raises Unlike."""
         inside = {id(op) for ops in self.rounds.ops for op in ops}
-        found: list[tuple[Any, Any, Any]] = []
+        found: list[Callable[[], None]] = []
         before = {id(op) for op in self.rounds.before}
         rest = {value for op in self.rounds.heads for value in op.results[1:]}
         self.looped = self._in_other_loops()
@@ -107,16 +109,16 @@ class Uses:
             if taken & rest:
                 raise Unlike("a part that it goes along is needed by itself")
             if taken & self.places.keys():
-                found.append((op, *self._of_op(op)))
+                found.append(self._of_op(op))
         self.results = self._strictly(self.rounds.results)
         return found
 
-    def _of_op(self, op: Op) -> tuple[Any, Any]:
+    def _of_op(self, op: Op) -> Callable[[], None]:
         given: Any = op.args[0] if op.args else op.kwargs.get("tensors")
         place = self._whole_list(given) if op.name in ("stack", "cat") else None
         if place is None:
             one = partial(self._part, self.looped[op]) if op in self.looped else self._one
-            return imaged(op.args, one), imaged(op.kwargs, one)
+            return partial(taking.rewrite, op, args=imaged(op.args, one), kwargs=imaged(op.kwargs, one))
         (place, start, backwards), value = place, self.made[0][place[0]]
         dim = op.kwargs.get("dim", op.args[1] if len(op.args) > 1 else 0)
         rank = len(value.shape) + (op.name == "stack")
@@ -130,14 +132,21 @@ class Uses:
             moved = self.rounds.op("flatten", (moved, axis, axis + 1), shape, after=True)
         rest = [*given[:start], *given[start + self.count :]]
         if not rest:
-            return ("same", moved), {}
+            return partial(self._leave_out, op, moved)
         rest = self._strictly(rest)
         if op.name == "stack":
             rest = [
                 self.rounds.op("unsqueeze", (each, axis), (*each.shape[:axis], 1, *each.shape[axis:]), after=True)
                 for each in rest
             ]
-        return ([*rest[:start], moved, *rest[start:]], axis), "cat"
+        args = [*rest[:start], moved, *rest[start:]], axis
+        return partial(taking.rewrite, op, name="cat", qualified="torch.cat", args=args, kwargs={})
+
+    def _leave_out(self, op: Op, instead: Value) -> None:
+        """Has another value stand for what a call gives."""
+        self.left_out.add(op)
+        self.same[op.results] = instead
+        instead.name = instead.name or op.results.name
 
     def _whole_list(self, given: Any) -> tuple[int, int, bool] | None:
         """The place of what a list has of all rounds, where it begins there, and whether the last is the first."""
@@ -217,25 +226,16 @@ class Uses:
     def _without_same(self, tree: Any) -> Any:
         return imaged(tree, lambda value: self.same.get(value, value))
 
-    def change(self, changes: list[tuple[Any, Any, Any]]) -> None:
+    def change(self, changes: list[Callable[[], None]]) -> None:
         """Writes all of it into the calls."""
-        same = self.same
-        for op, args, kwargs in changes:
-            if len(args) == 2 and args[0] == "same":
-                same[op.results] = args[1]
-                args[1].name = args[1].name or op.results.name
-            elif kwargs == "cat":
-                op.name, op.qualified, op.args, op.kwargs = "cat", "torch.cat", args, {}
-            else:
-                op.args, op.kwargs = args, kwargs
+        for each in changes:
+            each()
         for op in self.rounds.heads:  # the first part alone is left
-            op.args = (op.args[0], along(taking.taken_apart(op), 0))
-            op.name, op.form, op.kwargs = "getitem", "method", {}
-            op.qualified, op.results = "torch.Tensor.__getitem__", op.results[0]
-        gone = {id(op) for op, args, _ in changes if len(args) == 2 and args[0] == "same"}
+            args = (op.args[0], along(taking.taken_apart(op), 0))
+            taking.rewrite(op, **taking.GETITEM, args=args, kwargs={}, results=op.results[0])
         for call in calls(self.rounds.root):
-            call.body[:] = [item for item in call.body if id(item) not in gone]
+            call.body[:] = [item for item in call.body if item not in self.left_out]
             call.arguments, call.results = self._leniently(call.arguments), self._leniently(call.results)
-        if same:
+        if self.same:
             change_trees(self.rounds.root, self._without_same)
             self.results = self._without_same(self.results)
