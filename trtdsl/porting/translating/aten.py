@@ -19,7 +19,12 @@ from .rules import BY_NAME, LIBRARIES, RULES
 
 OPERATORS = {name: FUNCTIONS[symbol] for name, symbol in SYMBOLS.items() if symbol != "@"}
 OPERATORS |= {"__and__": operator.and_, "__or__": operator.or_, "__xor__": operator.xor}
-SAME = {"_softmax": "softmax", "_log_softmax": "log_softmax"}
+SAME = {
+    "_softmax": "softmax", "_log_softmax": "log_softmax", "log_sigmoid": "logsigmoid", "im2col": "unfold",
+    "col2im": "fold", "_adaptive_avg_pool2d": "adaptive_avg_pool2d", "_adaptive_avg_pool3d": "adaptive_avg_pool3d",
+    "_pdist_forward": "pdist",
+}  # fmt: skip
+"""Public functions that take the arguments of operators of other names."""
 CODES = (
     *(torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64),
     *(torch.complex32, torch.complex64, torch.complex128, torch.bool, torch.qint8, torch.quint8, torch.qint32),

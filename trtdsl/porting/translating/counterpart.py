@@ -14,7 +14,7 @@ from typing import Any
 from ...core.lazy import torch
 from ...definition.tensor import Tensor
 from ...sizes.operators import SYMBOLS
-from ..calls import Op, SizeOf, SizeOp, Value, leaves, rebuilt
+from ..calls import Op, SizeOf, SizeOp, Value, leaves, operators, rebuilt
 from ..statements import Argument, Expression, Literal
 
 SWAPPED = {"rsub": "-", "rdiv": "/", "rpow": "**", "rfloordiv": "//", "rmod": "%", "rmatmul": "@"}
@@ -75,22 +75,23 @@ def _method(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Expression
         args = (args[0], *(item for item in args[1:] if isinstance(item, (torch.dtype, Value))))
     if op.name == "type_as" and isinstance(args[1], Value):
         return Expression("method", "to", [*_positional(args[:1]), Argument(None, Literal(args[1].dtype))])
+    signature = inspect.signature(method)
     try:
-        inspect.signature(method).bind(*args, **kwargs)
+        signature.bind(*args, **kwargs)
     except TypeError:
         return None
-    parameters = list(inspect.signature(method).parameters.values())
+    names = [*signature.parameters]
+    given = [(None, names[min(place, len(names) - 1)], item) for place, item in enumerate(args)]
     arguments = []
-    for index, item in enumerate(args):
-        parameter = parameters[min(index, len(parameters) - 1)]
-        open_ended = parameter.kind is inspect.Parameter.VAR_POSITIONAL
-        default = ... if open_ended or parameter.default is parameter.empty else parameter.default
-        arguments.append(Argument(None, _tree(item, parameter.name, default), default))
-    for key, item in kwargs.items():
-        parameter = inspect.signature(method).parameters.get(key)
-        default = ... if parameter is None or parameter.default is parameter.empty else parameter.default
-        arguments.append(Argument(key, _tree(item, key, default), default))
+    for keyword, name, item in (*given, *((key, key, item) for key, item in kwargs.items())):
+        default = _default(signature.parameters.get(name))
+        arguments.append(Argument(keyword, _tree(item, name, default), default))
     return Expression("method", op.name, arguments)
+
+
+def _default(parameter: inspect.Parameter | None) -> Any:
+    """What an argument is where it is left out; ``...`` where it has no default."""
+    return ... if parameter is None or parameter.default is parameter.empty else parameter.default
 
 
 def _function(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Expression | None:
@@ -116,7 +117,7 @@ def _function(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Expressi
         if name in NOISE:
             continue
         given = given if "Sequence" in str(parameter.annotation) else _even(name, given)
-        default = ... if parameter.default is parameter.empty else parameter.default
+        default = _default(parameter)
         holds = any(isinstance(leaf, Value) for leaf in leaves(given))
         named = default is not ... and not (holds and name in STATE) and name not in PLAIN
         positional = positional and not named and parameter.kind is not inspect.Parameter.KEYWORD_ONLY
@@ -177,11 +178,6 @@ def _tree(given: Any, name: str, usual: Any = ...) -> Any:
     ):
         return Literal(given, name, usual=usual)
     return rebuilt(given, lambda leaf: _leaf(leaf, name, usual))
-
-
-def operators(size: Any) -> int:
-    """How many operations a size takes."""
-    return 1 + sum(map(operators, size.operands)) if isinstance(size, SizeOp) else 0
 
 
 def _leaf(leaf: Any, name: str, usual: Any = ...) -> Any:

@@ -85,13 +85,8 @@ def _note(op: Op, results: list[Value]) -> list[str]:
     return [f"{op.qualified} has no counterpart here: {took}it makes {gave}."]
 
 
-PLACES = {
-    "device",
-    "layout",
-    "pin_memory",
-    "memory_format",
-    "non_blocking",
-}  # where tensors lie, which a network decides
+PLACES = {"device", "layout", "pin_memory", "memory_format", "non_blocking"}
+"""Where tensors lie, which a network decides."""
 
 
 def describe(value: Value) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ...core.lazy import torch
 from ...core.tensors.operators import rounded_to_fp8
+from ..calls import along, leaves
 
 
 def _convolution(
@@ -71,11 +72,11 @@ def _slice(x: Any, dim: int = 0, start: Any = None, end: Any = None, step: Any =
     end = None if type(end) is int and end >= 2**63 - 1 else end
     if start is None and end is None and step == 1:
         return x
-    return x[(slice(None),) * (dim % x.dim()) + (slice(start, end, None if step == 1 else step),)]
+    return _select(x, dim, slice(start, end, None if step == 1 else step))
 
 
 def _select(x: Any, dim: int, index: Any) -> Any:
-    return x[(slice(None),) * (dim % x.dim()) + (index,)]
+    return x[along(dim % x.dim(), index)]
 
 
 def _index(x: Any, indices: Any) -> Any:
@@ -136,32 +137,20 @@ def _scalar_tensor(number: Any, *, dtype: Any = None, **_: Any) -> Any:
     return torch.full((), number, dtype=torch.get_default_dtype() if dtype is None else dtype)
 
 
-def _resampled(mode: str, corners: bool, antialias: bool = False) -> Callable[..., Any]:
-    """``upsample_X.vec(input, output_size, [align_corners,] scale_factors)``."""
+def _resized(mode: str, antialias: bool = False) -> Callable[..., Any]:
+    """``upsample_X(input, output_size, [align_corners,] scales…)``: scales come before the sizes that they give.
+
+    The overload ``vec`` has them in a list, or has no sizes.
+    """
 
     def rule(x: Any, size: Any, *rest: Any) -> Any:
-        rest = (*rest, None)
-        align, scales = (rest[0], rest[1]) if corners else (None, rest[0])
-        given = {"size": None if size is None else list(size), "scale_factor": None if scales is None else list(scales)}
-        options: dict[str, Any] = {**given, **({"align_corners": align} if corners else {})}
-        return torch.nn.functional.interpolate(x, mode=mode, antialias=antialias, **options)
-
-    return rule
-
-
-def _resized(mode: str, corners: bool, antialias: bool = False) -> Callable[..., Any]:
-    """``upsample_X.default(input, output_size, [align_corners,] scales…)``: scales come before the sizes' own."""
-
-    def rule(x: Any, size: Any, *rest: Any) -> Any:
-        align, scales = (rest[0], rest[1:]) if corners else (None, rest)
-        given = {"align_corners": align} if corners else {}
-        known = [scale for scale in scales if scale is not None]
-        scaled = [int(side * scale) for side, scale in zip(x.shape[2:], known)]
-        if known and scaled == [int(each) for each in size]:
-            given["scale_factor"] = list(known)
-        if "scale_factor" not in given:
-            given["size"] = list(size)
-        return torch.nn.functional.interpolate(x, mode=mode, antialias=antialias, **given)
+        aligned = {} if mode.startswith("nearest") else {"align_corners": rest[0]}
+        scales = [each for each in leaves(rest[len(aligned) :]) if each is not None]
+        scaled = [int(side * scale) for side, scale in zip(x.shape[2:], scales)]
+        sizes = None if size is None else list(size)
+        by_scales = sizes is None or (scales and scaled == [int(each) for each in sizes])
+        given: dict[str, Any] = {"scale_factor": scales} if by_scales else {"size": sizes}
+        return torch.nn.functional.interpolate(x, mode=mode, antialias=antialias, **given, **aligned)
 
     return rule
 
@@ -267,11 +256,6 @@ def _pool(name: str, indices: bool = False) -> Callable[..., Any]:
 
 def _copy(x: Any, source: Any, *_: Any) -> Any:
     return source.to(x.dtype).expand(x.shape)
-
-
-def _one(name: str) -> Callable[..., Any]:
-    """A function of torch.nn.functional that has no arguments besides those of the operator."""
-    return lambda *given, **named: getattr(torch.nn.functional, name)(*given, **named)
 
 
 def _method(name: str) -> Callable[..., Any]:
@@ -384,62 +368,43 @@ BY_NAME: dict[str, Callable[..., Any]] = {
     "_scaled_dot_product_flash_attention_for_cpu": _attended,
 }
 """Rules that take the arguments by the schema's names."""
+RESIZED = {
+    "upsample_nearest": ("nearest", "123"), "_upsample_nearest_exact": ("nearest-exact", "123"),
+    "upsample_linear": ("linear", "1"), "upsample_bilinear": ("bilinear", "2"), "upsample_bicubic": ("bicubic", "2"),
+    "upsample_trilinear": ("trilinear", "3"),
+}  # fmt: skip
+"""Operators that resize, with their modes and the numbers of dimensions that they are for."""
 RULES: dict[str, Callable[..., Any]] = {
     "_safe_softmax": _safe_softmax,
     "sym_size.int": lambda x, dim: x.shape[dim],
     "sym_size": lambda x: x.shape,
     "sym_numel": lambda x: x.numel(),
-    "convolution": _convolution,
-    "_convolution": _convolution,
+    **dict.fromkeys(("convolution", "_convolution"), _convolution),
     "native_layer_norm": _native_layer_norm,
     "native_group_norm": _native_group_norm,
     "embedding": _embedding,
-    "_embedding_bag": _embedding_bag,
-    "_embedding_bag_forward_only": _embedding_bag,
-    "embedding_bag": _embedding_bag,
-    "slice": _slice,
-    "slice_copy": _slice,
+    **dict.fromkeys(("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only"), _embedding_bag),
+    **dict.fromkeys(("slice", "slice_copy"), _slice),
     "select": _select,
-    "index": _index,
-    "_unsafe_index": _index,
-    "index_put": _index_put,
-    "_unsafe_index_put": _index_put,
+    **dict.fromkeys(("index", "_unsafe_index"), _index),
+    **dict.fromkeys(("index_put", "_unsafe_index_put"), _index_put),
     "index_put_": _index_put_,
     "scalar_tensor": _scalar_tensor,
     "constant_pad_nd": _padded("constant"),
-    "reflection_pad1d": _padded("reflect"),
-    "reflection_pad2d": _padded("reflect"),
-    "reflection_pad3d": _padded("reflect"),
-    "replication_pad1d": _padded("replicate"),
-    "replication_pad2d": _padded("replicate"),
-    "replication_pad3d": _padded("replicate"),
+    **{f"reflection_pad{dims}d": _padded("reflect") for dims in (1, 2, 3)},
+    **{f"replication_pad{dims}d": _padded("replicate") for dims in (1, 2, 3)},
     "_pad_circular": _padded("circular"),
     "_pad_enum": _pad_enum,
-    "grid_sampler": _grid_sampler,
-    "grid_sampler_2d": _grid_sampler,
-    "grid_sampler_3d": _grid_sampler,
+    **dict.fromkeys(("grid_sampler", "grid_sampler_2d", "grid_sampler_3d"), _grid_sampler),
     "elu": _elu,
     "alias": lambda tensor: tensor.detach(),
-    "max_pool1d": _pool("max_pool1d"),
-    "max_pool2d": _pool("max_pool2d"),
-    "max_pool3d": _pool("max_pool3d"),
-    "max_pool1d_with_indices": _pool("max_pool1d", indices=True),
-    "max_pool2d_with_indices": _pool("max_pool2d", indices=True),
-    "max_pool3d_with_indices": _pool("max_pool3d", indices=True),
-    "avg_pool1d": _pool("avg_pool1d"),
-    "avg_pool2d": _pool("avg_pool2d"),
-    "avg_pool3d": _pool("avg_pool3d"),
+    **{name: _pool(name) for dims in (1, 2, 3) for name in (f"max_pool{dims}d", f"avg_pool{dims}d")},
+    **{f"max_pool{dims}d_with_indices": _pool(f"max_pool{dims}d", indices=True) for dims in (1, 2, 3)},
     **{f"adaptive_max_pool{dims}d": _adaptive_max_pool(dims) for dims in (1, 2, 3)},
     "unfold": _method("unfold"),
-    "im2col": _one("unfold"),
-    "col2im": _one("fold"),
-    "_adaptive_avg_pool2d": _one("adaptive_avg_pool2d"),
-    "_adaptive_avg_pool3d": _one("adaptive_avg_pool3d"),
-    "log_sigmoid": _one("logsigmoid"),
     "log_sigmoid_forward": lambda x: (torch.nn.functional.logsigmoid(x), x.new_empty(0)),
     "copy": _copy,
-    "_cdist_forward": _cdist,
-    "cdist": _cdist,
+    **dict.fromkeys(("cdist", "_cdist_forward"), _cdist),
     "cholesky_solve": _cholesky_solve,
     "diagonal_scatter": _diagonal_scatter,
     "erfinv": _erfinv,
@@ -451,7 +416,6 @@ RULES: dict[str, Callable[..., Any]] = {
     "stft.center": lambda *args, **named: torch.stft(*args, **named),
     "_native_multi_head_attention": _native_multi_head_attention,
     "_transformer_encoder_layer_fwd": _transformer_encoder_layer,
-    "_pdist_forward": _one("pdist"),
     "_unsafe_view": _method("reshape"),
     "_reshape_alias": lambda x, size, stride: x.reshape(size),
     "lift_fresh_copy": _method("clone"),
@@ -459,25 +423,12 @@ RULES: dict[str, Callable[..., Any]] = {
     "prims.broadcast_in_dim": _broadcast_in_dim,
     "prims.convert_element_type": lambda x, dtype: x.to(dtype),
     "prims.div": _prims_div,
-    "prims.sum": _of_prims("sum"),
-    "prims.amax": _of_prims("amax"),
-    "prims.amin": _of_prims("amin"),
-    "prims.var": _of_prims("var"),
+    **{f"prims.{name}": _of_prims(name) for name in ("sum", "amax", "amin", "var")},
     "prims.transpose": _method("permute"),
     "prims.rev": _method("flip"),
     "prims.copy_to": _method("copy_"),
     "prims.view_of": _method("detach"),
     **dict.fromkeys(("prims.collapse", "prims.collapse_view"), _method("flatten")),
-    "linalg_vector_norm": lambda x, *given, **named: torch.linalg.vector_norm(x, *given, **named),
 }
-_SCALES = {"nearest": False, "linear": True, "bilinear": True, "bicubic": True, "trilinear": True}
-for _mode, _dims in (("nearest", "123"), ("linear", "1"), ("bilinear", "2"), ("bicubic", "2"), ("trilinear", "3")):
-    for _dim in _dims:
-        RULES[f"upsample_{_mode}{_dim}d.vec"] = _resampled(_mode, _SCALES[_mode])
-        RULES[f"upsample_{_mode}{_dim}d"] = _resized(_mode, _SCALES[_mode])
-        if _mode == "nearest":
-            RULES[f"_upsample_nearest_exact{_dim}d.vec"] = _resampled("nearest-exact", False)
-            RULES[f"_upsample_nearest_exact{_dim}d"] = _resized("nearest-exact", False)
-        if _mode in ("bilinear", "bicubic"):
-            RULES[f"_upsample_{_mode}2d_aa.vec"] = _resampled(_mode, True, antialias=True)
-            RULES[f"_upsample_{_mode}2d_aa"] = _resized(_mode, True, antialias=True)
+RULES |= {f"{name}{dims}d": _resized(mode) for name, (mode, ranks) in RESIZED.items() for dims in ranks}
+RULES |= {f"_upsample_{mode}2d_aa": _resized(mode, antialias=True) for mode in ("bilinear", "bicubic")}

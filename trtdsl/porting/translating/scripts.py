@@ -19,8 +19,9 @@ import math
 import operator
 import pickle
 import weakref
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from contextlib import suppress
+from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -136,7 +137,9 @@ class _Code:
         self._package = f"{PACKAGE}.{next(_NUMBERS)}"
         self._modules: dict[str, ModuleType] = {}
         self._known: dict[str, Any] = {}
-        self._waiting = {f"{name}.{node.name}": node for name, text in texts.items() for node in _definitions(text)}
+        kinds = ast.FunctionDef, ast.ClassDef
+        nodes = ((room, node) for room, text in texts.items() for node in ast.parse(text).body)
+        self._waiting = {f"{room}.{node.name}": node for room, node in nodes if isinstance(node, kinds)}
 
     def __contains__(self, name: str) -> bool:
         return name in self._waiting
@@ -183,15 +186,13 @@ class _Code:
 
     def _names(self, space: dict[str, Any]) -> dict[str, Any]:
         """The names that code has from outside; those of Python a trace may replace in its ``space``."""
+        aten, prim = (_Names(partial(made, space)) for made in (_aten, _prim))
+        ops = _Names(lambda name: {"aten": aten, "prim": prim}.get(name) or getattr(torch.ops, name))
         return {
-            "__torch__": _Qualified(self, PACKAGE), "torch": _Operators(space, _aten), "ops": _Spaces(space),
+            "__torch__": _qualified(self, PACKAGE), "torch": aten, "ops": ops,
             "CONSTANTS": self._constants, "inf": math.inf, "nan": math.nan, "number": _number, "math": math,
             "Tensor": torch.Tensor, "List": list, "Dict": dict, "Tuple": tuple, "NoneType": type(None),
         }  # fmt: skip
-
-
-def _definitions(text: str) -> Iterator[ast.FunctionDef | ast.ClassDef]:
-    yield from (node for node in ast.parse(text).body if isinstance(node, (ast.FunctionDef, ast.ClassDef)))
 
 
 def _annotated(node: ast.stmt) -> str | None:
@@ -302,36 +303,20 @@ def _number(given: Any) -> Any:
     return given.item() if isinstance(given, torch.Tensor) else given
 
 
-class _Qualified:
-    """A part of the whole name of a class or a function."""
+class _Names:
+    """What has attributes by any name, each found when it is asked for."""
 
-    def __init__(self, code: _Code, name: str):
-        self._code, self._name = code, name
-
-    def __getattr__(self, name: str) -> Any:
-        whole = f"{self._name}.{name}"
-        return self._code[whole] if whole in self._code else _Qualified(self._code, whole)
-
-
-class _Operators:
-    """The operators of one kind, by their names."""
-
-    def __init__(self, space: dict[str, Any], made: Callable[[dict[str, Any], str], Any]):
-        self._space, self._made = space, made
+    def __init__(self, found: Callable[[str], Any]):
+        self._found = found
 
     def __getattr__(self, name: str) -> Any:
-        vars(self)[name] = self._made(self._space, name)
+        vars(self)[name] = self._found(name)
         return vars(self)[name]
 
 
-class _Spaces:
-    """The operators besides those of aten."""
-
-    def __init__(self, space: dict[str, Any]):
-        self.prim, self.aten = _Operators(space, _prim), _Operators(space, _aten)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(torch.ops, name)
+def _qualified(code: _Code, name: str) -> _Names:
+    """What a part of the whole name of a class or a function stands for."""
+    return _Names(lambda part: code[whole] if (whole := f"{name}.{part}") in code else _qualified(code, whole))
 
 
 OF_ANY: dict[str, Callable[..., Any]] = {

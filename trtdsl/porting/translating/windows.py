@@ -8,8 +8,7 @@ from functools import partial
 from typing import Any
 
 from ...core.lazy import torch
-
-OPTIONS = {"layout", "device", "pin_memory", "requires_grad"}
+from .counterpart import NOISE
 
 
 def _window(
@@ -17,7 +16,7 @@ def _window(
 ) -> torch.Tensor:
     """The window that ``of`` gives at places, by the last place of one that ends as it begins. One of length 1 is 1."""
     places = torch.arange(length, dtype=dtype or torch.get_default_dtype())
-    named = {name: given for name, given in options.items() if name not in OPTIONS}
+    named = {name: given for name, given in options.items() if name not in NOISE}
     return torch.ones_like(places) if length == 1 else of(places, length if periodic else length - 1, *factors, **named)
 
 
