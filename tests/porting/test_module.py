@@ -471,9 +471,7 @@ class Joined(nn.Module):
         return self.q(x) * self.k(x)
 
 
-def test_weights_that_a_state_dict_joins_are_kept_beside():
+def test_weights_that_a_state_dict_joins_are_kept_beside(port):
     equal(Joined().eval(), [td.Input(("N", 4))], dims={"N": (1, 3)})
-    found = porting.ported(f"{__file__}:Joined", {"x": td.Input(("N", 4))}, dims={"N": (1, 3)})
-    assert "w.q.weight, w.q.bias" in found.text and "q.bias" in found.weights
-    spec = porting.module.executed(found.text, found.name, {"__file__": __file__})
-    td.check(spec, weights=found.weights).raise_for_mismatch()
+    made = port(f"{__file__}:Joined", {"x": td.Input(("N", 4))}, dims={"N": (1, 3)}).check()
+    assert "w.q.weight, w.q.bias" in made.text and "q.bias" in made.result.weights

@@ -55,12 +55,11 @@ def _spec_of(trace: Trace, module: torch.nn.Module, given: Given, name: str | No
             f"{no_counterpart(written.missing[0])}, or port the module to a file and replace its td.missing",
             location=written.missing_at,
         )
-    spec = replace(executed(written.text(), written.name, {}), reference=lambda: copied(module))
+    spec = written_spec(written, written.text(), module, trace.constants)
     drawn = {key: each.sample for key, each in given.inputs.items() if callable(each.sample)}  # no text can name these
     if drawn:
         inputs = {key: replace(each, sample=drawn.get(key, each.sample)) for key, each in spec.inputs.items()}
         spec = replace(spec, inputs=inputs)
-    spec = replace(spec, weights={**state_of(module), **trace.constants}) if written.main.scoped else spec
     if trace.several:
         defined(spec, trace)
     return spec
@@ -104,14 +103,21 @@ def _numbers_as_tensors(module: Any, args: Any, result: Any) -> Any:
     )
 
 
-def executed(
-    text: str, name: str, held: Mapping[str, Any], note: Callable[[int, str, Any], None] | None = None
+def written_spec(
+    written: File,
+    text: str,
+    module: torch.nn.Module,
+    constants: Mapping[str, torch.Tensor],
+    note: Callable[[int, str, Any], None] | None = None,
 ) -> NetworkSpec:
-    """The spec that the text defines; errors show its lines. ``note`` gets the value of each assignment."""
-    place = f"{name} (ported)"
+    """The spec that is written in the text, with the module's weights; errors show its lines.
+
+    ``note`` gets the value of each assignment.
+    """
+    name, place = written.name, f"{written.name} (ported)"
     linecache.cache[place] = (len(text), None, text.splitlines(keepends=True), place)
-    namespace = {"__name__": name, **held}
     code, more = (compile(text, place, "exec"), {}) if note is None else noted(text, place, note)
-    namespace.update(more)
+    namespace = {"__name__": name, "__file__": str(written.folder / "port.py"), **more}
     exec(code, namespace)
-    return namespace[name]
+    weights = {**state_of(module), **constants} if written.main.scoped else None
+    return replace(namespace[name], weights=weights, reference=lambda: copied(module), file=None)

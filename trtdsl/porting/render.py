@@ -276,13 +276,7 @@ def literal(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return repr(value)
     if isinstance(value, float):
-        return (
-            "math." + ("nan" if value != value else "inf")
-            if (not math.isfinite(value) and value > 0) or value != value
-            else "-math.inf"
-            if value == -math.inf
-            else _number(value)
-        )
+        return _number(value) if math.isfinite(value) else "-math.inf" if value < 0 else f"math.{value}"
     if isinstance(value, complex):
         if not cmath.isfinite(value):
             return f"complex({literal(value.real)}, {literal(value.imag)})"

@@ -77,6 +77,11 @@ class Statement:
     note: list[str] = field(default_factory=list)
     """Comment lines above it."""
 
+    def give(self, results: list[Value]) -> Statement:
+        """The statement, which gives these from now on: one, or a sequence."""
+        self.results, self.several = results, [*results] if len(results) > 1 else None
+        return self
+
 
 @dataclass(eq=False)
 class Unpack:

@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..core import exit_codes
-from ..core.cancel import Progress, untold
+from ..core.cancel import Progress
 from ..core.errors import ShapeError, TrtdslError
-from ..definition.spec.reference import state_of
-from .module import defined, executed
+from .module import defined, written_spec
 from .served_range import served_range
-from .tracing.trace import copied
 from .writing.comments import Shapes
 
 if TYPE_CHECKING:
@@ -61,7 +59,7 @@ class Verdict:
 
 
 def finished(
-    text: str, files: Sequence[File], module: torch.nn.Module, *, checked: bool, tell: Progress = untold
+    text: str, files: Sequence[File], module: torch.nn.Module, *, checked: bool, tell: Progress
 ) -> tuple[str, Verdict | None]:
     """The text with its shapes as comments, and, where it is to be checked, what the check of its last network says.
 
@@ -75,9 +73,7 @@ def finished(
     constants = {path: held for written in files for path, held in written.trace.constants.items()}
 
     def made(written: File) -> tuple[NetworkSpec, Network]:
-        spec = executed(text, written.name, {"__file__": str(written.folder / "port.py")}, shapes.note)
-        weights = {**state_of(module), **constants} if written.main.scoped else None
-        spec = replace(spec, weights=weights, reference=lambda: copied(module), file=None)
+        spec = written_spec(written, text, module, constants, shapes.note)
         return spec, defined(spec, written.trace)
 
     try:
@@ -96,13 +92,11 @@ def _verdict(spec: NetworkSpec, network: Network, given: Given, tell: Progress) 
 
     try:
         report = check(spec, network=network, progress=tell)
-    except ShapeError as error:
-        served = network.constraints.served({name: dim.range for name, dim in given.dims.items() if dim.range})
+    except TrtdslError as error:
+        served = network.constraints.served(given.ranges) if isinstance(error, ShapeError) else None
         ranges = served_range(given, *served) if served is not None else ""
         if ranges and error.context:  # in the place of what an author of a network writes
             error.context[-1] = f"with narrower ranges it holds: {ranges}"
-        return Verdict(f"it cannot be checked: {error}", False, error.exit_code)
-    except TrtdslError as error:
         return Verdict(f"it cannot be checked: {error}", False, error.exit_code)
     for problem in report.problems():
         return Verdict(f"it does not pass its check: {problem}", False, exit_codes.MISMATCH, report)

@@ -16,7 +16,7 @@ from typing import Any
 from ...core.lazy import torch
 from ..calls import Call, Helper, Part, SizeOf, SizeOp, Value, ValueList, Weight, apart, leaves
 from ..render import kind
-from ..statements import Argument, Copy, Literal, Loop, Scope, Statement, flat, key_of, parts, pattern, same, size_key
+from ..statements import Argument, Copy, Literal, Loop, Scope, flat, key_of, parts, pattern, same, size_key
 from ..tracing.trace import Trace
 from .instances import Builder, Instance, under, weights_in
 from .loops import rolled
@@ -118,9 +118,9 @@ class _Sharing:
     def _function(self, members: list[Instance]) -> Function:
         first = members[0]
         prefix = first.call.prefix
-        scoped = any(under(weight, prefix) for weight in weights_in(first.body)) or any(
-            _scoped_child(statement, prefix) for statement in flat(first.body)
-        )
+        leaves_of = [leaf for statement in flat(first.body) for leaf in parts(statement.expression)]
+        scoped = any(under(weight, prefix) for weight in weights_in(first.body))
+        scoped |= any(isinstance(leaf, Scope) and f"{leaf.path}.".startswith(prefix) for leaf in leaves_of)
         function = Function(
             self.names.take(*self._candidates(first)), first.call, first.inputs, first.body, first.results, scoped
         )
@@ -169,10 +169,6 @@ class _Sharing:
 
 def _has_weights(part: Any) -> bool:
     return isinstance(part, torch.nn.Module) and next(part.parameters(), None) is not None
-
-
-def _scoped_child(statement: Statement, prefix: str) -> bool:
-    return any(isinstance(leaf, Scope) and f"{leaf.path}.".startswith(prefix) for leaf in parts(statement.expression))
 
 
 def _split(members: list[Instance]) -> list[list[Instance]]:
@@ -234,8 +230,7 @@ def _unite_results(members: list[Instance]) -> None:
         outside = dict(zip(member.results, member.statement.results))  # a loop gives its last round's values as its own
         values = {number: value for value, number in member.numbers.items()}
         member.results = [values[number] for number in order]
-        given = [outside.get(value, value) for value in member.results]
-        member.statement.results, member.statement.several = given, list(given) if len(given) > 1 else None
+        member.statement.give([outside.get(value, value) for value in member.results])
 
 
 def template(instance: Instance) -> tuple[Any, list[Literal], dict[Any, int]]:

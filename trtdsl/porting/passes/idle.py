@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..calls import Op, Scan, SizeOp, Value, change_trees, imaged, leaves, operations
+from ..calls import Op, Scan, SizeOp, Value, change_trees, imaged, leaves, operations, pads_of
 from ..tracing.trace import Trace, live_operations
 from ..translating.lowering import STARTS
 
@@ -40,7 +40,7 @@ def without_idle_parts(trace: Trace) -> None:
 
 def _is_idle(op: Op) -> bool:
     """Whether a pad adds nothing at any size."""
-    pads = op.kwargs.get("pad", op.args[1] if len(op.args) > 1 else None) if op.name == "pad" else None
+    pads = pads_of(op)
     whole = pads is not None and bool(op.args) and isinstance(op.args[0], Value) and isinstance(op.results, Value)
     return whole and all(_is_zero(size) for size in leaves(pads))
 

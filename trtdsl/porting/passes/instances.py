@@ -130,8 +130,7 @@ class Builder:
             operands.update(dict.fromkeys(item for item in _tensors(sides[-1]) if not isinstance(item, Weight)))
             self._take(instance, inner, kept)
         arguments = [Argument(None, tree) for tree in (compared, *sides, tuple(operands))]
-        several: list[Any] | None = list(branch.results) if len(branch.results) > 1 else None
-        statement = Statement(branch.results, Expression("cond", "cond", arguments), several)
+        statement = Statement([], Expression("cond", "cond", arguments)).give(branch.results)
         self.deep[statement] = deep
         instance.body.append(statement)
 
@@ -214,8 +213,7 @@ class Builder:
         instance.inputs = sorted(inputs, key=lambda item: places.get(key_of(item), len(places)))
         arguments = [Argument(None, lists.get(item, item)) for item in instance.inputs]
         expression = Expression("module", "", arguments, call=instance.call)
-        several: list[Any] | None = list(instance.results) if len(instance.results) > 1 else None
-        instance.statement = Statement(instance.results, expression, several)
+        instance.statement = Statement([], expression).give(instance.results)
         self.deep[instance.statement] = inside
 
 

@@ -439,12 +439,18 @@ def wrapped_call(callee: str, arguments: list[str], indent: int, end: str = "") 
     return [f"{space}{callee}(", *lines, f"{space}){end}"]
 
 
-def returned(names: list[str]) -> list[str]:
-    """The values by name, on one line or on one each."""
-    line = f"    return {', '.join(names)}"
+def one_by_one(begin: str, items: list[str], end: str, indent: int = 4, brackets: str = "") -> list[str]:
+    """The items on one line, or on a line each, which takes ``brackets`` around them."""
+    space, opened, closed = " " * indent, brackets[:1], brackets[1:]
+    line = f"{space}{begin}{', '.join(items)}{end}"
     if len(line) <= WIDTH:
         return [line]
-    return ["    return (", *(f"        {name}," for name in names), "    )"]
+    return [f"{space}{begin}{opened}", *(f"{space}    {item}," for item in items), f"{space}{closed}{end}"]
+
+
+def returned(names: list[str]) -> list[str]:
+    """The values by name, on one line or on one each."""
+    return one_by_one("return ", names, "", brackets="()")
 
 
 def _items(text: str) -> list[str]:

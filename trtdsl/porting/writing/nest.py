@@ -78,7 +78,8 @@ def _take_in(
         ]
         inner = waiting[value].expression
         _replace(statement.expression, value, inner)
-        if _repeats(statement.expression, inner) or not _short(statement, renderer):
+        repeats = inner.form == statement.expression.form == "module"  # as in a chain of blocks
+        if repeats or not _short(statement, renderer):
             statement.expression.arguments = before
             out.append(value)
     for value in [value for value in waiting if value in out or value in direct]:
@@ -98,11 +99,6 @@ def _replace(expression: Expression, value: Value, inner: Expression) -> None:
 
     for argument in expression.arguments:
         argument.tree = rebuilt(argument.tree, change)
-
-
-def _repeats(outer: Expression, inner: Expression) -> bool:
-    """Whether the function of a module would be nested in another call of itself, as in a chain of blocks."""
-    return inner.form == "module" and outer.form == "module"
 
 
 def _short(statement: Statement, renderer: Renderer) -> bool:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from ..calls import SizeOf, SizeOp, sizes_of
+from ..calls import SizeOf, SizeOp, operators, sizes_of
 from ..statements import Literal, Loop, SizeName, Statement, flat, parts, size_key
 
 SIMPLE = {"+", "-", "*", "//", "%", "**"}
@@ -27,10 +27,10 @@ def with_size_names(items: list[Any], given: Collection[Any], inputs: Collection
             known = found.setdefault(size_key(inner), inner)
             known.name = known.name or inner.name
     chosen: dict[Any, SizeOp] = {}
-    for key, size in sorted(found.items(), key=lambda item: -_operators(item[1])):
+    for key, size in sorted(found.items(), key=lambda item: -operators(item[1])):
         uses = _uses(sizes, {**dict.fromkeys(given), **chosen})[key]
         half = usual_name(size) == "half" and isinstance(size.operands[0], SizeOf)
-        enough = 2 if size.name is not None or half or _operators(size, named=False) > 1 else 4
+        enough = 2 if size.name is not None or half or operators(size, named=False) > 1 else 4
         known = all(of.value in outside and of.value not in changing for of in sizes_of(size))
         if key not in given and uses >= enough and known and size.symbol in SIMPLE and _whole(size):
             chosen[key] = size
@@ -38,7 +38,7 @@ def with_size_names(items: list[Any], given: Collection[Any], inputs: Collection
     waiting = dict(chosen)
     for item in items:
         used = {key for each in flat([item]) for leaf in parts(each.expression) for key in _keys(leaf)}
-        for key in sorted((key for key in waiting if key in used), key=lambda key: _operators(chosen[key])):
+        for key in sorted((key for key in waiting if key in used), key=lambda key: operators(chosen[key])):
             result.append(SizeName(waiting.pop(key)))
         result.append(item)
     return result
@@ -80,13 +80,6 @@ def _uses(sizes: Iterable[SizeOp], named: Mapping[Any, Any]) -> Counter[Any]:
     for size in [*sizes, *(operand for each in named.values() if each is not None for operand in each.operands)]:
         enter(size)
     return counts
-
-
-def _operators(size: Any, *, named: bool = True) -> int:
-    """How many operations a size takes, in those inside of it that its author named only where ``named``."""
-    inner = size.operands if isinstance(size, SizeOp) else ()
-    counted = [each for each in inner if named or getattr(each, "name", None) is None]
-    return isinstance(size, SizeOp) + sum(_operators(each, named=named) for each in counted)
 
 
 def _whole(size: Any) -> bool:

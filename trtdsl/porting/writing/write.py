@@ -7,7 +7,7 @@ import json
 import keyword
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -24,10 +24,10 @@ from ..origin import Origin
 from ..passes.functions import Function, program_of
 from ..passes.instances import numbered_parts
 from ..render import literal
-from ..statements import expressions, flat
+from ..statements import Expression, expressions, flat
 from ..tracing.trace import Trace, sample_of, trivial, values_read
 from ..translating.lowering import describe
-from .body import WIDTH, Body, returned, wrapped_call
+from .body import WIDTH, Body, one_by_one, returned, wrapped_call
 
 MANY = 16  # calls of one line in one function, which a remark counts
 IGNORED = "num_batches_tracked"
@@ -65,21 +65,19 @@ class File:
         trace.constants = {path: held for path, held in trace.constants.items() if path in program.used}
         self.stored = [key for key in state_of(self.module) if not key.endswith(IGNORED)]
         self.main.scoped = bool(self.stored) or any(True for _ in trace.weights)
-        unknown = [
-            inner
-            for function in [*self.functions, self.main]
-            for statement in flat(function.body)
-            for inner in expressions(statement.expression)
-            if inner.form == "missing"
-        ]
+        unknown = [each for function in self._expressions() for each in function if each.form == "missing"]
         self.missing = [inner.arguments[0].tree.value for inner in unknown]
         self.missing_at = unknown[0].location if unknown else None
+
+    def _expressions(self) -> Iterator[Iterator[Expression]]:
+        """Those of each function."""
+        for function in (*self.functions, self.main):
+            yield (each for statement in flat(function.body) for each in expressions(statement.expression))
 
     def unrolled(self) -> list[str]:
         """A remark for each line of the module whose rounds stay written out, with their count."""
         found: Counter[Location] = Counter()
-        for function in [*self.functions, self.main]:
-            made = (each for statement in flat(function.body) for each in expressions(statement.expression))
+        for made in self._expressions():
             counts = Counter((each.location, each.form, each.name) for each in made if each.location is not None)
             for (location, _, _), count in counts.items():
                 found[location] = max(found[location], count)
@@ -176,32 +174,25 @@ class File:
     @property
     def network(self) -> str:
         """The network, with its decorator."""
-        entries = [f"{self._inputs()},"]
-        if self.main.scoped:
-            path = self._relative(self.weights) if self.weights is not None else f"{self.whole}.safetensors"
-            entries.append(f"weights={literal(path)},")
-        if self.target.module or self.target.file:
-            entries.append(f"reference={self._reference()},")
-        entries += [f"draws={literal(self.given.draws)},"] if self.given.draws else []
-        entries += [f'part_of="{self.whole}",'] if self.part else []
-        unused = (*self._unused(), *self.beside)
-        if unused:
-            entries.append(f"unused={literal(unused)},")
         constants = self.trace.constants
-        if any(not weight.stored and weight.path not in constants for weight in self.trace.weights.values()):
-            entries.append("buffers=True,")
-        if constants or self.beside:
-            made = [(path, self.trace.weights[path]) for path in constants]
-            lines = [f"    {literal(path)},  # {describe(weight)}{weight.made}" for path, weight in made]
-            lines += [f"    {literal(path)},  # another network's" for path in self.beside]
-            entries.append("\n".join(["constants=(", *lines, "),"]))
-        constant = list(map(self._output, trivial(self.trace)))
-        for name, items in (("leave_out", self.trace.left_out), ("trivial", constant)):
-            if items:
-                entries.append(f"{name}={literal(tuple(items))},")
-        return "\n".join(
-            ["@td.network(", *(f"    {line}" for entry in entries for line in entry.split("\n")), ")", self.blocks[-1]]
-        )
+        made = {path: f"{describe(self.trace.weights[path])}{self.trace.weights[path].made}" for path in constants}
+        made |= dict.fromkeys(self.beside, "another network's")
+        lines = [f"        {literal(path)},  # {what}\n" for path, what in made.items()]
+        outside = any(not held.stored and held.path not in constants for held in self.trace.weights.values())
+        place = self._relative(self.weights) if self.weights is not None else f"{self.whole}.safetensors"
+        given = {
+            "weights": literal(place) if self.main.scoped else "",
+            "reference": self._reference() if self.target.module or self.target.file else "",
+            "draws": literal(self.given.draws or ""),
+            "part_of": literal(self.whole if self.part else ""),
+            "unused": literal((*self._unused(), *self.beside)),
+            "buffers": "True" if outside else "",
+            "constants": f"(\n{''.join(lines)}    )" if lines else "",
+            "leave_out": literal(tuple(self.trace.left_out)),
+            "trivial": literal(tuple(map(self._output, trivial(self.trace)))),
+        }
+        own = [f"    {name}={text}," for name, text in given.items() if text not in ("", '""', "()")]
+        return "\n".join(["@td.network(", *self._inputs(), *own, ")", self.blocks[-1]])
 
     def _network(self, body: Body) -> str:
         gives = "" if isinstance(self.trace.results, tuple) else "dict[str, td.Tensor]"
@@ -220,12 +211,9 @@ class File:
             for line in wrapped_call("td.require", [each.text, literal(each.place)], 4)
         ]
 
-    def _inputs(self) -> str:
+    def _inputs(self) -> list[str]:
         entries = [f'"{name}": {self._input(name, spec)}' for name, spec in self.given.inputs.items()]
-        text = f"inputs={{{', '.join(entries)}}}"
-        if len(text) + 5 <= WIDTH:
-            return text
-        return "\n".join(["inputs={", *(f"    {entry}," for entry in entries), "}"])
+        return one_by_one("inputs={", entries, "},")
 
     def _input(self, name: str, spec: Input) -> str:
         sizes = ", ".join(str(size).replace("*", " * ") for size in spec.shape)
@@ -271,8 +259,5 @@ class File:
         if isinstance(results, dict):
             keys = [str(key) for key, item in results.items() if isinstance(item, Value)]
             entries = [self._entry(key, name) for key, name in zip(keys, names)]
-            text = f"    return {{{', '.join(entries)}}}"
-            return (
-                [text] if len(text) <= WIDTH else ["    return {", *(f"        {entry}," for entry in entries), "    }"]
-            )
+            return one_by_one("return {", entries, "}")
         return returned(names) if len(names) > 1 else [f"    return ({names[0]},)"]
