@@ -168,6 +168,7 @@ def _sample(given: Input, sources: Sources) -> list[Any] | None:
     dtype += "" if given.longest is None else f", longest {given.longest}"
     dtype += "" if given.padding is None else f", padding {given.padding}"
     dtype += ", descending" * given.descending
+    dtype += "" if given.below is None else f", below {given.below}"
     if sample is None or isinstance(sample, tuple):
         return ["range", sample, dtype]
     if isinstance(sample, (str, PathLike)):

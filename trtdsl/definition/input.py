@@ -36,6 +36,7 @@ class Input:
     greatest of them is that size. A check feeds it such values, and an interpreter refuses others. Where the input has
     the sequences themselves, or a mask of them, ``longest`` is the size of one of its dimensions and ``padding`` what
     stands behind their ends: one sequence at least has no padding. ``descending`` has a check feed the longest first.
+    ``below`` is a number that whole numbers do not reach, on which the network relies: an interpreter refuses others.
 
     Raises UsageError for a shape, a sample, a dimension, a format, a longest or a padding that is none of these.
 
@@ -53,6 +54,7 @@ class Input:
     longest: Any = None
     padding: float | None = None
     descending: bool = False
+    below: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.shape, (tuple, list)):
@@ -87,6 +89,8 @@ class Input:
                 f"an input's padding is a number, such as 0, and its longest the size of one of its dimensions, not "
                 f"{self.padding!r} and {self.longest!r}"
             )
+        if self.below is not None and as_dtype(self.dtype).is_floating_point:
+            raise UsageError(f"an input that is below {self.below} is of whole numbers, not {self.dtype}")
         if self.descending and not (shape and (self.longest is not None or not as_dtype(self.dtype).is_floating_point)):
             raise UsageError("an input that is descending has lengths, or a longest sequence and what pads the others")
         slots = getattr(self, "slots", None)
@@ -192,9 +196,13 @@ def check_dims(inputs: Mapping[str, Input]) -> None:
 
 
 def check_longest(inputs: Mapping[str, Input], feeds: Mapping[str, torch.Tensor], env: Mapping[str, int]) -> None:
-    """FeedError for lengths whose greatest is not the size that it is to be."""
+    """FeedError for lengths whose greatest is not the size that it is to be, and for numbers that are too great."""
     for name, fed in feeds.items():
         spec = inputs.get(name)
+        if spec is not None and spec.below is not None and fed.numel() and int(fed.max()) >= spec.below:
+            raise FeedError(
+                f"the greatest of input {name!r} is {int(fed.max())}, and the network is for numbers below {spec.below}"
+            )
         if spec is None or spec.longest is None or not fed.numel():
             continue
         longest = value(spec.longest, env)

@@ -305,7 +305,9 @@ def _ranged(specs: dict[str, Input], dims: dict[str, Any]) -> Given:
     if unknown:
         raise UsageError(f"no input has a dimension {', '.join(unknown)}: they have {', '.join(known) or 'none'}")
     plain = {
-        name: Input(each.shape, each.dtype, each.sample, None, None, each.longest, each.padding, each.descending)
+        name: Input(
+            each.shape, each.dtype, each.sample, None, None, each.longest, each.padding, each.descending, each.below
+        )
         for name, each in specs.items()
     }
     check_dims(plain)

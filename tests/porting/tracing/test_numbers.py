@@ -110,11 +110,6 @@ class Named(nn.Module):
         return getattr(self, f"way_{int(x.sum() > 0)}", torch.relu)(x)
 
 
-class Sliced(nn.Module):
-    def forward(self, x):
-        return x[:, : x.sum(0).argmax().item()].sum(1)
-
-
 class Rounds(nn.Module):
     def forward(self, x):
         for _ in range(int(x.abs().max())):
@@ -132,7 +127,6 @@ class Padding(nn.Module):
     [
         (Keyed, "becomes a key of a dict"),
         (Named, "becomes a text"),
-        (Sliced, "an end of a slice"),
         (Rounds, "a number of rounds"),
         (Padding, "pad takes a number"),
     ],

@@ -24,6 +24,8 @@ class Attempt:
     given: Given
     settled: bool = False
     """Whether the module is one that a first run has set, and writes to its parameters no more."""
+    by_values: bool = False
+    """Whether the greatest number of an input makes sizes of itself."""
     remarks: tuple[str, ...] = ()
     """What was changed of what the caller gave."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -39,6 +40,9 @@ def remedy(attempt: Attempt, refusal: UnsupportedError, again: Again[Made]) -> t
             failed.append(error)
     if len(found) == 1:
         return found[0][1]
+    with suppress(TrtdslError):
+        if not found:
+            return again(attempt.changed([], by_values=True))
     if len(failed) == len(sizes) == 1:
         asks = f"{refusal.location} asks for the greatest of {name}"
         failed[0].context.append(f"{asks}, which is taken for {sizes[0]}")

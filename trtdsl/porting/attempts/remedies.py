@@ -6,14 +6,15 @@ from collections.abc import Callable
 from functools import partial
 
 from ...core.errors import UnsupportedError
-from ..tracing.guards import WRITTEN, WritesParameters
-from ..tracing.scalars import NeedsLongest
+from ..tracing.guards import BY_VALUES, WRITTEN, WritesParameters
+from ..tracing.scalars import NeedsBelow, NeedsLongest
 from ..tracing.trace import DrawsNumbers
-from . import drawn_inputs, first_run, longest
+from . import below, drawn_inputs, first_run, longest
 from .attempt import Attempt, Made
 
 REMEDIES = {
     NeedsLongest: longest.remedy,
+    NeedsBelow: below.remedy,
     DrawsNumbers: drawn_inputs.remedy,
     WritesParameters: first_run.remedy,
 }
@@ -21,7 +22,7 @@ REMEDIES = {
 
 def attempted(made: Callable[[Attempt], Made], attempt: Attempt) -> tuple[Made, Attempt]:
     """What is ``made`` of the attempt, or of another, whose remarks say what is changed. Raises what ``made`` does."""
-    token = WRITTEN.set(attempt.settled)
+    tokens = WRITTEN.set(attempt.settled), BY_VALUES.set(attempt.by_values)
     try:
         return made(attempt), attempt
     except UnsupportedError as error:
@@ -30,5 +31,6 @@ def attempted(made: Callable[[Attempt], Made], attempt: Attempt) -> tuple[Made, 
             raise
         refusal = error
     finally:
-        WRITTEN.reset(token)
+        WRITTEN.reset(tokens[0])
+        BY_VALUES.reset(tokens[1])
     return remedy(attempt, refusal, partial(attempted, made))

@@ -20,7 +20,7 @@ from .guards import SCANS, SIDES, Scans, Sides
 from .proof.asked import Asked, Asking
 from .proof.pads import clamped, kept, repeats
 from .proof.ways import ElsewhereAt, LoopOver, proven, refused, requirements_of, runs_of
-from .scalars import NeedsLongest
+from .scalars import NeedsDeclared
 from .trace import DrawsNumbers, Trace, sample_of
 
 Made = TypeVar("Made")
@@ -85,7 +85,7 @@ def _traced(module: torch.nn.Module, given: Given, made: Callable[[Trace], Made]
         except LoopOver:
             continue
         except UnsupportedError as error:
-            if isinstance(error.__cause__, (DrawsNumbers, NeedsLongest)):
+            if isinstance(error.__cause__, (DrawsNumbers, NeedsDeclared)):
                 raise
             unlike |= scans.unlike
             with suppress(TrtdslError):
@@ -135,13 +135,13 @@ def _attempted(module: torch.nn.Module, given: Given, scans: Scans, tell: Progre
         return attempt(points)
     except UnsupportedError as error:  # once more: what the module's functions cache of one run is there from then on
         refusal = error
-        if isinstance(refusal.__cause__, (NoLoop, DrawsNumbers, NeedsLongest)):
+        if isinstance(refusal.__cause__, (NoLoop, DrawsNumbers, NeedsDeclared)):
             raise
         scans.again = True
         try:
             return attempt(points)
         except UnsupportedError as error:
-            if isinstance(error.__cause__, NeedsLongest):
+            if isinstance(error.__cause__, NeedsDeclared):
                 raise
             if not isinstance(refusal.__cause__, ElsewhereAt) and isinstance(error.__cause__, ElsewhereAt):
                 refusal = error  # what it does there may be a branch

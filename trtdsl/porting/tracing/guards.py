@@ -104,6 +104,10 @@ WRITTEN: ContextVar[bool] = ContextVar("trtdsl_written", default=False)
 """Whether forward may write to parameters."""
 
 
+BY_VALUES: ContextVar[bool] = ContextVar("trtdsl_by_values", default=False)
+"""Whether the greatest number of an input makes sizes of itself, where it is none of the inputs' sizes."""
+
+
 class WritesParameters(Exception):
     """The cause of a refusal: forward writes to a parameter."""
 

@@ -81,8 +81,20 @@ class Greatest:
     """Whether the input has the greatest first."""
 
 
-class NeedsLongest(Exception):
-    """The cause of a refusal: a size is made of the ``greatest`` of an input, and nothing says what that is."""
+class NeedsDeclared(Exception):
+    """The cause of a refusal: nothing says of the values of an input what a trace needs."""
+
+
+class NeedsBelow(NeedsDeclared):
+    """A size is made of values of inputs, which are ``below`` these numbers."""
+
+    def __init__(self, below: Mapping[str, int]):
+        super().__init__(*below)
+        self.below = below
+
+
+class NeedsLongest(NeedsDeclared):
+    """A size is made of the ``greatest`` of an input, and nothing says what that is."""
 
     def __init__(self, greatest: Greatest, *, first: bool = False):
         super().__init__(greatest.input)
@@ -259,7 +271,7 @@ def greatest_of(
         return replace(known, place=0 if {**dict(zip(("dim", "descending"), args)), **kwargs}.get("descending") else -1)
     if name in WHOLE or name in UNCHANGED:
         return known if name in UNCHANGED else replace(known, place=None)
-    function = _in_order(name, args, kwargs)
+    function = in_order(name, args, kwargs)
     if function is None and exact and name in COMPUTED and not kwargs:
         function = lambda size: COMPUTED[name](size, *args)  # noqa: E731
     if function is None:
@@ -269,7 +281,7 @@ def greatest_of(
     return replace(known, size=size) if size is None or rounds_rightly(expression_of(size)) else None
 
 
-def _in_order(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable[[Any], Any] | None:
+def in_order(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable[[Any], Any] | None:
     """What a call computes of one number, where it keeps the order of numbers: of the greatest, it gives the greatest.
 
     None for another call.

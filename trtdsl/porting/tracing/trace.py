@@ -37,7 +37,7 @@ from .names import CONVERSIONS, RANDOM, SPREAD, drawn
 from .recording.numbers import read_as_numbers
 from .recording.recorder import Recorder
 from .recording.subclasses import as_class
-from .scalars import NeedsLongest
+from .scalars import NeedsDeclared
 from .scans.as_one import with_scans
 from .scans.marks import Whiles
 from .stand_ins import named_for_a_type, package_of, packages_of, pythons_functions, source_of, without_sizes
@@ -124,7 +124,7 @@ def trace(module: torch.nn.Module, inputs: Fed, count: int = 3, choices: Choices
         except UnsupportedError as error:
             if _more(packages, record):
                 continue
-            if choices is not None or not isinstance(error.__cause__, (DataDependentOutputException, NeedsLongest)):
+            if choices is not None or not isinstance(error.__cause__, (DataDependentOutputException, NeedsDeclared)):
                 raise
             with mock.patch.object(torch.compiler, "_is_compiling_flag", True), suppress(TrtdslError):
                 return _trace(module, inputs, count, packages, types_in)

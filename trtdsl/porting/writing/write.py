@@ -226,6 +226,7 @@ class File:
         more += [f"longest={str(spec.longest).replace('*', ' * ')}"] if spec.longest is not None else []
         more += [f"padding={spec.padding}"] if spec.padding is not None else []
         more += ["descending=True"] if spec.descending else []
+        more += [f"below={spec.below}"] if spec.below is not None else []
         return f"td.Input({', '.join([shape, *more])})"
 
     def _unused(self) -> tuple[str, ...]:

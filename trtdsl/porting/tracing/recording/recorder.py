@@ -34,7 +34,7 @@ from ...translating.spellings import (
 from ...translating.unknown import is_mask, sized, unlike_itself
 from ...translating.windows import LINEAR, WINDOWS, rescaled, stepped
 from ..frames import TRANSFORMS, authors_frame, bound, here, place_of, unless_it_raises
-from ..guards import GUARDS, Choices, Record, again, note
+from ..guards import BY_VALUES, GUARDS, Choices, Record, again, note
 from ..modes import tensors_of, torch_tensors
 from ..names import CONVERSIONS, FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value
 from ..scalars import READ, Compared, Greatest, NeedsLongest, SizesBehind, SizesHeld, measured
@@ -52,6 +52,7 @@ from ..traced_sizes import (
 )
 from .apart import Apart
 from .bodies import Bodies
+from .by_values import ByValues, counting
 from .constants import MOST_NUMBERS, Constants
 from .failures import TRUTHS, failed, needs_values
 from .lengths import CountedLengths
@@ -95,6 +96,7 @@ class Recorder:
         self.sizes = SizesBehind(self.kept)
         self.packed = PackedSequences(self)
         self.apart = Apart(self)
+        self.by_values = ByValues(self)
         self.sparse = SparseTensors(self._is_of_no_input, self.sizes.end)
         self.assumed: dict[Location | None, None] = {}  # where forward raises by values, as if it did not
         self.asked: dict[Location | None, str] = {}  # where forward asks for values of the module's own tensors
@@ -173,6 +175,8 @@ class Recorder:
     ) -> None:
         """Notes of an input of whole numbers what its greatest is, and of sequences how long the longest is."""
         tensor = tensors[name]
+        if spec is not None:
+            self.by_values.take(self.value(tensor), name, spec)
         size = longest and longest(lambda key, axis: self._sizes(tensors[key].shape[axis], tensors[key], axis))
         if spec is not None and tensor.dim() > 1 and (spec.padding is not None or size is None):
             self.counted.take(self.value(tensor), spec, Greatest(name, size, descending=spec.descending))
@@ -279,6 +283,10 @@ class Recorder:
         if name in ("getitem", "setitem"):
             arrays = rebuilt(args[1], lambda x: torch.from_numpy(x) if isinstance(x, np.ndarray) else held_by(x))
             args = (args[0], rebuilt(arrays, self.numbers.number), *args[2:])
+            cut = self.by_values.cut if name == "getitem" else self.by_values.written
+            if (cut_at := cut(*args)) is not None:
+                with each_call(self.called):
+                    return cut_at()
         if name == "type":  # with what stands in for a class of torch's
             args = tuple(getattr(each, "plain", each) for each in args)
         if name in ARRANGING:
@@ -362,6 +370,8 @@ class Recorder:
         if name in ("getitem", "masked_select"):
             return self._chosen(name, *args, **kwargs)
         if (made := filled(name, args, kwargs)) is not None:
+            return made
+        if (made := counting(name, args, kwargs)) is not None:
             return made
         if name in ("equal", "allclose") and not {*map(type, args[:2])} <= {torch.Tensor, torch.nn.Parameter}:
             a, b = args[:2]
@@ -448,6 +458,11 @@ class Recorder:
             result = self._made(function, name, args, kwargs, target)
         except DataDependentOutputException:
             numbers = rebuilt((args, kwargs), self.numbers.number)
+            if all(map(operator.is_, leaves(numbers), leaves((args, kwargs)))):
+                if self.longest is not None:
+                    raise
+                with each_call(self.called):
+                    numbers = rebuilt((args, kwargs), lambda leaf: self.by_values.size(name, leaf))
             if all(map(operator.is_, leaves(numbers), leaves((args, kwargs)))):
                 raise
             self.failure = self.place = None
@@ -628,7 +643,8 @@ class Recorder:
                     return chosen.guard.outcome
             of_an_index = "place" if writes_at_a_place(name, args) else "index"
             needed = of_an_index if name in ("getitem", "setitem") else name
-            self.longest = self.numbers.asked((args, kwargs)) if name not in TRUTHS else None
+            asks = name not in TRUTHS and not BY_VALUES.get()
+            self.longest = self.numbers.asked((args, kwargs)) if asks else None
             self.failure, self.place, self.needed = error, here(), needed
             raise
         finally:

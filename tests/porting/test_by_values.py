@@ -1,0 +1,136 @@
+"""Sizes and ends of slices that values say: a network has these sizes, up to what the inputs' ranges say."""
+
+import pytest
+import torch
+from torch import nn
+
+import trtdsl as td
+from trtdsl.porting import ported
+
+pytestmark = pytest.mark.long
+
+GRAPH = {"x": "V,4", "edges": "2,M:int64:0:4"}
+DIMS = {"V": (4, 6, 9), "M": (3, 6, 12)}
+
+
+class Of(nn.Module):
+    """What a function gives of nodes and of edges, or of a graph's number for each."""
+
+    def __init__(self, of):
+        super().__init__()
+        self.of = of
+
+    def forward(self, x, edges):
+        return self.of(x, edges)
+
+
+def number_of_nodes(edges, count=None):
+    """PyG's maybe_num_nodes."""
+    return int(edges.max()) + 1 if count is None else count
+
+
+def attended(x, edges):
+    """PyG's softmax over the edges of a node."""
+    source, target = edges
+    scores = (x[source] * x[target]).sum(-1)
+    count = number_of_nodes(target)
+    most = torch.full((count,), -1e9).scatter_reduce(0, target, scores, "amax")
+    weights = (scores - most[target]).exp()
+    weights = weights / torch.zeros(count).scatter_add_(0, target, weights)[target]
+    return x.new_zeros(x.shape).index_add_(0, target, weights[:, None] * x[source])
+
+
+def degrees(x, edges):
+    return torch.zeros(number_of_nodes(edges)).scatter_add_(0, edges[1], torch.ones(edges.size(1)))
+
+
+def pooled(x, edges):
+    """PyG's global_mean_pool without a size."""
+    size = int(edges[0].max().item() + 1)
+    sums = x.new_zeros([size, 4]).index_add(0, edges[0], x[edges[1]])
+    return sums / torch.bincount(edges[0]).clamp(min=1)[:, None], torch.arange(size) * 2
+
+
+def counted(x, edges):
+    weights = x[edges[0], 0]
+    return torch.bincount(edges[1], weights, minlength=3), torch.nn.functional.one_hot(edges[0]).float()
+
+
+@pytest.mark.parametrize("of", [attended, degrees, pooled, counted])
+def test_as_many_as_the_greatest_index_says(of):
+    result = ported(Of(of), GRAPH, dims=DIMS, check=True)
+    assert result.verdict is not None and result.verdict.passed, result.verdict
+    assert 'td.Input((2, M), "int64", sample=(0, 4), below=4)' in result.text
+    assert any("as great as values of inputs say: the network is for edges below 4" in note for note in result.notes)
+    spec = td.from_module(Of(of), GRAPH, dims=DIMS)
+    for edges in (torch.tensor([[0, 1, 2, 1], [1, 2, 0, 0]]), torch.tensor([[0, 0, 3], [3, 1, 3]])):
+        feeds = {"x": torch.randn(5, 4), "edges": edges}
+        expected = of(**feeds)
+        for own, its in zip(
+            td.interpret(spec, feeds).values(), expected if isinstance(expected, tuple) else (expected,), strict=True
+        ):
+            torch.testing.assert_close(own, its)
+    with pytest.raises(
+        td.FeedError, match="the greatest of input 'edges' is 4, and the network is for numbers below 4"
+    ):
+        td.interpret(spec, {"x": feeds["x"], "edges": torch.tensor([[0, 1, 2], [4, 1, 3]])})
+
+
+class Cut(nn.Module):
+    def __init__(self, of):
+        super().__init__()
+        self.of = of
+
+    def forward(self, x, ends):
+        return self.of(x, ends)
+
+
+def least(x, ends):
+    return x[:, : ends.min()] * x.sum(-1)[:, : ends.min()][..., None]
+
+
+def both(x, ends):
+    return x[..., ends[0] : ends[0] + 2, 1:]
+
+
+def from_behind(x, ends):
+    last = -ends.min()
+    return x[:, last:, 0], x[:, :last]
+
+
+def marked(x, ends):
+    """Masks that are filled row by row."""
+    mask, weights = torch.zeros(x.shape[:2], dtype=torch.bool), torch.ones_like(x)
+    for place in range(3):
+        mask[place, : ends[place]] = True
+        weights[place, ends[place] :, 1] = 0.5
+    return (x * mask[..., None]) * weights
+
+
+@pytest.mark.parametrize("of", [least, both, from_behind, marked])
+def test_a_slice_ends_where_a_value_says(of):
+    inputs = {"x": "3,T,4", "ends": "3:int64:1:4"}
+    spec = td.from_module(Cut(of), inputs, dims={"T": (4, 6, 9)})
+    td.check(spec).raise_for_mismatch()
+    for ends in (torch.tensor([2, 1, 3]), torch.tensor([4, 5, 9]), torch.tensor([1, 0, 2])):
+        feeds = {"x": torch.randn(3, 6, 4), "ends": ends}
+        expected = of(**feeds)
+        for own, its in zip(
+            td.interpret(spec, feeds).values(), expected if isinstance(expected, tuple) else (expected,), strict=True
+        ):
+            torch.testing.assert_close(own, its)
+
+
+@pytest.mark.parametrize(
+    ("of", "inputs", "said"),
+    [
+        (lambda x, edges: torch.zeros(int(x.max())), GRAPH, "int makes a number|zeros takes a number"),
+        (lambda x, edges: [x * 2 for _ in range(int(edges.max()))], GRAPH, "a number of rounds"),
+        (lambda x, edges: x[:: int(edges.max())], GRAPH, "an end of a slice"),
+        (lambda x, edges: torch.zeros(int(edges.max())), {**GRAPH, "edges": "2,M:int64"}, "asks for the greatest of"),
+    ],
+)
+def test_what_no_range_says_is_refused(of, inputs, said):
+    with pytest.raises(td.UnsupportedError, match=said) as raised:
+        td.port(Of(of), inputs, dims=DIMS)
+    assert raised.value.location.file == __file__

@@ -1,0 +1,196 @@
+"""Sizes and ends of slices that values say: those of what a mask over all places chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ....core.errors import UnsupportedError
+from ....core.lazy import torch
+from ....definition.input import Input
+from ...calls import Op, Value, leaves
+from ..frames import here
+from ..guards import BY_VALUES
+from ..names import CONVERSIONS, UNCHANGED
+from ..scalars import READ, WHOLE, NeedsBelow, in_order
+
+PARTS = {
+    *WHOLE,
+    *UNCHANGED,
+    *CONVERSIONS,
+    "getitem",
+    "unbind",
+    "select",
+    "index_select",
+    "gather",
+    "narrow",
+    "split",
+    "chunk",
+}
+PARTS |= {"min", "amin", "clamp_max", "unique", "masked_select"}
+"""Functions that give numbers of one tensor, and none besides."""
+COUNTING = {"one_hot": ("input", "num_classes"), "bincount": ("input", "weights", "minlength")}
+JOINED = {"cat", "stack", "hstack", "vstack", "maximum", "max"}
+
+
+class ByValues:
+    """Makes sizes of the numbers without values in a Recorder's trace."""
+
+    def __init__(self, recorder: Any):
+        self._recorder = recorder
+        self._inputs: dict[Value, tuple[str, Input]] = {}
+        self._masks: dict[Any, torch.Tensor] = {}
+        self._sizes: dict[int, Any] = {}
+
+    def take(self, input: Value, name: str, spec: Input) -> None:
+        """Notes an input."""
+        self._inputs[input] = name, spec
+
+    # -- ends of slices ------------------------------------------------------------------------------------------------
+
+    def cut(self, input: torch.Tensor, index: Any) -> Callable[[], Any] | None:
+        """What an index gives in which whole numbers without values end slices; None for another one."""
+        parts = list(index) if isinstance(index, tuple) else [index]
+        axes = self._axes_of_ends(input, parts)
+        if not axes:
+            return None
+
+        def taken() -> Any:
+            found = input
+            for place, axis in axes.items():
+                found = found[(*[slice(None)] * axis, self._mask(found.shape[axis], parts[place]))]
+            return found[tuple(slice(None) if place in axes else part for place, part in enumerate(parts))]
+
+        return taken
+
+    def written(self, input: torch.Tensor, index: Any, value: Any) -> Callable[[], Any] | None:
+        """What writes a number, or what is the same at all places, where such an index says; None for another one."""
+        parts = list(index) if isinstance(index, tuple) else [index]
+        axes = self._axes_of_ends(input, parts)
+        plain = isinstance(value, (bool, int, float)) or (isinstance(value, torch.Tensor) and not value.dim())
+        if len(axes) != 1 or not plain or any(isinstance(part, (torch.Tensor, list)) for part in parts):
+            return None
+        ((place, axis),) = axes.items()
+        whole = tuple(slice(None) if part is parts[place] else part for part in parts)
+        after = sum(
+            part is not None and not isinstance(part, int) for part in parts[place + 1 :] if part is not Ellipsis
+        )
+
+        def write() -> None:
+            before = input[whole]
+            behind = before.dim() - after - 1 if Ellipsis in parts[place:] else None
+            axis_now = sum(not isinstance(part, int) for part in parts[:place]) if behind is None else behind
+            mask = self._mask(input.shape[axis], parts[place])
+            shape = [-1 if dim == axis_now else 1 for dim in range(before.dim())]
+            input[whole] = torch.where(mask.view(shape), value, before)
+
+        return write
+
+    def _axes_of_ends(self, input: torch.Tensor, parts: list[Any]) -> dict[int, int]:
+        """The dimensions that slices cut at numbers without values, by their places in an index."""
+        found: dict[int, int] = {}
+        axis = 0
+        for place, part in enumerate(parts):
+            if part is Ellipsis:
+                axis = input.dim() - sum(map(_axes, parts[place + 1 :]))
+            elif isinstance(part, slice) and any(map(self._is_number, (part.start, part.stop))):
+                if part.step not in (None, 1):
+                    return {}
+                found[place] = axis
+            axis += _axes(part)
+        return found
+
+    def _is_number(self, given: Any) -> bool:
+        """Whether it is a whole number without values, and none that is taken for a size of the inputs."""
+        if not isinstance(given, torch.Tensor) or type(given) in (torch.Tensor, torch.nn.Parameter):
+            return False
+        if given.numel() != 1 or given.is_floating_point() or given.dtype == torch.bool:
+            return False
+        return BY_VALUES.get() or self._recorder.numbers.greatest(given) is None
+
+    def _mask(self, size: Any, part: slice) -> torch.Tensor:
+        """Which of so many places a slice has; the same for the same ends."""
+        key = (int(size), *(id(each) if isinstance(each, torch.Tensor) else each for each in (part.start, part.stop)))
+        if key not in self._masks:
+            steps = torch.arange(size)
+            ends = [
+                each.reshape(()) if self._is_number(each) and each.dim() else each for each in (part.start, part.stop)
+            ]
+            ends = [torch.where(each < 0, each + size, each) if self._is_number(each) else each for each in ends]
+            ends = [end + size if isinstance(end, int) and end < 0 else end for end in ends]
+            masks = [steps >= ends[0]] if ends[0] is not None else []
+            masks += [steps < ends[1]] if ends[1] is not None else []
+            self._masks[key] = masks[0] if len(masks) == 1 else masks[0] & masks[1]
+        return self._masks[key]
+
+    # -- sizes ---------------------------------------------------------------------------------------------------------
+
+    def size(self, name: str, given: Any) -> Any:
+        """The size that a whole number without values is, which is bounded by an input's; anything else as it is.
+
+        Raises UnsupportedError from NeedsBelow where nothing says that of the inputs.
+        """
+        if name in READ or name in ("getitem", "setitem") or not self._is_number(given):
+            return given
+        if id(given) not in self._sizes:
+            below: dict[str, Input] = {}
+            most = self._most(self._recorder.value(given), below)
+            if most is None or not below:
+                return given
+            if not BY_VALUES.get() or any(spec.below is None for spec in below.values()):
+                raise UnsupportedError(
+                    f"a size is as great as values of {' and '.join(below)} say", location=here()
+                ) from NeedsBelow({each: int(spec.sample[1]) for each, spec in below.items()})  # type: ignore
+            steps = torch.arange(most)
+            self._sizes[id(given)] = steps[steps < (given.reshape(()) if given.dim() else given)].shape[0]
+        return self._sizes[id(given)]
+
+    def _most(self, value: Value, below: dict[str, Input]) -> Any:
+        """What no number of a value is above, and the inputs of which that is so; None where nothing says it."""
+        if value in self._inputs:
+            name, spec = self._inputs[value]
+            if not isinstance(spec.sample, tuple) or value.dtype.is_floating_point:
+                return None
+            below[name] = spec
+            return int(spec.sample[1]) - 1
+        op = value.producer
+        if not isinstance(op, Op) or not op.args:
+            return None
+        values = [leaf for leaf in leaves(op.args) if isinstance(leaf, Value)]
+        if op.name in JOINED and len(values) > 1:
+            every = [self._most(each, below) for each in values]
+            return None if None in every else max(every)
+        if not isinstance(op.args[0], Value):
+            return None
+        if op.name in PARTS or op.name in JOINED:
+            return self._most(op.args[0], below)
+        function = in_order(op.name, op.args[1:], op.kwargs)
+        most = None if function is None else self._most(op.args[0], below)
+        return None if most is None or function is None else int(function(most))
+
+
+def counting(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable[[], Any] | None:
+    """What gives as many classes or bins as values of a tensor without values say; None for other calls."""
+    given = {**dict(zip(COUNTING.get(name, ()), args)), **kwargs}
+    input = given.get("input")
+    if not isinstance(input, torch.Tensor) or type(input) in (torch.Tensor, torch.nn.Parameter):
+        return None
+    if name == "one_hot" and given.get("num_classes", -1) == -1:
+        return lambda: (input.unsqueeze(-1) == torch.arange(input.max().item() + 1)).long()
+    if name == "bincount":
+        weights, most = given.get("weights"), given.get("minlength", 0)
+
+        def bins() -> torch.Tensor:
+            count: Any = (input.max() + 1).clamp(min=most) if most else input.max() + 1
+            ones = torch.ones_like(input) if weights is None else weights
+            return torch.zeros(count.item(), dtype=ones.dtype).scatter_add(0, input, ones)
+
+        return bins
+    return None
+
+
+def _axes(part: Any) -> int:
+    """How many dimensions a part of an index takes."""
+    if isinstance(part, torch.Tensor) and part.dtype in (torch.bool, torch.uint8):
+        return part.dim()
+    return int(part is not None and part is not Ellipsis and not isinstance(part, bool))
