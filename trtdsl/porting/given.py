@@ -121,22 +121,18 @@ def checked_inputs(module: torch.nn.Module, inputs: Mapping[str, Any] | Sequence
     wanted = [name for name in taken if parameters[name].default is inspect.Parameter.empty]
     described = ", ".join(str(parameters[name]) for name in taken)
     kind = type(module).__name__
-    if not specs and (wanted or taken):
-        shape = "N,3,224,224"
-        example = to_write(
-            f"inputs={dict.fromkeys(wanted or taken[:1], shape)}",
-            " ".join(f"--input {name}={shape}" for name in wanted or taken[:1]),
-        )
-        raise UsageError(f"{kind}.forward takes ({described}): give its inputs with their shapes, as {example}")
+    example = dict.fromkeys(wanted or taken[:1], "N,3,224,224")
+    if not specs and example:
+        given = to_write(f"inputs={example}", " ".join(f"--input {name}={shape}" for name, shape in example.items()))
+        raise UsageError(f"{kind}.forward takes ({described}): give its inputs with their shapes, as {given}")
     open_ended = any(given.kind is inspect.Parameter.VAR_KEYWORD for given in parameters.values())
-    several = [f"{name}_" for name in taken if parameters[name].kind is inspect.Parameter.VAR_POSITIONAL]
+    any_number = inspect.Parameter.VAR_POSITIONAL
+    several = [f"{name}_" for name in taken if parameters[name].kind is any_number]
     for name in specs:
         numbered = any(name.startswith(start) and name[len(start) :].isdigit() for start in several)
         if name not in parameters and not open_ended and not numbered:
             raise UsageError(f"{kind}.forward has no parameter {name!r}: it takes ({described})")
-    lacking = [
-        name for name in wanted if name not in specs and parameters[name].kind is not inspect.Parameter.VAR_POSITIONAL
-    ]
+    lacking = [name for name in wanted if name not in specs and parameters[name].kind is not any_number]
     if lacking:
         raise UsageError(f"{kind}.forward needs {', '.join(lacking)}: it takes ({described})")
     for name, spec in specs.items():

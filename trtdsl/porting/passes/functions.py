@@ -207,13 +207,11 @@ def _label(members: list[Instance], index: int) -> str:
     if label and label not in ("size", "shape", "args", "dims", "other", "index", "sizes"):
         return label
     wanted = [member.holes[index].value for member in members]
-    for name in vars(members[0].call.module):
-        if name.startswith("_") or name == "training":
-            continue
+    plain = all(isinstance(value, (int, float, str, tuple)) for value in wanted)
+    for name in vars(members[0].call.module) if plain else ():
         found = [getattr(member.call.module, name, None) for member in members]
-        if all(
-            type(a) is type(b) and a == b for a, b in zip(found, wanted) if isinstance(b, (int, float, str, tuple))
-        ) and all(isinstance(b, (int, float, str, tuple)) for b in wanted):
+        same_ones = all(type(a) is type(b) and a == b for a, b in zip(found, wanted))
+        if same_ones and not name.startswith("_") and name != "training":
             return name
     return label if label.isidentifier() else "size"
 

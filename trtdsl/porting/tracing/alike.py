@@ -114,24 +114,19 @@ def _digest(constant: torch.Tensor) -> str:
 def _mark(op: Op, other: Op) -> None:
     """Notes which sizes depend on those of the inputs."""
     for mine, its in zip(leaves((op.args, op.kwargs)), leaves((other.args, other.kwargs))):
-        if isinstance(mine, SizeOp) and isinstance(its, SizeOp):
-            _mark_size(mine, its)
-        elif isinstance(mine, SizeOp):  # of which the other has the number that it is there
-            mine.varies = True
+        _varies(mine, its)
 
 
-def _mark_size(mine: SizeOp, its: SizeOp) -> None:
-    """A size varies where a part of it does: ``-h % 32`` may have one number at all sizes that are traced."""
-    mine.varies = mine.varies or mine.number != its.number
-    for a, b in zip(mine.operands, its.operands):
-        if isinstance(a, SizeOp) and isinstance(b, SizeOp):
-            _mark_size(a, b)
-        elif isinstance(a, SizeOp):  # which the other trace has as a number, or as a size that is as great
-            a.varies = True
-        if isinstance(a, SizeOp):
-            mine.varies = mine.varies or a.varies
-        elif isinstance(a, SizeOf):
-            mine.varies = mine.varies or a.number != number_of(b)
+def _varies(mine: Any, its: Any) -> bool:
+    """Notes, and gives, whether a size is another in the other trace, which may have a number in its place.
+
+    It varies where a part of it does: ``-h % 32`` may have one number at all sizes that are traced.
+    """
+    if not isinstance(mine, SizeOp):
+        return isinstance(mine, SizeOf) and mine.number != number_of(its)
+    parts = [_varies(*each) for each in zip(mine.operands, its.operands)] if isinstance(its, SizeOp) else [True]
+    mine.varies = mine.varies or mine.number != number_of(its) or any(parts)
+    return mine.varies
 
 
 def _flat(tree: Any) -> Any:

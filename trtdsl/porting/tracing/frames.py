@@ -264,13 +264,14 @@ def _line(node: ast.expr | ast.stmt) -> int:
 
 def bound(forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Arguments by the names of forward's parameters; those of ``*args`` by number."""
+    signature = inspect.signature(forward)
     try:
-        arguments = inspect.signature(forward).bind(*args, **kwargs).arguments
+        arguments = signature.bind(*args, **kwargs).arguments
     except TypeError:
         return {**{f"argument_{index}": item for index, item in enumerate(args)}, **kwargs}
     result: dict[str, Any] = {}
     for name, given in arguments.items():
-        kind = inspect.signature(forward).parameters[name].kind
+        kind = signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_KEYWORD:
             result.update(given)
         elif kind is inspect.Parameter.VAR_POSITIONAL:

@@ -71,7 +71,8 @@ ARGUMENTS = {
     "transpose": ("dim0", "dim1"),
     "movedim": ("source", "destination"),
 }
-SELF_INVERSE = {"t", "T", "mT", "transpose"}
+INVERSE = {name: name for name in ("t", "T", "mT", "transpose")}
+INVERSE |= {"view_as_real": "view_as_complex", "view_as_complex": "view_as_real"}
 
 
 def written_back(view: View, tensor: torch.Tensor, base: Value, value: Any) -> tuple[str, str, tuple[Any, ...]] | None:
@@ -86,8 +87,6 @@ def written_back(view: View, tensor: torch.Tensor, base: Value, value: Any) -> t
     rest = op.args[1:]
     if op.name in RESHAPED and now.dtype == base.dtype:
         return "reshape", "method", (now, *(SizeOf(base, axis, size) for axis, size in enumerate(base.shape)))
-    if op.name in ("view_as_real", "view_as_complex"):
-        return {"view_as_real": "view_as_complex"}.get(op.name, "view_as_real"), "function", (now,)
     if op.name in ARGUMENTS:
         rest = (*rest, *(op.kwargs[name] for name in ARGUMENTS[op.name][len(rest) :] if name in op.kwargs))
     elif op.kwargs and op.name not in PARTS:
@@ -105,8 +104,8 @@ def written_back(view: View, tensor: torch.Tensor, base: Value, value: Any) -> t
     if op.name in PARTS:
         dim = PARTS[op.name](base, (*rest, *(op.kwargs[key] for key in ("dim",) if key in op.kwargs)))
         return "cat", "function", ([value(part) for part in view.parts], dim)
-    if op.name in SELF_INVERSE:
-        return op.name, op.form, (now, *rest)
+    if op.name in INVERSE:
+        return INVERSE[op.name], op.form, (now, *rest)
     if op.name == "permute":
         order = rest[0] if len(rest) == 1 and isinstance(rest[0], (list, tuple)) else rest
         order = [place % len(order) for place in order]

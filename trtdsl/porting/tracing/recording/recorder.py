@@ -658,7 +658,7 @@ class Recorder:
         given = torch_tensors((args, kwargs)) if self.filled or target is not None else []
         filled = [each for each in given if storage_of(each) in self.filled]
         if target is not None:
-            modes = [each.fake_mode for each in given if hasattr(each, "fake_mode")]
+            modes = [*filter(None, (getattr(each, "fake_mode", None) for each in given))]
             modes += [self.filled[storage_of(each)] for each in filled]
             if modes and self._has_values(target):
                 self.filled[storage_of(target)] = modes[0]
