@@ -15,13 +15,14 @@ from ...sizes.proof import Env
 from ..calls import Op
 from ..given import Given
 from .alike import Lines, trace, unite
-from .branches import Apart, Way, compute_both, snapshot
 from .guards import SCANS, SIDES, Scans, Sides
 from .proof.asked import Asked, Asking
+from .proof.covered import ElsewhereAt, LoopOver, proven, refused, requirements_of, runs_of
 from .proof.pads import clamped, kept, repeats
-from .proof.ways import ElsewhereAt, LoopOver, proven, refused, requirements_of, runs_of
 from .scalars import NeedsDeclared
 from .trace import DrawsNumbers, Trace, sample_of
+from .ways.both_sides import compute_both
+from .ways.way import Apart, Way, snapshot
 
 Made = TypeVar("Made")
 MOST_WAYS = 16  # programs that are written as one, or each as one of a file's networks

@@ -3,7 +3,7 @@
 A shortcut, such as ``if mask.any(): x = x.masked_fill(mask, 0)``, leaves out what would do nothing. A module is traced
 on the way that has none, and on all others. What the other way knows of the mask, that it has no element or every one,
 makes calls of the first give their operand as it is: without these, both are one program. Where that is not so, the
-program has a branch on the value, as it has on a size (branches.py).
+program has a branch on the value, as it has on a size (ways/).
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ from ...core.lazy import torch
 from ...sizes.operators import COMPARISONS, SYMBOLS
 from ..calls import Op, SizeOf, SizeOp, Value, Weight, apart, leaves, number_of, operations, tensors_in, values_in
 from ..given import Fed
-from .branches import Apart, Way, compute_both, snapshot, united
-from .choices import chosen
 from .frames import is_raised
 from .guards import MOST, SIDES, Choices
 from .names import CONVERSIONS, NEUTRAL, SPREAD, VIEWS
 from .scalars import COMPUTED
 from .trace import Trace, live_operations, refuse_random, taken_for_granted
 from .trace import trace as trace_of
+from .ways.beside import united
+from .ways.both_sides import compute_both
+from .ways.tree import chosen
+from .ways.way import Apart, Way, snapshot
 
 
 class Lines:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from ...core.errors import TrtdslError, UnsupportedError
 from ..given import Given
-from ..tracing.proof.ways import ElsewhereAt
+from ..tracing.proof.covered import ElsewhereAt
 from .write import File
 
 Made = TypeVar("Made")

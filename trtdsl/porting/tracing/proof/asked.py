@@ -16,10 +16,7 @@ from ....sizes.operators import BITWISE, COMPARISONS, MATH, ROUNDING
 from ....sizes.proof import Env, grid, samples
 from ....sizes.shape import substitute
 from ....sizes.size import Size
-from ...calls import (
-    SizeOp,
-    sizes_of,
-)
+from ...calls import SizeOp, sizes_of
 from ...given import Given
 from ...statements import size_key
 from ..guards import Guard

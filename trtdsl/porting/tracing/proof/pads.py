@@ -12,23 +12,12 @@ from ....core.errors import Location
 from ....core.lazy import np
 from ....sizes.condition import OPPOSITE
 from ....sizes.proof import Env
-from ...calls import (
-    Op,
-    SizeOf,
-    SizeOp,
-    Value,
-    change_trees,
-    number_of,
-    operations,
-    pads_of,
-    sizes_of,
-    with_sizes,
-)
+from ...calls import Op, SizeOf, SizeOp, Value, change_trees, number_of, operations, pads_of, sizes_of, with_sizes
 from ...given import Given
-from ..branches import Way
 from ..guards import Guard
 from ..scans.taking import axis_of, index_of
 from ..trace import Trace, live_operations
+from ..ways.way import Way
 from .asked import Asking
 from .symbols import Symbols, Unknown
 

@@ -17,19 +17,7 @@ from ....functional.constants import of_constants
 from ....interpreter.interpret import Interpreter
 from ....sizes.proof import Env, evaluated
 from ....sizes.size import Size, SizeLike, size_max, size_min
-from ...calls import (
-    TRUTH,
-    Branch,
-    SizeOf,
-    SizeOp,
-    Value,
-    Weight,
-    apart,
-    computed,
-    operations_for,
-    sizes_of,
-    values_in,
-)
+from ...calls import TRUTH, Branch, SizeOf, SizeOp, Value, Weight, apart, computed, operations_for, sizes_of, values_in
 from ...given import Given
 from ...render import Renderer
 from ...statements import Statement

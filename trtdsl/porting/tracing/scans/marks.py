@@ -8,11 +8,7 @@ from typing import Any
 
 from ....core.errors import Location
 from ....core.lazy import torch
-from ...calls import (
-    Call,
-    Op,
-    SizeOf,
-)
+from ...calls import Call, Op, SizeOf
 from ...statements import size_key
 from ..frames import here
 from ..guards import GUARDS, Guard, Record, note

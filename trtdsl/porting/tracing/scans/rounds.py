@@ -7,11 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from ...calls import (
-    Call,
-    Op,
-    Value,
-)
+from ...calls import Call, Op, Value
 from ..guards import Guard, Record
 from . import taking
 from .marks import Going, Mark

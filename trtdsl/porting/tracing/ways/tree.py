@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ..calls import Branch, Call, Op, Value, Weight, change_trees, imaged, operations
-from .branches import Apart, Way, check_scopes, guard_of, one_way, paired, same_weight
-from .guards import Guard
-from .trace import Trace
+from ...calls import Branch, Call, Op, Value, Weight, change_trees, imaged, operations
+from ..guards import Guard
+from ..trace import Trace
+from .way import Apart, Way, check_scopes, guard_of, one_way, paired, same_weight
 
 Paired = Callable[[Value, Value], Value]
 """The program's value, for one of each of two programs."""

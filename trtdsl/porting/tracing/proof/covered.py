@@ -9,14 +9,12 @@ from typing import Any
 from ....core.errors import TrtdslError, UnsupportedError
 from ....core.lazy import np
 from ....sizes.proof import Env
-from ...calls import (
-    operations,
-)
+from ...calls import operations
 from ...given import Given
 from ...served_range import served_range
-from ..branches import Way
 from ..guards import SCANS
 from ..trace import Trace
+from ..ways.way import Way
 from .asked import Asked, Asking, all_of, are_all, columns_of, env_at, range_texts, short
 
 PATHS = 16, 512  # the least and the most paths to one program that are traced
@@ -51,11 +49,7 @@ class LoopOver(Exception):
 
 
 def proven(
-    trace: Trace,
-    given: Given,
-    retraced: Callable[[Env], Trace],
-    same: Same,
-    most: int,
+    trace: Trace, given: Given, retraced: Callable[[Env], Trace], same: Same, most: int
 ) -> tuple[list[str], list[Way], dict[str, Any]]:
     """Remarks on open comparisons, at ``most`` so many ways that the module goes, and their sizes.
 

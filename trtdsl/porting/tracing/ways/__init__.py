@@ -1,0 +1,1 @@
+"""One program of the ways that a module goes, by sizes and by values."""
