@@ -56,18 +56,17 @@ class Origin:
                 f"{target}: expected MODULE:NAME or FILE.py:NAME, of a torch.nn.Module class or a function"
                 + f", such as {', '.join(known[:12])}" * bool((file or module) and known)
             )
-        path = Path(place)
         if place.endswith(".py"):
+            path = Path(place)
             check_is_file(path, f"no file {path}")
-            if arguments and path.resolve().parent == Path.cwd():
-                place = path.stem  # a file cannot say with which arguments its class is made, and an import can
-            elif arguments:
+            if not arguments:
+                return Origin(_attribute(load_module(path), attribute, place), None, path, attribute, {})
+            if path.resolve().parent != Path.cwd():
                 raise UsageError(
                     to_write("arguments=", "--arg")
                     + f" is for what can be imported: give {path.name}:{attribute} in the folder of {path.name}"
                 )
-        if place.endswith(".py"):
-            return Origin(_attribute(load_module(path), attribute, place), None, path, attribute, {})
+            place = path.stem  # a file cannot say with which arguments its class is made, and an import can
         try:
             with authors_code(doing=f"importing {place}: ", folder=Path.cwd()):
                 found = importlib.import_module(place)

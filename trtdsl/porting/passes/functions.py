@@ -110,9 +110,7 @@ class _Sharing:
         for members in groups.values():
             if not isinstance(members[0].call.module, Part):
                 _unite_results(members)
-            for part in _split(members):
-                function = self._function(part)
-                result.append(function)
+            result += map(self._function, _split(members))
         return result
 
     def _function(self, members: list[Instance]) -> Function:

@@ -189,10 +189,7 @@ class Builder:
 
         def resolve(leaf: Any) -> None:
             if isinstance(leaf, (SizeOf, SizeOp)):
-                near = [
-                    size.value in defined or size.value in tensors or under(size.value, prefix)
-                    for size in sizes_of(leaf)
-                ]
+                near = (size.value in {*defined, *tensors} or under(size.value, prefix) for size in sizes_of(leaf))
                 if all(near):
                     return
                 if isinstance(leaf, SizeOf) or size_key(leaf) in given:

@@ -14,7 +14,8 @@ from ..passes.functions import Function
 from ..render import IN_A_ROUND, Renderer, grouped, literal
 from ..statements import Copy, Expression, Loop, SizeName, Statement, Unpack, expressions, flat, key_of, parts, size_key
 from .heads import loop_head
-from .nest import WIDTH, nested
+from .lines import WIDTH, one_by_one, wrapped_call
+from .nest import nested
 from .roles import GENERIC, keeps_meaning, roles, singular
 from .size_names import usual_name, with_size_names
 
@@ -40,11 +41,7 @@ class Body:
     """
 
     def __init__(
-        self,
-        function: Function,
-        taken: set[str],
-        counts: Mapping[str, int],
-        called: Mapping[Value, str] | None = None,
+        self, function: Function, taken: set[str], counts: Mapping[str, int], called: Mapping[Value, str] | None = None
     ):
         self.function, self.counts = function, counts
         self.prefix = function.call.prefix
@@ -81,11 +78,8 @@ class Body:
         self.unpacked: dict[Value, Unpack] = {}
         for value, axes in found.items():
             if len(axes) > 1 or sum(map(len, axes.values())) > 1:
-                chosen = []
-                for axis in sorted(axes):
-                    named = next((size for size in axes[axis] if size.name), axes[axis][0])
-                    chosen.append(named)
-                self.unpacked[value] = Unpack(chosen)
+                sizes_of_it = (axes[axis] for axis in sorted(axes))
+                self.unpacked[value] = Unpack([next((x for x in given if x.name), given[0]) for given in sizes_of_it])
         own = [item for item in self.function.inputs if isinstance(item, Value)]
         self.items = [self.unpacked[value] for value in own if value in self.unpacked] + self._with_unpacks(self.items)
 
@@ -421,48 +415,9 @@ def wrapped(head: str, expression: Expression, renderer: Renderer, indent: int) 
     return wrapped_call(f"{head}{callee}", arguments, indent)
 
 
-def wrapped_call(callee: str, arguments: list[str], indent: int, end: str = "") -> list[str]:
-    """``callee(arguments)end`` on one line, or on three, or with a line for each argument."""
-    space = " " * indent
-    inner = ", ".join(arguments)
-    if len(f"{space}{callee}({inner}){end}") <= WIDTH:
-        return [f"{space}{callee}({inner}){end}"]
-    if len(f"{space}    {inner}") <= WIDTH:
-        return [f"{space}{callee}(", f"{space}    {inner}", f"{space}){end}"]
-    lines = []
-    for argument in arguments:
-        if len(f"{space}    {argument},") > WIDTH and argument[0] in "[(":
-            lines += [f"{space}    {argument[0]}", *(f"{space}        {item}," for item in _items(argument[1:-1]))]
-            lines.append(f"{space}    {argument[-1]},")
-        else:
-            lines.append(f"{space}    {argument},")
-    return [f"{space}{callee}(", *lines, f"{space}){end}"]
-
-
-def one_by_one(begin: str, items: list[str], end: str, indent: int = 4, brackets: str = "") -> list[str]:
-    """The items on one line, or on a line each, which takes ``brackets`` around them."""
-    space, opened, closed = " " * indent, brackets[:1], brackets[1:]
-    line = f"{space}{begin}{', '.join(items)}{end}"
-    if len(line) <= WIDTH:
-        return [line]
-    return [f"{space}{begin}{opened}", *(f"{space}    {item}," for item in items), f"{space}{closed}{end}"]
-
-
 def returned(names: list[str]) -> list[str]:
     """The values by name, on one line or on one each."""
     return one_by_one("return ", names, "", brackets="()")
-
-
-def _items(text: str) -> list[str]:
-    """The items of a sequence's text."""
-    items, depth = [""], 0
-    for letter in text:
-        depth += (letter in "([{") - (letter in ")]}")
-        if letter == "," and depth == 0:
-            items.append("")
-        else:
-            items[-1] += letter
-    return [item.strip() for item in items if item.strip()]
 
 
 def _single_sizes(expression: Expression, inputs: set[Any]) -> Iterator[SizeOf]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...definition.tensor import Tensor
-from .nest import WIDTH
+from .lines import WIDTH
 
 NOTE = "__note__"
 

@@ -8,7 +8,7 @@ from typing import Any
 from ..passes.rounds import COUNTED
 from ..render import Renderer
 from ..statements import Literal, Loop
-from .nest import WIDTH
+from .lines import wrapped_call
 from .roles import singular
 
 
@@ -38,12 +38,8 @@ def loop_head(
         first[f"{container}.{loop.start}".lstrip(".")] = part
         sources.append(f"{renderer.path(container)}{_numbers(loop, counts.get(container, 0))}")
     variables += first.values()
-    source = sources[0] if len(sources) == 1 else f"zip({', '.join(sources)})"
-    line, inner = f"    for {', '.join(variables)} in {source}:", f"        {', '.join(sources)}"
-    if len(line) <= WIDTH or len(sources) == 1:
-        return [line], first
-    given = [inner] if len(inner) <= WIDTH else [f"        {each}," for each in sources]
-    return [f"    for {', '.join(variables)} in zip(", *given, "    ):"], first
+    head = f"for {', '.join(variables)} in "
+    return [f"    {head}{sources[0]}:"] if len(sources) == 1 else wrapped_call(f"{head}zip", sources, 4, ":"), first
 
 
 def _progression(given: Any) -> str:

@@ -6,12 +6,12 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from ..calls import SizeOf, SizeOp, Value, rebuilt, sizes_of, values_in
+from ..calls import Value, rebuilt, sizes_of, values_in
 from ..render import Renderer
-from ..statements import Argument, Copy, Expression, Loop, Statement, expressions, flat, parts, size_key, uses_of
+from ..statements import Copy, Expression, Loop, Statement, expressions, flat, parts, size_key, uses_of
+from .lines import WIDTH
 
 WIDEST = 100  # of an expression with calls inside
-WIDTH = 120
 DEEPEST = 3
 
 
@@ -61,21 +61,14 @@ def _take_in(
     statement: Statement, waiting: dict[Value, Statement], written: list[Statement], renderer: Renderer
 ) -> None:
     """Puts what waits into the statement, the last first, as far as the line stays short and shallow."""
-    direct = [leaf for leaf in parts(statement.expression) if isinstance(leaf, Value) and leaf in waiting]
-    sized = [
-        value
-        for leaf in parts(statement.expression)
-        if isinstance(leaf, (SizeOf, SizeOp))
-        for value in values_in(leaf)
-        if value in waiting
-    ]
-    out: list[Value] = list(dict.fromkeys(sized))
+    leaves_of = [*parts(statement.expression)]
+    direct = [leaf for leaf in leaves_of if isinstance(leaf, Value) and leaf in waiting]
+    sized = (value for leaf in leaves_of if not isinstance(leaf, Value) for value in values_in(leaf))
+    out = [*dict.fromkeys(value for value in sized if value in waiting)]
     for value in reversed(list(dict.fromkeys(direct))):
         if value in out:
             continue
-        before = [
-            Argument(argument.keyword, argument.tree, argument.default) for argument in statement.expression.arguments
-        ]
+        before = [replace(argument) for argument in statement.expression.arguments]
         inner = waiting[value].expression
         _replace(statement.expression, value, inner)
         repeats = inner.form == statement.expression.form == "module"  # as in a chain of blocks

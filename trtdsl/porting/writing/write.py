@@ -27,7 +27,8 @@ from ..render import literal
 from ..statements import Expression, expressions, flat
 from ..tracing.trace import Trace, sample_of, trivial, values_read
 from ..translating.lowering import describe
-from .body import WIDTH, Body, one_by_one, returned, wrapped_call
+from .body import Body, returned
+from .lines import WIDTH, one_by_one, wrapped_call
 
 MANY = 16  # calls of one line in one function, which a remark counts
 IGNORED = "num_batches_tracked"

@@ -237,8 +237,7 @@ def target_of(
         return None
     if not isinstance(target, torch.Tensor):
         raise UnsupportedError(
-            f"{canonical(function)[1]} writes to several tensors: write it without changing in place",
-            location=here(),
+            f"{canonical(function)[1]} writes to several tensors: write it without changing in place", location=here()
         )
     owner = owners.get(storage_of(target))
     parameter = isinstance(target, torch.nn.Parameter) or isinstance(held.get(owner or ""), torch.nn.Parameter)
