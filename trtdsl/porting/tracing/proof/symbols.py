@@ -151,7 +151,7 @@ class Symbols:
             network.output(space[self._name(value)], "truth")
             self.asked[value] = Interpreter(network)
         fed = self.given.at({**self.given.usual, **env})
-        feeds = {each: torch.zeros(shape, dtype=dtype) for each, (shape, dtype, _) in fed.items()}
+        feeds = {each: torch.zeros(shape, dtype=dtype) for each, (shape, dtype, *_) in fed.items()}
         return bool(self.asked[value](feeds)["truth"])
 
 
