@@ -132,3 +132,23 @@ def test_a_step_that_may_be_0_is_refused():
         x[:, :: x.shape[0]]
     with x.network.current(), pytest.raises(td.UnsupportedError, match="a step of N must be above 0"):
         F.arange(0, x.shape[1], x.shape[0])
+
+
+def test_what_one_mask_chooses_of_several_tensors_has_one_size():
+    x, h = torch.randn(4, 6), torch.randn(4, 6, 3)
+
+    @td.network(inputs={"x": td.Input((4, 6)), "h": td.Input((4, 6, 3))})
+    def network(x, h):
+        mask = (x > -0.5) & (x < 0.5)
+        inside = td.cond(F.any(mask), lambda a, b: (a[mask] * b[mask].sum(-1)).sum(), lambda a, b: a.sum() * 0, (x, h))
+        both = F.masked_select(x, mask) * F.masked_select(h[..., 1], mask)
+        places = F.searchsorted(h[mask].cumsum(-1).sort()[0], x[mask][:, None])
+        return {"inside": inside, "sum": x[mask] + h[mask][:, 0], "both": both, "places": places}
+
+    mask = (x > -0.5) & (x < 0.5)
+    got = td.interpret(network, {"x": x, "h": h})
+    assert torch.allclose(got["inside"], (x[mask] * h[mask].sum(-1)).sum())
+    assert torch.equal(got["sum"], x[mask] + h[mask][:, 0])
+    assert torch.equal(got["both"], x[mask] * h[..., 1][mask])
+    assert torch.equal(got["places"], torch.searchsorted(h[mask].cumsum(-1).sort()[0], x[mask][:, None]))
+    assert td.interpret(network, {"x": x + 5, "h": h})["inside"] == 0

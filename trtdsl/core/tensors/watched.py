@@ -56,17 +56,31 @@ def each_call(called: Callable[..., Any]) -> Iterator[None]:
 
 @contextmanager
 def subclassed_by(made: Callable[[Callable[..., Any], torch.Tensor, type], torch.Tensor]) -> Iterator[None]:
-    """A context in which ``x.as_subclass(C)``, which torch tells nobody of, is ``made(torch's own, x, C)``."""
-    plain: Any = torch._C.TensorBase.as_subclass
+    """A context in which a tensor as one of a class, which torch tells nobody of, is ``made(torch's own, x, C)``.
+
+    It is written ``x.as_subclass(C)``, ``C(x)`` or ``torch.Tensor._make_subclass(C, x)``. torch's own classes are made
+    as ever.
+    """
+    base: Any = torch._C.TensorBase
+    plain: Any = base.as_subclass
 
     def as_subclass(tensor: torch.Tensor, kind: type) -> torch.Tensor:
         with torch._C.DisableTorchFunctionSubclass():
             return made(plain, tensor, kind)
 
+    def of_a_tensor(own: Callable[..., Any], kind: type, *given: Any, **named: Any) -> Any:
+        if kind.__module__.startswith("torch.") or named or not given or not isinstance(given[0], torch.Tensor):
+            return own(kind, *given, **named)
+        return as_subclass(given[0], kind)
+
     with ExitStack() as stack:
         for space in (sys.modules["torch"], torch.Tensor):
             if getattr(space, "as_subclass", None) is plain:
                 stack.enter_context(mock.patch.object(space, "as_subclass", as_subclass))
+        for name in ("__new__", "_make_subclass") if "__new__" not in vars(torch.Tensor) else ():
+            wrapped = functools.partial(of_a_tensor, getattr(base, name))
+            setattr(torch.Tensor, name, staticmethod(wrapped))
+            stack.callback(delattr, torch.Tensor, name)
         yield
 
 

@@ -14,7 +14,7 @@ from ..family import Function
 from ..operands import align, as_tensor, as_vector, axis_of, binary, choose, on_axis, stretch
 from ..shaping.create import counted, filled, indices_of
 from ..shaping.reshape import movedim
-from .index import as_indices, merged
+from .index import as_indices, merged, places_where
 
 
 def _integers(index: Tensor, name: str) -> Tensor:
@@ -126,7 +126,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     ``count`` depends on data. ``as_tuple`` gives one vector for each dimension.
     """
     x = as_vector(input)
-    found = L.non_zero(x, torch.int64)
+    found = places_where(x)
     if as_tuple:
         count = found.shape[1]
         return tuple(L.squeeze(L.slice(found, (axis, 0), (1, count)), [0]) for axis in range(x.ndim))
@@ -147,8 +147,13 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
         raise DefinitionError(f"masked_select takes a mask of bool, not {mask.dtype}")
     x, flags = align([input, mask])
     shape = broadcast(x.shape, flags.shape)
-    values, chosen = (L.shuffle(stretch(part, shape), reshape=(product(shape),)) for part in (x, flags))
-    return L.gather(values, L.squeeze(L.non_zero(chosen, torch.int64), [0]), 0)
+    values = L.shuffle(stretch(x, shape), reshape=(product(shape),))
+
+    def chosen() -> Tensor:
+        flat = L.shuffle(stretch(flags, shape), reshape=(product(shape),))
+        return L.squeeze(L.non_zero(flat, torch.int64), [0])
+
+    return L.gather(values, mask.network.shared(("chosen", mask, shape), chosen), 0)
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------

@@ -100,7 +100,7 @@ def as_indices(x: Tensor, items: Sequence[Any]) -> list[Tensor | None]:
             continue
         index = as_tensor(item, x.network)
         if index.dtype == torch.bool:
-            found = L.non_zero(index, torch.int64)
+            found = places_where(index)
             count = found.shape[1]
             for axis in range(index.ndim):
                 expected = x.shape[len(places)]
@@ -113,6 +113,11 @@ def as_indices(x: Tensor, items: Sequence[Any]) -> list[Tensor | None]:
         else:
             raise DefinitionError(f"tensors of indices are of int32, int64 or bool, not {index.dtype}")
     return places[: x.ndim]
+
+
+def places_where(mask: Tensor) -> Tensor:
+    """The columns of L.non_zero, the same ones each time: what one mask chooses of several tensors has one size."""
+    return mask.network.shared(("places", mask), lambda: L.non_zero(mask, torch.int64))
 
 
 def from_start(index: Tensor, length: SizeLike) -> Tensor:

@@ -22,6 +22,8 @@ def remedy(attempt: Attempt, refusal: UnsupportedError, again: Again[Made]) -> t
 
     Raises the ``refusal`` of the module as it was where further runs change something again.
     """
+    if attempt.settled:
+        raise refusal
     remark = (
         f"forward sets parameters in its first run, of the data that it sees ({refusal.location}): the network has "
         "those of a run on drawn inputs. Port a module that has run on data of yours, or has its trained weights"

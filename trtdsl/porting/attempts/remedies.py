@@ -1,4 +1,4 @@
-"""Attempts a port again where the cause of its refusal has a remedy: one row for each cause."""
+"""Attempts a port again where the cause of its refusal has remedies, tried in order: one row for each cause."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from . import below, drawn_inputs, first_run, longest
 from .attempt import Attempt, Made
 
 REMEDIES = {
-    NeedsLongest: longest.remedy,
-    NeedsBelow: below.remedy,
-    DrawsNumbers: drawn_inputs.remedy,
-    WritesParameters: first_run.remedy,
+    NeedsLongest: (longest.remedy,),
+    NeedsBelow: (below.remedy,),
+    DrawsNumbers: (drawn_inputs.remedy, first_run.remedy),
+    WritesParameters: (first_run.remedy,),
 }
 
 
@@ -26,11 +26,14 @@ def attempted(made: Callable[[Attempt], Made], attempt: Attempt) -> tuple[Made, 
     try:
         return made(attempt), attempt
     except UnsupportedError as error:
-        remedy = REMEDIES.get(type(error.__cause__))
-        if remedy is None:
-            raise
         refusal = error
     finally:
         WRITTEN.reset(tokens[0])
         BY_VALUES.reset(tokens[1])
-    return remedy(attempt, refusal, partial(attempted, made))
+    for remedy in REMEDIES.get(type(refusal.__cause__), ()):
+        try:
+            return remedy(attempt, refusal, partial(attempted, made))
+        except UnsupportedError as error:
+            if error is not refusal:
+                raise
+    raise refusal from refusal.__cause__

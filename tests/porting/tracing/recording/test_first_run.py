@@ -48,6 +48,19 @@ class Clamped(nn.Module):
         return x * self.weight
 
 
+class Permuted(nn.Module):
+    """Draws once, and keeps what it drew."""
+
+    def __init__(self):
+        super().__init__()
+        self.order = None
+
+    def forward(self, x):
+        if self.order is None:
+            self.order = torch.randperm(x.shape[-1])
+        return x[:, self.order]
+
+
 class Counts(nn.Module):
     def __init__(self):
         super().__init__()
@@ -74,6 +87,12 @@ def test_a_module_that_sets_its_parameters_once_is_run_before(kind):
     after = module.state_dict()
     assert before.keys() == after.keys() and all(torch.equal(held, after[name]) for name, held in before.items())
     td.check(td.from_module(kind(), ["4,8"])).raise_for_mismatch()
+
+
+def test_what_is_drawn_in_the_first_run_and_kept_is_part_of_the_module():
+    found = ported(Permuted(), ["N,8"], dims={"N": (2, 4, 8)}, check=True)
+    assert found.verdict.passed, found.verdict.text
+    assert any("in its first run" in note for note in found.notes)
 
 
 @pytest.mark.parametrize("kind", [Counts, Follows])

@@ -57,6 +57,26 @@ class Scaled(Scale):
         return func(*plain(args), **{key: plain(each) for key, each in (kwargs or {}).items()})
 
 
+class WithScale(torch.Tensor):
+    """One with arguments of its own."""
+
+    @staticmethod
+    def __new__(cls, x, scale):
+        return torch.Tensor._make_subclass(cls, x)
+
+    def __init__(self, x, scale):
+        self.scale = scale
+
+
+class Itself(torch.Tensor):
+    """One that looks for itself among the types of a call, and gives plain tensors."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        types = tuple(torch.Tensor if each is Itself else each for each in types)
+        return torch.Tensor.__torch_function__(func, types, args, kwargs)
+
+
 class Doubled:
     """One whose way is an instance's."""
 
@@ -93,6 +113,9 @@ CASES = {
     "more than a function": lambda m, x: x.as_subclass(Unwraps) * m.table,
     "and back": lambda m, x: x.as_subclass(Subtracts).as_subclass(torch.Tensor) + m.table,
     "a view": written,
+    "made by _make_subclass": lambda m, x: WithScale(m.linear(x), x.mean()) * WithScale(x, x.sum()).scale,
+    "made of a tensor": lambda m, x: m.linear(Itself(x)) + Itself(x).sum(),
+    "given": lambda m, x: Itself(m.linear(x)),
     "sizes": lambda m, x: x.as_subclass(Named).reshape(x.as_subclass(Named).shape[0], 2, 4),
     "no tensor": no_tensor,
     "an instance's": lambda m, x: torch.add(m.linear(x), Doubled(x)),

@@ -54,6 +54,13 @@ def _without_values(kind: type) -> type:
         def __call__(cls, *args: Any, **kwargs: Any) -> Any:
             return type.__call__(cls, *args, **kwargs)
 
+    def own_way(cls: Any, function: Any, types: Iterable[type], *given: Any, **named: Any) -> Any:
+        return kind.__torch_function__.__func__(
+            cls, function, [kind if each is made else each for each in types], *given, **named
+        )
+
     made: Any = Named(kind.__name__, (FakeTensor, kind), {"__module__": kind.__module__})
-    made.__torch_function__ = classmethod(kind.__torch_function__.__func__)  # torch gives such a class none of its own
+    made.__torch_function__ = classmethod(own_way)  # torch gives such a class none of its own
+    if kind.__init__ is not torch.Tensor.__init__:
+        made.__init__ = kind.__init__
     return made
