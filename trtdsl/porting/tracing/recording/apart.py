@@ -20,6 +20,8 @@ from .transforms import SizesInside
 
 OF_MEMORY = {"out", "inplace"}
 """Arguments that say where a result is written."""
+WHOLE = {"_weight_norm", "_make_dual"}
+"""What is written by a rule of its own, and what begins a derivative, which has none."""
 
 
 class Apart:
@@ -37,7 +39,7 @@ class Apart:
         recorder, given = self._recorder, list(_tensors((args, kwargs)))
         keeps = target is None and given and keeps_value(op, given[0], result)
         drawn = op.name in RANDOM or op.form in ("setitem", "attribute")
-        if keeps or drawn or op.name == "_weight_norm" or written(op) is not None:
+        if keeps or drawn or op.name in WHOLE or written(op) is not None:
             return None
         options = {key: item for key, item in kwargs.items() if key not in OF_MEMORY}
         shared = {storage_of(each) for each in given}
