@@ -293,7 +293,8 @@ def _prims_div(a: Any, b: Any) -> Any:
 
 
 def _erfinv(x: Any) -> Any:
-    """As torch's own, by rational functions near 0 and near 1, and two steps of Newton's method."""
+    """As torch's own in float32, by rational functions near 0 and near 1, and two steps of Newton's method."""
+    dtype, x = x.dtype if x.is_floating_point() else torch.float32, x.float()
 
     def polynomial(x: Any, *coefficients: float) -> Any:
         return functools.reduce(lambda result, each: result * x + each, coefficients)
@@ -306,7 +307,7 @@ def _erfinv(x: Any) -> Any:
     found = torch.where(x.abs() <= 0.7, middle, outer)
     for _ in range(2):
         found = found - (torch.erf(found) - x) / (2 / math.sqrt(math.pi) * torch.exp(-found * found))
-    return torch.where(x.abs() == 1, x * math.inf, found)
+    return torch.where(x.abs() == 1, x * math.inf, found).to(dtype)
 
 
 def _cholesky_solve(b: Any, factor: Any, upper: bool = False) -> Any:
