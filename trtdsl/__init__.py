@@ -5,8 +5,8 @@ By task; the errors that each raises stand in its docstring:
 ====================  ================================================================================================
 write a network       ``network``, ``Input``, ``Output``, ``State``, ``Dim``, ``Profile``, ``Tensor``, ``Scope``,
                       ``Size``, ``Network``; ``functional`` (torch's names), ``layers`` (TensorRT's); ``require``,
-                      ``size_min``, ``size_max``, ``shard``; ``cond``, ``while_loop``, ``scan``; ``quantize``,
-                      ``dequantize``, ``precision``
+                      ``size_min``, ``size_max``, ``size_sqrt``, ``shard``; ``cond``, ``while_loop``, ``scan``;
+                      ``quantize``, ``dequantize``, ``precision``
 begin from a module   ``port``, ``from_module``, ``missing``, ``of_constants``
 weights               ``Weights``, ``convert_weights``, ``derive_weights``, ``stubs``
 load and define       ``load_spec``, ``NetworkSpec``, ``summarize``, ``Summary``, ``inspect``, ``explain_einsum``,

@@ -102,6 +102,7 @@ from .sizes.profile import Profile as Profile
 from .sizes.size import Size as Size
 from .sizes.size import size_max as size_max
 from .sizes.size import size_min as size_min
+from .sizes.size import size_sqrt as size_sqrt
 
 __all__ = [
     "SQNR",
@@ -198,6 +199,7 @@ __all__ = [
     "shard",
     "size_max",
     "size_min",
+    "size_sqrt",
     "stubs",
     "summarize",
     "tune",

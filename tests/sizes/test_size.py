@@ -15,7 +15,18 @@ from trtdsl.sizes.condition import SIGNS, Condition
 from trtdsl.sizes.dim import Dim
 from trtdsl.sizes.proof import identical
 from trtdsl.sizes.shape import hint, shape_text, substitute
-from trtdsl.sizes.size import Size, bounds, divide_exactly, floor_divide, product, size_key, size_max, size_min, value
+from trtdsl.sizes.size import (
+    Size,
+    bounds,
+    divide_exactly,
+    floor_divide,
+    product,
+    size_key,
+    size_max,
+    size_min,
+    size_sqrt,
+    value,
+)
 
 NAMES = ("A", "B", "C")
 DIMS = {name: Dim(name, min=1, opt=5, max=9) for name in NAMES}
@@ -221,6 +232,17 @@ def test_shape_text():
 def test_equal_forms(a, b):
     assert a == b
     assert hash(a) == hash(b)
+
+
+@pytest.mark.parametrize("root", [7, T, T + 1, T // 2, (T + 1) // 2 - 1, 2 * N * T, T + N, 3 * T * T + N + 5])
+def test_the_root_of_a_square_is_its_side(root):
+    assert size_sqrt(root * root) == root
+
+
+@pytest.mark.parametrize("size", [T, 2 * T * T, N * T, 15, T * T + 1, 4 * T * T + 2 * T, -T * T, (T - N) * (T - N)])
+def test_what_is_no_square_has_no_root(size):
+    with pytest.raises(ShapeError, match="is no square of a size"):
+        size_sqrt(size)
 
 
 @pytest.mark.parametrize(

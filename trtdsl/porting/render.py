@@ -219,6 +219,8 @@ class Renderer:
             for operand in size.operands[1:]:
                 text = f"td.size_{size.symbol}({text}, {self.bound(operand)[0]})"
             return text, ATOM
+        if size.symbol == "math.isqrt":
+            return f"td.size_sqrt({self.bound(size.operands[0])[0]})", ATOM
         if size.symbol in FRACTIONS:
             return f"F.{size.symbol.removeprefix('math.')}({self.tree(size.operands[0])})", ATOM
         if len(size.operands) == 1:

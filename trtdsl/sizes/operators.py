@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from .size import size_max, size_min
+from .size import SizeLike, size_max, size_min, size_sqrt
 
 ARITHMETIC: dict[str, Callable[..., Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "/": operator.truediv,
@@ -25,10 +25,16 @@ SYMBOLS = {
     "eq": "==", "ne": "!=", "gt": ">", "ge": ">=", "lt": "<", "le": "<=",
 }  # fmt: skip
 """By torch's names of its functions."""
+
+
+def _isqrt(size: SizeLike) -> SizeLike:
+    return math.isqrt(size) if isinstance(size, int) else size_sqrt(size)
+
+
 MATH: dict[str, Callable[..., Any]] = {
     f"math.{name}": getattr(math, name)
-    for name in ("log", "log2", "log10", "log1p", "exp", "pow", "gcd", "lcm", "isqrt", "hypot", "fabs", "copysign")
-}
+    for name in ("log", "log2", "log10", "log1p", "exp", "pow", "gcd", "lcm", "hypot", "fabs", "copysign")
+} | {"math.isqrt": _isqrt}
 FRACTIONS = ("math.log", "math.log2", "math.log10", "math.log1p", "math.exp")
 """Those of one number, which a Tensor has too."""
 ROUNDING: dict[str, Callable[..., Any]] = {

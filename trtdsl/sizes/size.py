@@ -462,6 +462,26 @@ def size_min(left: SizeLike, right: SizeLike) -> SizeLike:
     return _extremum(Minimum, left, right)
 
 
+def size_sqrt(size: SizeLike) -> SizeLike:
+    """The size whose square this is, as a square image's side is of its pixels; ShapeError where there is none.
+
+    >>> T = td.Dim("T", min=2, max=8)
+    >>> td.size_sqrt(T * T + 2 * T + 1), td.size_sqrt(16)
+    (T + 1, 4)
+    """
+    monomial, times = _lead(size)
+    root = _collect({monomial[::2]: math.isqrt(abs(times))})
+    rest = size - root * root
+    step: SizeLike | None = None if _terms(rest) and _lead(rest)[0] == monomial else 0
+    while step is not None and _terms(rest):
+        step = divide_exactly(_collect(dict([_lead(rest)])), 2 * _collect(dict([_lead(root)])))
+        root = root + (step or 0)
+        rest = size - root * root
+    if step is None or bounds(root)[0] < 0:
+        raise ShapeError(f"{size} is no square of a size: the sides of a square are one dimension, as in N,3,H,H")
+    return root
+
+
 def from_front(index: SizeLike, length: SizeLike) -> SizeLike:
     """An index into ``length`` elements counted from the first; where it is negative, it counts from the end.
 
@@ -585,6 +605,11 @@ def _collect(terms: dict[Monomial, int]) -> SizeLike:
         if coefficient == 1 and len(monomial) == 1 and isinstance(monomial[0], Size):
             return monomial[0]
     return Size(sorted(kept.items(), key=lambda term: _order(term[0]), reverse=True))
+
+
+def _lead(size: SizeLike) -> tuple[Monomial, int]:
+    """The first term."""
+    return max(_terms(size), key=lambda term: _order(term[0]), default=((), 0))
 
 
 def of_atom(atom: Atom) -> SizeLike:

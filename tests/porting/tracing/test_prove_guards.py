@@ -141,6 +141,32 @@ def test_calculated_sizes_stay_sizes(calculate):
     equal_everywhere(Kept(calculate), 5, 8, 40)
 
 
+class Square(torch.nn.Module):
+    """An image of which the number of pixels alone is known, as tokens of a transformer are made images again."""
+
+    def __init__(self, calculate):
+        super().__init__()
+        self.calculate = calculate
+
+    def forward(self, x):
+        pixels = torch.cat([x[:, :, 0, :1], x.flatten(2)], 2)[:, :, 1:]
+        side = self.calculate(pixels.shape[2])
+        return pixels.reshape(x.shape[0], 3, side, side).mT
+
+
+@pytest.mark.parametrize(
+    "calculate", [lambda n: int(n**0.5), lambda n: int(math.sqrt(n)), lambda n: math.isqrt(n), lambda n: round(n**0.5)]
+)
+def test_the_side_of_a_square_stays_a_size(calculate):
+    spec = td.from_module(Square(calculate), ["N,3,H,H"], dims={"N": (1, 2, 3), "H": (2, 5, 9)})
+    td.check(spec).raise_for_mismatch()
+
+
+def test_a_root_that_is_no_size_is_refused():
+    with pytest.raises(td.UnsupportedError, match="needs 20 to be the square of a whole number"):
+        td.from_module(Square(lambda n: int(n**0.5)), ["2,3,H,W"], dims={"H": (4, 5, 5), "W": (4, 5, 5)})
+
+
 @pytest.mark.parametrize(
     ("calculate", "words"),
     [

@@ -35,6 +35,7 @@ from .traced_sizes import (
     expression_of,
     is_traced,
     plain_number,
+    root_of,
     taken_as_numbers,
     traced,
     whole_of,
@@ -170,6 +171,11 @@ def _root(number: Any) -> Any:
     return traced(root, SizeOp("**", (number.expression, 0.5), root)) if is_traced(number) else yielding(root)
 
 
+def _whole_root(number: Any) -> Any:
+    root = root_of(number.expression) if is_traced(number) else None
+    return _one_value("isqrt")(number) if root is None else traced(root.number, root)
+
+
 def _fraction(name: str) -> Callable[..., Any]:
     """A function of ``math`` of one number, whose result keeps the expression of a size."""
     plain = getattr(math, name)
@@ -224,6 +230,7 @@ STAND_INS: dict[Any, dict[str, Any]] = {
         **{name.removeprefix("math."): _fraction(name.removeprefix("math.")) for name in FRACTIONS},
         **{name: yielding(held) for name, held in vars(math).items() if type(held) is float},
         "sqrt": _root,
+        "isqrt": _whole_root,
     },
     operator: {"index": _index},
     itertools: {

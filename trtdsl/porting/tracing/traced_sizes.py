@@ -247,6 +247,8 @@ def whole_of(name: str, number: Any, rounded: int, location: Any = None) -> Any:
     Where these cannot express it, it is the number that it is here, which a guard says it is everywhere.
     """
     location = location or asking()
+    if (root := _root_of(number.expression)) is not None and root.number == rounded:
+        return traced(rounded, root)
     whole = SizeOp(name, (number.expression,), rounded)
     found = _ratio(number.expression)
     exact: Any = None if found is None or number_of(found[1]) <= 0 else _rounded(name, *found)
@@ -261,6 +263,23 @@ def whole_of(name: str, number: Any, rounded: int, location: Any = None) -> Any:
     if exact is rounded or not rounds_rightly(number.expression):
         note("==", whole, exact, True, location)
     return traced(rounded, exact) if isinstance(exact, (SizeOf, SizeOp)) else rounded
+
+
+def root_of(size: SizeExpression) -> Any:
+    """The size whose square this is, where it has one in this trace; a guard says that it has one everywhere."""
+    number = number_of(size)
+    root = math.isqrt(number) if isinstance(number, int) and number >= 0 else -1
+    if root**2 != number:
+        return None
+    found = SizeOp("math.isqrt", (size,), root)
+    note("==", SizeOp("*", (found, found), number), size, True, asking())
+    return found
+
+
+def _root_of(fraction: SizeExpression) -> Any:
+    """The size that ``size ** 0.5`` is, where it is one in this trace."""
+    found = isinstance(fraction, SizeOp) and fraction.symbol == "**" and fraction.operands[1] == 0.5
+    return root_of(fraction.operands[0]) if found else None
 
 
 def _rounded(name: str, top: Any, bottom: Any) -> Any:

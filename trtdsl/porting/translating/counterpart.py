@@ -182,7 +182,7 @@ def _tree(given: Any, name: str, usual: Any = ...) -> Any:
 
 def _leaf(leaf: Any, name: str, usual: Any = ...) -> Any:
     if isinstance(leaf, SizeOp):
-        if not leaf.varies and operators(leaf) > 2:
+        if not leaf.varies and (operators(leaf) > 2 or leaf.symbol == "math.isqrt"):
             return Literal(leaf.number, name, usual=usual)
         operands = leaf.operands
         if leaf.symbol == "//":  # of floats too it gives a whole number

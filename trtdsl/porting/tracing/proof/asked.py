@@ -83,6 +83,8 @@ class Asking:
             ):
                 call = "" if guard.left.symbol in BITWISE else "()"
                 text = f"what {guard.left.symbol}{call} gives to be {right}, and it is {left}"
+            elif _is_square(guard.left):
+                text = f"{right} to be the square of a whole number"
         values = ", ".join(f"{name} = {env[name]}" for name in self.names)
         range_to_give = f"Give the dimension such a range, or a fixed size{f': {instead}' if instead else ''}"
         if guard.how:
@@ -164,6 +166,10 @@ def range_texts(given: Given, names: Iterable[str]) -> list[str]:
 
 def short(location: Location) -> str:
     return f"{location.file.replace(chr(92), '/').rpartition('/')[2]}:{location.line}"
+
+
+def _is_square(size: Any) -> bool:
+    return isinstance(size, SizeOp) and getattr(size.operands[0], "symbol", "") == "math.isqrt"
 
 
 def _as_text(condition: Condition) -> str:
