@@ -278,8 +278,9 @@ def root_of(size: SizeExpression) -> Any:
 
 def _root_of(fraction: SizeExpression) -> Any:
     """The size that ``size ** 0.5`` is, where it is one in this trace."""
-    found = isinstance(fraction, SizeOp) and fraction.symbol == "**" and fraction.operands[1] == 0.5
-    return root_of(fraction.operands[0]) if found else None
+    if not isinstance(fraction, SizeOp) or fraction.symbol != "**" or fraction.operands[1] != 0.5:
+        return None
+    return root_of(fraction.operands[0])
 
 
 def _rounded(name: str, top: Any, bottom: Any) -> Any:

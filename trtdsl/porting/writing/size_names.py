@@ -9,7 +9,7 @@ from typing import Any
 from ..calls import SizeOf, SizeOp, operators, sizes_of
 from ..statements import Literal, Loop, SizeName, Statement, flat, parts, size_key
 
-SIMPLE = {"+", "-", "*", "//", "%", "**"}
+SIMPLE = {"+", "-", "*", "//", "%", "**", "math.isqrt"}
 
 
 def with_size_names(items: list[Any], given: Collection[Any], inputs: Collection[Any]) -> list[Any]:
