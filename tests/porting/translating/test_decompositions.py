@@ -30,7 +30,9 @@ class Calls(nn.Module):
 def written(x):
     y = x * 1
     y[:, 1:].sin_().erfinv_()
-    return y
+    slopes = torch.gradient(x, dim=1)[0]
+    slopes[:, 1:].mul_(2)
+    return y + slopes
 
 
 def unpooled(x):

@@ -57,7 +57,7 @@ class Apart:
             if not shared.isdisjoint(map(storage_of, _tensors(result))):
                 return found
             recorder.values.update((id(own), value) for own, value in zip(_tensors(result), values))
-            recorder.kept.append(result)
+            recorder.kept.extend(_tensors(result))
             return result
         if self._open:
             raise LookupError(op.qualified)
