@@ -56,7 +56,15 @@ def counted(x, edges):
     return torch.bincount(edges[1], weights, minlength=3), torch.nn.functional.one_hot(edges[0]).float()
 
 
-@pytest.mark.parametrize("of", [attended, degrees, pooled, counted])
+def chosen(x, edges):
+    """A number that is a size and chooses a way, too."""
+    count = int(edges.max()) + 1
+    if count > 2:
+        x = x * 2
+    return torch.zeros(count).scatter_add_(0, edges[1], x[edges[0], 0])
+
+
+@pytest.mark.parametrize("of", [attended, degrees, pooled, counted, chosen])
 def test_as_many_as_the_greatest_index_says(of):
     result = ported(Of(of), GRAPH, dims=DIMS, check=True)
     assert result.verdict is not None and result.verdict.passed, result.verdict
@@ -71,7 +79,7 @@ def test_as_many_as_the_greatest_index_says(of):
         ):
             torch.testing.assert_close(own, its)
     with pytest.raises(
-        td.FeedError, match="the greatest of input 'edges' is 4, and the network is for numbers below 4"
+        td.FeedError, match="the greatest of input 'edges' is 4, and the network is for numbers from 0 on below 4"
     ):
         td.interpret(spec, {"x": feeds["x"], "edges": torch.tensor([[0, 1, 2], [4, 1, 3]])})
 
@@ -98,6 +106,14 @@ def from_behind(x, ends):
     return x[:, last:, 0], x[:, :last]
 
 
+def written_to(x, ends):
+    """A number that grows between slices."""
+    count = ends.min()
+    first = x[:, :count].sum(1)
+    count += 1
+    return first, x[:, :count]
+
+
 def marked(x, ends):
     """Masks that are filled row by row."""
     mask, weights = torch.zeros(x.shape[:2], dtype=torch.bool), torch.ones_like(x)
@@ -107,7 +123,7 @@ def marked(x, ends):
     return (x * mask[..., None]) * weights
 
 
-@pytest.mark.parametrize("of", [least, both, from_behind, marked])
+@pytest.mark.parametrize("of", [least, both, from_behind, written_to, marked])
 def test_a_slice_ends_where_a_value_says(of):
     inputs = {"x": "3,T,4", "ends": "3:int64:1:4"}
     spec = td.from_module(Cut(of), inputs, dims={"T": (4, 6, 9)})

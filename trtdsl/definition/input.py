@@ -36,7 +36,8 @@ class Input:
     greatest of them is that size. A check feeds it such values, and an interpreter refuses others. Where the input has
     the sequences themselves, or a mask of them, ``longest`` is the size of one of its dimensions and ``padding`` what
     stands behind their ends: one sequence at least has no padding. ``descending`` has a check feed the longest first.
-    ``below`` is a number that whole numbers do not reach, on which the network relies: an interpreter refuses others.
+    ``below`` is a number that whole numbers from 0 on do not reach, on which the network relies: an interpreter refuses
+    others.
 
     Raises UsageError for a shape, a sample, a dimension, a format, a longest or a padding that is none of these.
 
@@ -199,10 +200,13 @@ def check_longest(inputs: Mapping[str, Input], feeds: Mapping[str, torch.Tensor]
     """FeedError for lengths whose greatest is not the size that it is to be, and for numbers that are too great."""
     for name, fed in feeds.items():
         spec = inputs.get(name)
-        if spec is not None and spec.below is not None and fed.numel() and int(fed.max()) >= spec.below:
-            raise FeedError(
-                f"the greatest of input {name!r} is {int(fed.max())}, and the network is for numbers below {spec.below}"
-            )
+        if spec is not None and spec.below is not None and fed.numel():
+            low, high = int(fed.min()), int(fed.max())
+            if low < 0 or high >= spec.below:
+                which = (
+                    f"the least of input {name!r} is {low}" if low < 0 else f"the greatest of input {name!r} is {high}"
+                )
+                raise FeedError(f"{which}, and the network is for numbers from 0 on below {spec.below}")
         if spec is None or spec.longest is None or not fed.numel():
             continue
         longest = value(spec.longest, env)

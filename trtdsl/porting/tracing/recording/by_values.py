@@ -8,11 +8,12 @@ from typing import Any
 from ....core.errors import UnsupportedError
 from ....core.lazy import torch
 from ....definition.input import Input
-from ...calls import Op, Value, leaves
+from ...calls import Value, leaves
 from ..frames import here
 from ..guards import BY_VALUES
 from ..names import CONVERSIONS, UNCHANGED
 from ..scalars import READ, WHOLE, NeedsBelow, in_order
+from ..traced_sizes import plain_number
 
 PARTS = {
     *WHOLE,
@@ -39,8 +40,8 @@ class ByValues:
     def __init__(self, recorder: Any):
         self._recorder = recorder
         self._inputs: dict[Value, tuple[str, Input]] = {}
-        self._masks: dict[Any, torch.Tensor] = {}
-        self._sizes: dict[int, Any] = {}
+        self._masks: dict[Any, torch.Tensor] = {}  # by the size, the ends' values, and the call that has them
+        self._sizes: dict[Any, Any] = {}
 
     def take(self, input: Value, name: str, spec: Input) -> None:
         """Notes an input."""
@@ -110,7 +111,8 @@ class ByValues:
 
     def _mask(self, size: Any, part: slice) -> torch.Tensor:
         """Which of so many places a slice has; the same for the same ends."""
-        key = (int(size), *(id(each) if isinstance(each, torch.Tensor) else each for each in (part.start, part.stop)))
+        ends = [self._recorder.value(each) if self._is_number(each) else each for each in (part.start, part.stop)]
+        key = (plain_number(size), *ends, self._recorder.bodies.container())
         if key not in self._masks:
             steps = torch.arange(size)
             ends = [
@@ -126,47 +128,46 @@ class ByValues:
     # -- sizes ---------------------------------------------------------------------------------------------------------
 
     def size(self, name: str, given: Any) -> Any:
-        """The size that a whole number without values is, which is bounded by an input's; anything else as it is.
+        """The size that a whole number without values is, which an input's range bounds; anything else as it is.
 
         Raises UnsupportedError from NeedsBelow where nothing says that of the inputs.
         """
         if name in READ or name in ("getitem", "setitem") or not self._is_number(given):
             return given
-        if id(given) not in self._sizes:
-            below: dict[str, Input] = {}
-            most = self._most(self._recorder.value(given), below)
-            if most is None or not below:
-                return given
-            if not BY_VALUES.get() or any(spec.below is None for spec in below.values()):
-                raise UnsupportedError(
-                    f"a size is as great as values of {' and '.join(below)} say", location=here()
-                ) from NeedsBelow({each: int(spec.sample[1]) for each, spec in below.items()})  # type: ignore
-            steps = torch.arange(most)
-            self._sizes[id(given)] = steps[steps < (given.reshape(()) if given.dim() else given)].shape[0]
-        return self._sizes[id(given)]
+        below: dict[str, int] = {}
+        value = self._recorder.value(given)
+        ends = self._ends(value, below)
+        if ends is None or ends[0] < 0 or not below:
+            return given
+        if not BY_VALUES.get() or any(spec.below is None for key, spec in self._inputs.values() if key in below):
+            error = UnsupportedError(f"a size is as great as values of {' and '.join(below)} say", location=here())
+            raise error from NeedsBelow(below)
+        key = value, self._recorder.bodies.container()
+        if key not in self._sizes:
+            steps = torch.arange(ends[1])
+            self._sizes[key] = steps[steps < (given.reshape(()) if given.dim() else given)].shape[0]
+        return self._sizes[key]
 
-    def _most(self, value: Value, below: dict[str, Input]) -> Any:
-        """What no number of a value is above, and the inputs of which that is so; None where nothing says it."""
+    def _ends(self, value: Value, below: dict[str, int]) -> tuple[int, int] | None:
+        """Between what numbers all of a value lie, and the inputs of which that is so; None where nothing says it."""
         if value in self._inputs:
             name, spec = self._inputs[value]
             if not isinstance(spec.sample, tuple) or value.dtype.is_floating_point:
                 return None
-            below[name] = spec
-            return int(spec.sample[1]) - 1
+            below[name] = int(spec.sample[1])
+            return int(spec.sample[0]), int(spec.sample[1]) - 1
         op = value.producer
-        if not isinstance(op, Op) or not op.args:
+        if op is None or op.inner or not op.args:
             return None
         values = [leaf for leaf in leaves(op.args) if isinstance(leaf, Value)]
         if op.name in JOINED and len(values) > 1:
-            every = [self._most(each, below) for each in values]
-            return None if None in every else max(every)
+            every = [ends for each in values if (ends := self._ends(each, below)) is not None]
+            return (min(low for low, _ in every), max(high for _, high in every)) if len(every) == len(values) else None
         if not isinstance(op.args[0], Value):
             return None
-        if op.name in PARTS or op.name in JOINED:
-            return self._most(op.args[0], below)
-        function = in_order(op.name, op.args[1:], op.kwargs)
-        most = None if function is None else self._most(op.args[0], below)
-        return None if most is None or function is None else int(function(most))
+        function = (lambda each: each) if op.name in {*PARTS, *JOINED} else in_order(op.name, op.args[1:], op.kwargs)
+        ends = None if function is None else self._ends(op.args[0], below)
+        return None if ends is None or function is None else (int(function(ends[0])), int(function(ends[1])))
 
 
 def counting(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable[[], Any] | None:

@@ -641,6 +641,8 @@ class Recorder:
                 chosen = self.choices.choose(self.values.get(id(args[0])), here())
                 if chosen is not None:
                     return chosen.guard.outcome
+            if name in ("int", "float") and (place := here()) is not None:  # of a package that has Python's own
+                (GUARDS.get() or Record()).packages.add(place.file)
             of_an_index = "place" if writes_at_a_place(name, args) else "index"
             needed = of_an_index if name in ("getitem", "setitem") else name
             asks = name not in TRUTHS and not BY_VALUES.get()
