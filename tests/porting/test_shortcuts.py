@@ -353,7 +353,7 @@ class Counted(Padded):
         x = self.embedding(tokens)
         if mask.any():
             x = x.masked_fill(mask[..., None], 0)
-        return x[:, : int(tokens.max())]  # counted
+        return x[:, :: int(tokens.max()) + 1]  # counted
 
 
 def test_what_is_refused_after_a_shortcut_is_named_by_its_own_line():
