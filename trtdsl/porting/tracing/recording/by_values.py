@@ -69,21 +69,20 @@ class ByValues:
         parts = list(index) if isinstance(index, tuple) else [index]
         axes = self._axes_of_ends(input, parts)
         plain = isinstance(value, (bool, int, float)) or (isinstance(value, torch.Tensor) and not value.dim())
-        if len(axes) != 1 or not plain or any(isinstance(part, (torch.Tensor, list)) for part in parts):
+        if len(axes) != 1 or not plain or any(isinstance(part, (torch.Tensor, list, bool)) for part in parts):
             return None
         ((place, axis),) = axes.items()
         whole = tuple(slice(None) if part is parts[place] else part for part in parts)
-        after = sum(
-            part is not None and not isinstance(part, int) for part in parts[place + 1 :] if part is not Ellipsis
-        )
+        first, last = (sum(not isinstance(part, int) for part in side) for side in (parts[:place], parts[place + 1 :]))
 
         def write() -> None:
             before = input[whole]
-            behind = before.dim() - after - 1 if Ellipsis in parts[place:] else None
-            axis_now = sum(not isinstance(part, int) for part in parts[:place]) if behind is None else behind
+            axis_now = before.dim() - 1 - last if Ellipsis in parts[:place] else first
             mask = self._mask(input.shape[axis], parts[place])
             shape = [-1 if dim == axis_now else 1 for dim in range(before.dim())]
-            input[whole] = torch.where(mask.view(shape), value, before)
+            fits = before.is_floating_point() or type(value) is (bool if before.dtype == torch.bool else int)
+            given = value if fits and not isinstance(value, torch.Tensor) else torch.as_tensor(value).to(before.dtype)
+            input[whole] = torch.where(mask.view(shape), given, before)
 
         return write
 
