@@ -117,7 +117,6 @@ def written_to(x, ends):
 def marked(x, ends):
     """Masks that are filled row by row."""
     mask, weights = torch.zeros(x.shape[:2], dtype=torch.bool), torch.ones_like(x)
-    weights[..., : ends[0]] *= 2
     weights[..., ends[0] :] = 3
     weights[1, : ends[1], ...] = 4
     for place in range(3):
