@@ -152,3 +152,24 @@ def test_what_no_range_says_is_refused(of, inputs, said):
     with pytest.raises(td.UnsupportedError, match=said) as raised:
         td.port(Of(of), inputs, dims=DIMS)
     assert raised.value.location.file == __file__
+
+
+def zeroed(x, ends):
+    x = x * 1.0
+    x[:, : ends[0]].zero_()
+    return x
+
+
+def seen(x, ends):
+    x = x * 1.0
+    first = x[:, : ends[0]]
+    x.add_(1)
+    return first * 2
+
+
+@pytest.mark.parametrize("of", [zeroed, seen])
+def test_a_cut_is_no_view_that_is_written_through(of):
+    with pytest.raises(
+        td.UnsupportedError, match="writes to a slice whose end a value says, or to a tensor that has one"
+    ):
+        td.from_module(Cut(of), {"x": "3,4,4", "ends": "3:int64:1:4"})

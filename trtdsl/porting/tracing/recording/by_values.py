@@ -7,6 +7,7 @@ from typing import Any
 
 from ....core.errors import UnsupportedError
 from ....core.lazy import torch
+from ....core.tensors.memory import storage_of
 from ....definition.input import Input
 from ...calls import Value, leaves
 from ..frames import here
@@ -42,10 +43,21 @@ class ByValues:
         self._inputs: dict[Value, tuple[str, Input]] = {}
         self._masks: dict[Any, torch.Tensor] = {}  # by the size, the ends' values, and the call that has them
         self._sizes: dict[Any, Any] = {}
+        self._copies: list[tuple[torch.Tensor, torch.Tensor]] = []  # what is cut, and what stands for a view of it
 
     def take(self, input: Value, name: str, spec: Input) -> None:
         """Notes an input."""
         self._inputs[input] = name, spec
+
+    def check_write(self, target: torch.Tensor, name: str) -> None:
+        """UnsupportedError where a call writes to a cut, or to what was cut: in torch, one is a view of the other."""
+        for pair in self._copies:
+            if storage_of(target) in map(storage_of, pair):
+                raise UnsupportedError(
+                    f"{name} writes to a slice whose end a value says, or to a tensor that has one, of which a "
+                    "network has a copy: write anew, as torch.where(torch.arange(n) < end, a, b)",
+                    location=here(),
+                )
 
     # -- ends of slices ------------------------------------------------------------------------------------------------
 
@@ -60,7 +72,9 @@ class ByValues:
             found = input
             for place, axis in axes.items():
                 found = found[(*[slice(None)] * axis, self._mask(found.shape[axis], parts[place]))]
-            return found[tuple(slice(None) if place in axes else part for place, part in enumerate(parts))]
+            found = found[tuple(slice(None) if place in axes else part for place, part in enumerate(parts))]
+            self._copies.append((input, found))
+            return found
 
         return taken
 

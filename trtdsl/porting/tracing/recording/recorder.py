@@ -446,6 +446,8 @@ class Recorder:
 
         before = torch_tensors((args, kwargs))
         target = target_of(function, name, args, kwargs, self.owners, self.held)
+        if target is not None:
+            self.by_values.check_write(target, qualified)
         versions = [writes(tensor) for tensor in before]
         self.inside = True
         try:
