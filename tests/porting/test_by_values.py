@@ -173,3 +173,31 @@ def test_a_cut_is_no_view_that_is_written_through(of):
         td.UnsupportedError, match="writes to a slice whose end a value says, or to a tensor that has one"
     ):
         td.from_module(Cut(of), {"x": "3,4,4", "ends": "3:int64:1:4"})
+
+
+class Empty(torch.nn.Module):
+    def forward(self, x):
+        chosen = x[x[:, 0] > 0]
+        if len(chosen) == 0:
+            return x.new_ones(3)
+        return chosen.sum(0)
+
+
+class Many(torch.nn.Module):
+    def forward(self, x):
+        chosen = x[x[:, 0] > 0]
+        if chosen.shape[0] > 8:
+            chosen = chosen * 2
+        return chosen.sum(0)
+
+
+class Counted(torch.nn.Module):
+    def forward(self, x):
+        chosen = x[x[:, 0] > 0]
+        return (chosen - chosen.mean(0)).pow(2).sum() * chosen.shape[0]
+
+
+@pytest.mark.parametrize(("kind", "told"), [(Empty, ["no element"]), (Many, ["9 elements"]), (Counted, [])])
+def test_what_is_asked_of_how_many_values_choose_is_told(kind, told):
+    notes = ported(kind(), {"x": "16,3"}).notes
+    assert len(notes) == len(told) and all(f"choose {each}:" in note for each, note in zip(told, notes))

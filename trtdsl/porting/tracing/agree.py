@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any, TypeVar
 
 from ...core.cancel import Progress, untold
-from ...core.errors import BuildError, TrtdslError, UnsupportedError
+from ...core.errors import BuildError, Location, TrtdslError, UnsupportedError
 from ...core.lazy import np, torch
 from ...sizes.profile import sizes_text
 from ...sizes.proof import Env
-from ..calls import Op
+from ..calls import Op, number_of
 from ..given import Given
 from .alike import Lines, trace, unite
 from .guards import SCANS, SIDES, Scans, Sides
@@ -190,7 +190,9 @@ class _Traces:
             raise UnsupportedError("forward has no loop over a size that is a scan") from NoLoop()
         mine = Lines(self.first)
         if self.first.tried:  # a size that depends on values must not become a number either
-            mine.compare(Lines(self._at(self.point, count=5)), "one number of chosen elements", "another")
+            more = self._at(self.point, count=5)
+            mine.compare(Lines(more), "one number of chosen elements", "another")
+            self.first.remarks += self._where_others_are_chosen(mine, more)
         self.lines = {self.first: (mine, self.point)}
         self.repeats: dict[Trace, dict[Op, list[Asking]]] = {}
         if not others:
@@ -198,6 +200,35 @@ class _Traces:
         found = proven(self.first, given, lambda env: trace(module, given.at(env)), self._same, most)
         self.remarks, self.ways, self.columns = found
         self._compare_others(others, tell)
+
+    def _where_others_are_chosen(self, mine: Lines, more: Trace) -> Iterator[str]:
+        """A remark for each place where forward asks how many elements values choose, and does something else then.
+
+        Between 3 and 5 of them (``more``) the sides of what is asked move: where they meet, the answer is another.
+        """
+        places: dict[Location, set[int]] = {}
+        for asked, its in zip(self.first.guards, more.guards):
+            before, after = (number_of(each.left) - number_of(each.right) for each in (asked, its))
+            if before != after:
+                edge = int(3 - 2 * before / (after - before))
+                places.setdefault(asked.location, set()).update(
+                    count for count in range(edge - 1, edge + 2) if count >= 0
+                )
+        for place, counts in places.items():
+            for count in sorted(counts):
+                try:
+                    its = Lines(self._at(self.point, count=count))
+                except TrtdslError:  # as torch fails there
+                    continue
+                try:
+                    mine.compare(its, "some chosen elements", "others")
+                except UnsupportedError:
+                    chosen = "no element" if count == 0 else f"{count} element{'s' * (count > 1)}"
+                    yield (
+                        f"forward asks at {place} how many elements values choose, and does something else where they "
+                        f"choose {chosen}: the network does not ask"
+                    )
+                    break
 
     def _compare_others(self, points: list[Env], tell: Progress) -> None:
         """Compares the traces at further sizes, of which those at ``points`` must be possible."""
