@@ -69,11 +69,17 @@ def test_numbers_in_lists_and_ranges_are_indices(x):
     i = torch.tensor(2)
 
     def network(x, i):
-        return x[:, range(1, 3)], x[range(0)], x[:, [i, 0]], F.setitem(x, (range(4), slice(None), [i, 0, 1, 1]), 2.5)
+        return (
+            x[:, range(1, 3)],
+            x[range(0)],
+            x[:, []],
+            x[:, [i, 0]],
+            F.setitem(x, (range(4), slice(None), [i, 0, 1, 1]), 2.5),
+        )
 
     written = x.clone()
     written[range(4), :, [2, 0, 1, 1]] = 2.5
-    expected = x[:, range(1, 3)], x[range(0)], x[:, [i, 0]], written
+    expected = x[:, range(1, 3)], x[range(0)], x[:, []], x[:, [i, 0]], written
     for got, wanted in zip(evaluate(network, x, i), expected, strict=True):
         assert torch.equal(got, wanted)
 

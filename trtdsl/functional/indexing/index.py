@@ -74,7 +74,7 @@ def split_index(x: Tensor, index: Any) -> tuple[list[Any], list[Tensor | None]]:
 
 def _as_tensor(item: Any, network: Network) -> Any:
     """Numbers in a list, a tuple, a range or an array as a tensor of indices, a bool as one; others as they are."""
-    if isinstance(item, range):
+    if isinstance(item, range) or (isinstance(item, list) and not item):
         item = torch.tensor([*item], dtype=torch.int64)
     elif isinstance(item, (list, tuple)) and any(isinstance(each, (Tensor, Size)) for each in item):
         numbers = [as_tensor(each, network, torch.int64) for each in item]
