@@ -489,16 +489,25 @@ def test_a_folder_that_the_reference_puts_on_the_path_while_it_runs(project, mon
     assert build(project).manifest["check"]["proof_sha256"] is None
 
 
-def test_packages_that_are_installed_elsewhere_count_by_their_version(project, monkeypatch):
-    folder = project / "site-packages"
-    beside_packages(project, "TWO = 2\n")
+@pytest.mark.parametrize("wheel", [True, False])
+@pytest.mark.parametrize("name", ["site-packages", "vendored"])
+def test_packages_that_are_installed_elsewhere_count_by_their_version(project, monkeypatch, name, wheel):
+    """A folder that has another name was installed to where it has a wheel (``pip install --target``)."""
+    folder = project / name
+    folder.mkdir()
+    (folder / "kept.py").write_text("TWO = 2\n")
     (folder / "kept-1.0.dist-info").mkdir()
     (folder / "kept-1.0.dist-info/METADATA").write_text("Name: kept\nVersion: 1.0\n")
     (folder / "kept-1.0.dist-info/RECORD").write_text("kept.py,,\n")
+    if wheel:
+        (folder / "kept-1.0.dist-info/WHEEL").write_text("Wheel-Version: 1.0\n")
     monkeypatch.setattr(sys, "path", [*sys.path, str(folder)])
     (project / "a.py").write_text("import kept\n")
     found = imported([project / "a.py"])
-    assert (found.files, found.packages) == ({project / "a.py"}, {"kept"})
+    if wheel or name == "site-packages":
+        assert (found.files, found.packages) == ({project / "a.py"}, {"kept"})
+    else:
+        assert found.files == {project / "a.py", folder / "kept.py"}
 
 
 def test_a_module_of_another_project_does_not_count_for_one_of_its_name(project, tmp_path_factory):

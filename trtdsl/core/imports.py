@@ -75,7 +75,7 @@ def imported(roots: Iterable[Path]) -> Imports:
             top = name.partition(".")[0]
             if not level and top in ("torch", "trtdsl"):
                 continue
-            own = (place for place in places if not (_is_installation(place) and top in _installed(*_paths())))
+            own = (place for place in places if not _is_installed(top, place))
             is_beside = not level and PathFinder.find_spec(top, beside) is not None
             found = list(_found(name, level, path, [*folders, str(path.parent), *own], not is_beside))
             waiting += found
@@ -153,7 +153,9 @@ def _earlier(name: str) -> ModuleSpec | None:
     spec = getattr(sys.modules.get(name), "__spec__", None)
     if not isinstance(spec, ModuleSpec) or not spec.has_location or not isinstance(spec.origin, str):
         return None
-    installed = _is_installation(spec.origin) and name.partition(".")[0] in _installed(*_paths())
+    above = Path(spec.origin).parents
+    depth = min(name.count(".") + (spec.submodule_search_locations is not None), len(above) - 1)
+    installed = _is_installed(name.partition(".")[0], str(above[depth]))
     return None if installed or is_library(spec.origin) or not is_file(file_of(Path(spec.origin))) else spec
 
 
@@ -175,9 +177,22 @@ def _libraries() -> tuple[str, ...]:
     return tuple({f"{os.path.realpath(folder)}{os.sep}" for folder in folders})
 
 
-def _is_installation(path: str) -> bool:
-    """Whether it is in a folder for packages, which need not be this Python's."""
-    return not {"site-packages", "dist-packages"}.isdisjoint(Path(path).parts)
+def _is_installed(name: str, place: str) -> bool:
+    """Whether a package in a folder was installed there: it has a version, and the folder is one for packages.
+
+    Such a folder need not be this Python's (``pip install --target``).
+    """
+    if {"site-packages", "dist-packages"}.isdisjoint(Path(place).parts):
+        return name in _wheels(place)
+    return name in _installed(*_paths())
+
+
+@functools.cache
+def _wheels(place: str) -> frozenset[str]:
+    """The names of packages that were installed to a folder, and are not an author's that is being written there."""
+    found = importlib.metadata.distributions(path=[place])
+    files = (file for each in found if each.read_text("WHEEL") for file in each.files or ())
+    return frozenset(file.parts[0].partition(".")[0] for file in files)
 
 
 @functools.cache
