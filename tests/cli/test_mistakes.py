@@ -106,7 +106,7 @@ def test_of_the_reference(mistake, text, code, words):
         (with_input("td.Input((2, -3))"), 2, "an input's dimension must not be negative: -3"),
         (with_input("td.Input((2**31,))"), 2, "an input's dimension is at most 2147483647, not 2147483648"),
         (network(inputs="{'x': td.Input((1,) * 9)}", mark=HERE), 3, "input 'x' has 9 dimensions; TensorRT has at most"),
-        (network(inputs="{'x': td.Input((1,), 'float46')}", mark=HERE), 2, "unknown dtype 'float46'"),
+        (with_input("td.Input((1,), 'float46')"), 2, "unknown dtype 'float46'"),
         (
             network(inputs="{3: td.Input((1,))}", mark=HERE),
             2,

@@ -4,6 +4,7 @@ import ast
 from pathlib import Path
 
 import pytest
+import torch
 
 import trtdsl as td
 
@@ -101,3 +102,26 @@ def test_a_list_of_loops_over_two_containers():
     for name in ("block_residual", "block_has_residual"):
         assert f"def {name}(x: td.Tensor, adjacency: td.Tensor, w: td.Scope) ->" in text
     assert 'F.einsum("nkctv,kvw->nctw", x, adjacency)' in text
+
+
+class Packed(torch.nn.Module):
+    """Packs the dimensions behind the second, however many they are."""
+
+    def forward(self, x):
+        n, t = x.shape[:2]
+        return torch.cat([x.reshape(n, t, -1)], 2)
+
+
+class OfTwoRanks(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = Packed(), Packed()
+
+    def forward(self, x):
+        return self.first(x), self.second(x.unflatten(-1, (2, 4))), self.first(x.unflatten(-1, (2, 2, 2)))
+
+
+def test_tensors_of_several_ranks_have_functions_of_their_own():
+    found = td.porting.ported(OfTwoRanks(), {"x": "N,4,8"}, dims={"N": (1, 2, 3)}, check=True)
+    assert found.verdict.passed, found.verdict.text
+    assert "n, t, _ = x.shape" in found.text and "n, t, _, _ = x.shape" in found.text

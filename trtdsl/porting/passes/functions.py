@@ -249,6 +249,8 @@ def template(instance: Instance) -> tuple[Any, list[Literal], dict[Any, int]]:
             return numbers.setdefault(leaf, len(numbers))
         if isinstance(leaf, (SizeOf, SizeOp)) and size_key(leaf) in numbers:
             return ("size", numbers[size_key(leaf)])
+        if isinstance(leaf, SizeOf):  # ``n, c, _ = x.shape`` has as many names as x has dimensions
+            return ("size", leaf.axis, len(leaf.value.shape), mark(leaf.value))
         node = apart(leaf)
         return repr(leaf) if node is None else (node[0], *map(mark, node[1]))
 

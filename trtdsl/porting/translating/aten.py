@@ -31,6 +31,7 @@ CODES = (
     torch.bfloat16,
 )
 """The dtypes as torch's schemas count them."""
+FOR_EACH = "_foreach_"
 SPACES = {"special_": "special", "linalg_": "linalg", "fft_": "fft"}
 
 
@@ -50,6 +51,8 @@ def public_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         return None if own is None else lambda: own(*args, **kwargs)
     function, positional, named = bound_to(function, args, kwargs)
     name: str = function._schema.name.removeprefix("aten::").replace("::", ".")
+    if (each := _for_each(name)) is not None:
+        return lambda: each(*positional, **named)
     named_rule = BY_NAME.get(f"{name}.{function._overloadname}") or BY_NAME.get(name)
     if named_rule is not None:
         names = (argument.name for argument in function._schema.arguments)
@@ -65,6 +68,20 @@ def public_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     return None if found is None else lambda: found(*positional, **named)
 
 
+def _for_each(name: str) -> Callable[..., Any] | None:
+    """A function of lists of tensors, by the one of a tensor: an operand that is no list is the same for each."""
+    plain = _public(name.removeprefix(FOR_EACH)) if name.startswith(FOR_EACH) else None
+    if plain is None:
+        return None
+
+    def each(tensors: Any, *others: Any, **named: Any) -> Any:
+        lists = ((other if isinstance(other, (list, tuple)) else [other] * len(tensors)) for other in others)
+        found = tuple(plain(*operands, **named) for operands in zip(tensors, *lists))
+        return None if name.endswith("_") else found
+
+    return each
+
+
 def _own_code(name: str) -> Callable[..., Any] | None:
     """The Python function that computes an operator of a library's (``torch.library.custom_op``); None for others."""
     from torch._library.custom_ops import OPDEFS
@@ -77,7 +94,7 @@ def written_out(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     """A call by what it is made of; None of others.
 
     It is a choice by a mask in uint8, which torch takes with values alone, a tensor of an old constructor, or a softmax
-    whose dimension torch guesses.
+    whose dimension torch guesses. One of lists of tensors is one for each of them.
     """
     if function in (torch.nn.functional.softmax, torch.nn.functional.log_softmax, torch.nn.functional.softmin):
         given = dict(zip(("input", "dim", "_stacklevel", "dtype"), args)) | kwargs
@@ -88,6 +105,8 @@ def written_out(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     if function is torch.Tensor.new and not kwargs:
         of_sizes = len(args) != 2 or isinstance(args[1], (int, torch.Size))
         return lambda: (args[0].new_empty if of_sizes else args[0].new_tensor)(*(args[1:] or (0,)))
+    if (each := _for_each(getattr(function, "__name__", ""))) is not None:
+        return lambda: each(*args, **kwargs)
     if function is torch.where and args and getattr(args[0], "dtype", None) == torch.uint8 and len(args) > 1:
         return lambda: torch.where(args[0].bool(), *args[1:], **kwargs)
     return None

@@ -21,8 +21,9 @@ def decompositions(function: Any, qualified: str) -> Iterator[tuple[Callable[...
     if is_overload(function):
         yield from ((_of_its_overload(function), False), (function, True))
         return
-    *spaces, name = qualified.removeprefix("torch.").removeprefix("Tensor.").rstrip("_").split(".")
-    path = [part for part in spaces if part != "functional" or "nn" in spaces] + [name]
+    *spaces, name = qualified.rstrip("_").split(".")
+    left_out = {"torch", "Tensor", *([] if "nn" in spaces else ["functional"])}
+    path = [part for part in spaces if part not in left_out] + [name]
     prefix = next((prefix for prefix, space in SPACES.items() if path[0] == space), "")
     packet = getattr(torch.ops.aten, prefix + name, None)
     if packet is not None:
