@@ -94,15 +94,22 @@ def _fed(
     name: str, spec: Input, shape: tuple[int, ...], env: Mapping[str, int], generator: torch.Generator, *how: Any
 ) -> torch.Tensor:
     """What is drawn for an input at these sizes; of lengths, none is above the longest, and one is that."""
-    if spec.longest is None:
-        drawn = _draw(name, spec, shape, generator, *how)
-        return drawn.sort(0, descending=True).values if spec.descending else drawn
     if spec.padding is not None:
         drawn = _draw(name, spec, shape, generator, *how)
         lengths = spec.own_steps(drawn).sum(spec.steps)
         told = Input(tuple(lengths.shape), "int64", longest=shape[spec.steps], descending=spec.descending)
         return padded(spec, drawn, _fed(name, told, tuple(lengths.shape), {}, generator, "normal"))
-    longest, sample = value(spec.longest, env), spec.sample
+    if spec.longest is None:
+        drawn = _draw(name, spec, shape, generator, *how)
+    else:
+        drawn = _lengths(name, spec, value(spec.longest, env), shape, generator, *how)
+    return drawn.sort(0, descending=True).values if spec.descending else drawn
+
+
+def _lengths(
+    name: str, spec: Input, longest: int, shape: tuple[int, ...], generator: torch.Generator, *how: Any
+) -> torch.Tensor:
+    sample = spec.sample
     if sample is None or isinstance(sample, tuple):
         low, high = sample or (1, longest + 1)
         low = min(int(low), longest)
@@ -110,7 +117,7 @@ def _fed(
     drawn = _draw(name, spec, shape, generator, *how).clamp(max=longest)
     if drawn.numel():
         drawn.view(-1)[drawn.argmax()] = longest  # which leaves sorted ones sorted
-    return drawn.sort(0, descending=True).values if spec.descending else drawn
+    return drawn
 
 
 def padded(spec: Input, drawn: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:

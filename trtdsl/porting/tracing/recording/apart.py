@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from typing import Any
 
-from ....core.lazy import torch
 from ....core.tensors.memory import storage_of
 from ....core.tensors.watched import each_call
-from ...calls import Op, leaves
+from ...calls import Op
 from ...translating.decompositions import decompositions
 from ...translating.lowering import written
 from ..guards import GUARDS, Record
+from ..modes import torch_tensors
 from ..names import RANDOM, keeps_value
 from .memory import layout
 from .transforms import SizesInside
@@ -36,7 +36,7 @@ class Apart:
 
         Where it is itself one of those that another call is taken apart into, that one cannot be taken apart so.
         """
-        recorder, given = self._recorder, list(_tensors((args, kwargs)))
+        recorder, given = self._recorder, torch_tensors((args, kwargs))
         keeps = target is None and given and keeps_value(op, given[0], result)
         drawn = op.name in RANDOM or op.form in ("setitem", "attribute")
         if keeps or drawn or op.name in WHOLE or written(op) is not None:
@@ -46,7 +46,7 @@ class Apart:
         for apart, below in decompositions(function, op.qualified) if op.qualified not in self._open else ():
             try:
                 found = self._run(op, apart, args, options, below, given)
-                values = [*map(recorder.value, _tensors(found))]
+                values = [*map(recorder.value, torch_tensors(found))]
             except Exception:  # of torch's own: it is the call that has no counterpart
                 continue
             if target is not None and found.shape == target.shape:
@@ -54,10 +54,10 @@ class Apart:
                     return target.copy_(found)
             if not _alike(result, found, shared):
                 continue
-            if not shared.isdisjoint(map(storage_of, _tensors(result))):
+            if not shared.isdisjoint(map(storage_of, torch_tensors(result))):
                 return found
-            recorder.values.update((id(own), value) for own, value in zip(_tensors(result), values))
-            recorder.kept.extend(_tensors(result))
+            recorder.values.update((id(own), value) for own, value in zip(torch_tensors(result), values))
+            recorder.kept.extend(torch_tensors(result))
             return result
         if self._open:
             raise LookupError(op.qualified)
@@ -85,12 +85,8 @@ class Apart:
 
 def _alike(result: Any, found: Any, given: Collection[Any]) -> bool:
     """Whether two results have the same shapes and dtypes, and share the same memory of that which was given."""
-    pairs = list(itertools.zip_longest(_tensors(result), _tensors(found)))
+    pairs = list(itertools.zip_longest(torch_tensors(result), torch_tensors(found)))
     if any(a is None or b is None or (a.shape, a.dtype) != (b.shape, b.dtype) for a, b in pairs):
         return False
     memories = [({storage_of(a), storage_of(b)}, layout(a) == layout(b)) for a, b in pairs]
     return all(each.isdisjoint(given) or (len(each) == 1 and same) for each, same in memories)
-
-
-def _tensors(tree: Any) -> Iterator[torch.Tensor]:
-    return (leaf for leaf in leaves(tree) if isinstance(leaf, torch.Tensor))

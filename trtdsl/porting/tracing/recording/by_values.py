@@ -15,6 +15,7 @@ from ..guards import BY_VALUES
 from ..names import CONVERSIONS, UNCHANGED
 from ..scalars import READ, WHOLE, NeedsBelow, in_order
 from ..traced_sizes import plain_number
+from .numbers import with_axes
 
 PARTS = {
     *WHOLE,
@@ -102,17 +103,12 @@ class ByValues:
 
     def _axes_of_ends(self, input: torch.Tensor, parts: list[Any]) -> dict[int, int]:
         """The dimensions that slices cut at numbers without values, by their places in an index."""
-        found: dict[int, int] = {}
-        axis = 0
-        for place, part in enumerate(parts):
-            if part is Ellipsis:
-                axis = input.dim() - sum(map(_axes, parts[place + 1 :]))
-            elif isinstance(part, slice) and any(map(self._is_number, (part.start, part.stop))):
-                if part.step not in (None, 1):
-                    return {}
-                found[place] = axis
-            axis += _axes(part)
-        return found
+        found = {
+            place: axis
+            for place, part, axis in with_axes(input, parts)
+            if isinstance(part, slice) and any(map(self._is_number, (part.start, part.stop)))
+        }
+        return found if all(parts[place].step in (None, 1) for place in found) else {}
 
     def _is_number(self, given: Any) -> bool:
         """Whether it is a whole number without values, and none that is taken for a size of the inputs."""
@@ -201,10 +197,3 @@ def counting(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Cal
 
         return bins
     return None
-
-
-def _axes(part: Any) -> int:
-    """How many dimensions a part of an index takes."""
-    if isinstance(part, torch.Tensor) and part.dtype in (torch.bool, torch.uint8):
-        return part.dim()
-    return int(part is not None and part is not Ellipsis and not isinstance(part, bool))

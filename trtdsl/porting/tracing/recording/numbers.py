@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from unittest import mock
 
@@ -35,14 +35,7 @@ def standing_in(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
 def at_numbers(input: torch.Tensor, index: Any) -> Callable[[], Any] | None:
     """What an index gives in which whole numbers are tensors without values; None for another one."""
     parts = list(index) if isinstance(index, tuple) else [index]
-    places: dict[int, int] = {}
-    axis = 0
-    for place, part in enumerate(parts):
-        if part is Ellipsis:
-            axis = input.dim() - sum(map(_axes, parts[place + 1 :]))
-        elif _is_place(part):
-            places[place] = axis
-        axis += _axes(part)
+    places = {place: axis for place, part, axis in with_axes(input, parts) if _is_place(part)}
     if not places:
         return None
 
@@ -65,6 +58,16 @@ def _is_place(part: Any) -> bool:
     """Whether a part of an index is a whole number that a tensor without values has."""
     plain = not isinstance(part, torch.Tensor) or type(part) in (torch.Tensor, torch.nn.Parameter)
     return not plain and part.dim() == 0 and not part.is_floating_point() and part.dtype != torch.bool
+
+
+def with_axes(input: torch.Tensor, parts: Sequence[Any]) -> Iterator[tuple[int, Any, int]]:
+    """The parts of an index by number, each with the dimension of what is indexed at which it begins."""
+    axis = 0
+    for place, part in enumerate(parts):
+        if part is Ellipsis:
+            axis = input.dim() - sum(map(_axes, parts[place + 1 :]))
+        yield place, part, axis
+        axis += _axes(part)
 
 
 def _axes(part: Any) -> int:

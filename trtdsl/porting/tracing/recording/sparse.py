@@ -7,8 +7,9 @@ from typing import Any
 
 from ....core.errors import UnsupportedError
 from ....core.lazy import torch
-from ...calls import leaves, rebuilt
+from ...calls import rebuilt
 from ..frames import here
+from ..modes import torch_tensors
 
 PRODUCTS = {"_sparse_mm": "mm", "spmm": "mm", "dsmm": "mm", "hspmm": "mm", "smm": "mm", "sspaddmm": "addmm"}
 PRODUCTS |= {"_sparse_addmm": "addmm", "_sparse_sum": "sum"}
@@ -33,7 +34,7 @@ class SparseTensors:
         self, function: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Callable[[], Any] | None:
         """What gives the result of a call of sparse tensors, by dense ones; None for others."""
-        tensors = [leaf for leaf in leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        tensors = torch_tensors((args, kwargs))
         if name not in {*PRODUCTS, *KEPT, MADE} and not any(map(_is_sparse, tensors)):
             return None
         if all(_is_sparse(each) or self._known(each) for each in tensors):
