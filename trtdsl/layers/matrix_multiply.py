@@ -5,8 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 
 from .base import add_layer, broadcast, folding, member, require_match
-from .common import Shape, ShapeError, SizeLike, Tensor, operation, shape_text, torch
-from .evaluation import Mistakes, Node, computes
+from .common import Mistakes, Node, Shape, ShapeError, SizeLike, Tensor, computes, operation, shape_text, torch
 
 
 @operation

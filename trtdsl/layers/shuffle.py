@@ -6,13 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..core.errors import DefinitionError, ShapeError
 from ..core.tensors.memory import reshaped
 from ..definition.graph import Call
 from ..definition.input import MAX_DIMS
-from ..definition.operation import operation
-from ..definition.tensor import Draft as Network
 from ..sizes.size import Size, SizeLike, bounds, is_static, product
-from .common import DefinitionError, Shape, ShapeError, Tensor, add_layer, adds, normalize_axis, shape_text, torch
+from .common import Network, Shape, Tensor, add_layer, adds, normalize_axis, operation, shape_text, torch
 from .evaluation import Evaluate, Given, Mistakes, Node, computes, evaluates, given_dims
 from .shape import size_tensor
 from .shuffle_steps import ShuffleSteps, permuted

@@ -7,9 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ...sizes.size import SizeLike, product
-from ..checks import require_one_of, require_rank
-from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, broadcast, operation, shape_text, torch
+from ...core.errors import DefinitionError, ShapeError, UnsupportedError
+from ..common import L, SizeLike, Tensor, broadcast, operation, product, require_one_of, require_rank, shape_text, torch
 from ..family import Function
 from ..operands import align, as_tensor, as_vector, axis_of, binary, choose, on_axis, stretch
 from ..shaping.create import counted, filled, indices_of

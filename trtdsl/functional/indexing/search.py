@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...sizes.shape import shape_text
-from ..checks import require_one_of, require_rank
-from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, require_network, torch
+from ...core.errors import DefinitionError, ShapeError, UnsupportedError
+from ..common import L, Tensor, operation, require_network, require_one_of, require_rank, shape_text, torch
 from ..operands import as_tensor, binary, numeric, result_type
 from ..reducing.reduction import any as any_of
 from ..shaping.reshape import ravel

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...definition.precision import is_low
+from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ..checks import require_floats, require_one_of, require_rank
-from ..common import MAX_DIMS, DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
-from ..family import family, prepared
-from ..lowerings import lowered, way
+from ..common import MAX_DIMS, L, Tensor, family, is_low, lowered, operation, prepared, shape_text, torch, way
 from ..operands import axis_of, binary, choose, floating, in_float32, scaled, sum_in_float32, with_dimension
 from ..products.folding import is_linear, monotone, product_of
 from ..shaping.join import chunk

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from ...core.errors import ShapeError, UnsupportedError
 from ...core.tensors.exact import Rounded
-from ...sizes.shape import shape_text
 from ...sizes.size import Size, SizeLike, bounds, divide_exactly, is_static, size_max, size_min
 from ..checks import require_floats, require_one_of
-from ..common import L, Network, ShapeError, Tensor, UnsupportedError, channels_last, folding, np, operation, torch
-from ..family import family
-from ..lowerings import AUTO, lowered, way
+from ..common import L, Network, Tensor, channels_last, family, folding, lowered, np, operation, shape_text, torch, way
+from ..lowerings import AUTO
 from ..operands import as_tensor, stretch
 from ..windows.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from .taps import Number, Taps, antialias_matrix, make_taps, minimum, number, resample, resample_by_matrix

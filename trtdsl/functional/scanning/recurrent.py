@@ -6,10 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ...core.errors import several
-from ..checks import require_rank
-from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
-from ..family import family, member
+from ...core.errors import DefinitionError, ShapeError, UnsupportedError, several
+from ..common import L, Tensor, family, member, operation, require_rank, shape_text, torch
 from ..operands import along
 from ..pointwise.activation import relu, sigmoid, tanh
 from ..products.matmul import linear

@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from ...core.lazy import complexes
+from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...definition.operation import operation, require_network
 from ...layers.shape import size_tensor
 from ...sizes.size import Size, SizeLike, bounds, product, size_max
-from ..checks import require_one_of, require_rank
-from ..common import MAX_DIMS, DefinitionError, L, Network, ShapeError, Tensor, UnsupportedError, as_dtype, np, torch
-from ..family import Function, describe, family
+from ..common import MAX_DIMS, L, Network, Tensor, as_dtype, complexes, family, np, require_one_of, require_rank, torch
+from ..family import Function, describe
 from ..operands import as_tensor as _tensor_of
 from ..operands import as_vector, binary, choose, on_axis, result_type, stretch, varargs
 

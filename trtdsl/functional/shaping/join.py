@@ -6,11 +6,10 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...sizes.condition import Condition, verdict
 from ...sizes.size import SizeLike, bounds, fixed, from_front, size_max, size_min
-from ..checks import require_rank
-from ..common import MAX_DIMS, DefinitionError, L, ShapeError, Tensor, UnsupportedError, operation, shape_text, torch
-from ..family import family
+from ..common import MAX_DIMS, L, Tensor, family, operation, require_rank, shape_text, torch
 from ..indexing.assign import write_along
 from ..indexing.index import from_start, index_in, slice_bounds
 from ..operands import along, axis_of, normalize_axis, result_type

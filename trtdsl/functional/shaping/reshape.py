@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...sizes.shape import Shape, shape_text
+from ...core.errors import ShapeError, UnsupportedError
 from ...sizes.size import Size, SizeLike, divide_exactly, floor_divide, product
-from ..common import L, Network, ShapeError, Tensor, UnsupportedError, broadcast, normalize_axis, operation, torch
-from ..family import family
+from ..common import L, Network, Shape, Tensor, broadcast, family, normalize_axis, operation, shape_text, torch
 from ..operands import align, as_vector, axis_of, stretch, varargs
 
 

@@ -6,12 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ...definition.precision import is_low
+from ...core.errors import ShapeError, UnsupportedError
 from ...layers.convolution import Geometry, check_channels, convolution_of_shape, convolution_shape, deconvolution_shape
 from ...layers.windows import count_windows
-from ..checks import require_rank
-from ..common import L, ShapeError, Tensor, UnsupportedError, channels_last, is_static, product, shape_text, torch
-from ..family import member
+from ..common import L, Tensor, channels_last, is_low, is_static, member, product, require_rank, shape_text, torch
 from ..operands import along, combined, on_axis, per_axis, windowed
 from ..products.folding import deferred
 from ..shaping.arrange import flip
