@@ -93,7 +93,7 @@ ORDERS = {
 MOST_NAMES = 15
 # Floors where one flat list is easier to read than rooms.
 FLAT = {
-    "layers": "one file for each type of layer, named as TensorRT names it",
+    "layers": "one file for each family of layers, named as TensorRT names what it does",
     "cli/commands": "one file for each command, named as it is",
     "functional": "one room for each noun of torch's vocabulary, and files that all of them use",
 }
@@ -199,7 +199,7 @@ def test_the_drawing_shows_the_rooms_in_their_order():
 
 # Functions that change a layer after it was added.
 CHANGING = {
-    ("layers/loop.py", "next"): "TensorRT takes a recurrence's next value once the loop's body has made it",
+    ("layers/control.py", "next"): "TensorRT takes a recurrence's next value once the loop's body has made it",
 }
 # What the graph gives a layer once its name is known, and how it is read back.
 NAMING = {"name", "metadata", "__class__"}

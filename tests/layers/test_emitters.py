@@ -122,7 +122,7 @@ def test_an_einsum_that_the_builder_gets_wrong_is_refused(equation, monkeypatch)
         check(lambda n, x, y: L.einsum(equation, x, y), [x, y], None)
     net, feeds = td.Network(), {"x": x, "y": y}
     with net.current(), monkeypatch.context() as patch:
-        patch.setattr(sys.modules["trtdsl.layers.einsum"], "_are_apart", lambda inputs, output: False)
+        patch.setattr(sys.modules["trtdsl.layers.matrix_multiply"], "_are_apart", lambda inputs, output: False)
         net.output(L.einsum(equation, net.input("x", x.shape), net.input("y", y.shape)), "z")
     got, want = td.evaluate_engine(net, feeds)["z"], torch.einsum(equation, x, y)
     assert float((got - want).abs().max()) > 1e-3  # where this fails, the builder is mended

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from .common import Evaluate, Mistakes, Node, Tensor, add_layer, adds, evaluates, is_half, member, operation, torch
-from .elementwise import extreme
-from .unary import erf
+from .pointwise import erf, extreme
 
 
 @operation

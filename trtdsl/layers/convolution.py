@@ -9,7 +9,7 @@ from .base import PADDING_MODES, add_layer, adds
 from .common import Network, Shape, ShapeError, SizeLike, Tensor, channels_last, operation, shape_text, torch
 from .constant import read_weights
 from .evaluation import Evaluate, Given, Mistakes, Node, Shapes, count, evaluates, widened
-from .windows import check_positive, count_windows, paddings
+from .pooling import check_positive, count_windows, paddings
 
 
 class Geometry(NamedTuple):

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.tensors.exact import beside
-from .cast import cast, convert
-from .common import ShapeError, Tensor, add_layer, adds, as_dtype, dtype_name, normalize_axis, operation, torch
-from .elementwise import elementwise
-from .evaluation import Given, Mistakes, Node, computes, is_half
+from .base import add_layer, adds, normalize_axis
+from .common import Given, Mistakes, Node, ShapeError, Tensor, as_dtype, computes, dtype_name, is_half, operation, torch
+from .pointwise import cast, convert, elementwise
 from .shuffle import shuffle
 
 

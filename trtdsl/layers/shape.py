@@ -6,11 +6,11 @@ import functools
 from collections.abc import Sequence
 
 from ..sizes.dim import TensorDim
-from ..sizes.size import Atom, FloorDivision, Maximum, Minimum, Size, SizeLike
-from .common import Evaluate, Network, Node, Tensor, add_layer, adds, evaluates, operation, torch
+from ..sizes.size import Atom, FloorDivision, Maximum, Minimum
+from .common import Evaluate, Network, Node, Size, SizeLike, Tensor, add_layer, adds, evaluates, operation, torch
 from .concatenation import concatenation
-from .elementwise import elementwise
 from .gather import gather
+from .pointwise import elementwise
 
 
 @operation

@@ -1,13 +1,13 @@
-"""TOPK and NON_ZERO: which elements are the greatest, and which are not zero."""
+"""TOPK, NON_ZERO and NMS: which elements are the greatest, not zero, the best boxes; ASSERTION."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .base import add_layer, adds, axes_of, member, normalize_axis
-from .cast import cast
-from .common import ShapeError, Size, SizeLike, Tensor, as_dtype, operation, torch
-from .evaluation import Given, Mistakes, Node, Shapes, compact, computes, count
+from ..core.errors import ShapeError
+from .common import Size, SizeLike, Tensor, add_layer, adds, as_dtype, axes_of, member, normalize_axis, operation, torch
+from .evaluation import Evaluate, Given, Mistakes, Node, Shapes, compact, computes, count, evaluates
+from .pointwise import cast
 from .shape import size_tensor
 from .shuffle import squeeze
 
@@ -96,3 +96,127 @@ def _non_zero(node: Node, x: torch.Tensor) -> torch.Tensor:
         below //= size or 1
         rows.append(torch.div(position, max(below, 1), rounding_mode="floor") % max(size, 1))
     return torch.stack(rows).to(node.dtype) if rows else torch.empty((0, position.numel()), dtype=node.dtype)
+
+
+@operation
+def nms(
+    boxes: Tensor,
+    scores: Tensor,
+    max_output_boxes_per_class: Tensor | int,
+    iou_threshold: float | Tensor = 0.0,
+    score_threshold: float | Tensor = 0.0,
+    *,
+    box_format: str = "CORNER_PAIRS",
+    topk_box_limit: int | None = None,
+    indices_dtype: Any = "int32",
+) -> tuple[Tensor, Tensor]:
+    """Non-maximum suppression per item and class: one INMSLayer. It needs a GPU to build.
+
+    ``boxes`` is (N, B, 4) or (N, B, C, 4), ``scores`` (N, B, C). Gives the chosen (item, class, box) rows, of which
+    there are as many as the second result, a scalar, says.
+
+    >>> rows, number = nms(net.input("boxes", (1, 10, 4)), net.input("scores", (1, 10, 3)), 2, 0.5)
+    >>> rows.ndim, number.shape
+    (2, ())
+    """
+    network = boxes.network
+
+    def scalar(value: Any, dtype: torch.dtype) -> Tensor:
+        return value if isinstance(value, Tensor) else network.constant(torch.tensor(value, dtype=dtype))
+
+    form = member(network.trt.BoundingBoxFormat, box_format, "box format")
+    indices = network.backend.index_type(as_dtype(indices_dtype))
+    add = adds("add_nms", *indices, takes=3, bounding_box_format=form, topk_box_limit=topk_box_limit)
+    return add_layer(
+        add,
+        boxes,
+        scores,
+        scalar(max_output_boxes_per_class, torch.int32),
+        scalar(iou_threshold, torch.float32),
+        scalar(score_threshold, torch.float32),
+        shape=[(None, 3), ()],
+        dtype=[as_dtype(indices_dtype), torch.int32],
+    )
+
+
+def _areas_and_corners(boxes: torch.Tensor, box_format: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Least corner, greatest corner and area of boxes (..., 4)."""
+    boxes = boxes.float()
+    if box_format == "CENTER_SIZES":
+        low, high = boxes[..., :2] - boxes[..., 2:] / 2, boxes[..., :2] + boxes[..., 2:] / 2
+    else:
+        low, high = torch.minimum(boxes[..., :2], boxes[..., 2:]), torch.maximum(boxes[..., :2], boxes[..., 2:])
+    return low, high, (high - low).prod(-1)
+
+
+@evaluates(
+    "NMS",
+    category="reduction",
+    # Fifteen for each pair of boxes of a class, the most that can be compared.
+    flops=lambda node, shapes: 15 * count(shapes.inputs[1]) * shapes.inputs[1][1],
+    unbuilt="NMS has no kernel without a GPU: make the boxes and scores outputs (of the best ones, by L.topk) and "
+    "suppress outside of the network, or build where there is a GPU",
+)
+def _nms(node: Node) -> Evaluate:
+    """Assumed: boxes of one score keep the order of their class and index; the documentation leaves it open."""
+    layer, dtypes = node.layer, (node.output_dtype(0), node.output_dtype(1))
+    box_format = node.known(layer.bounding_box_format, ("CORNER_PAIRS", "CENTER_SIZES"), "box format")
+    most = layer.topk_box_limit
+
+    def choose(boxes: torch.Tensor, scores: torch.Tensor, limit: int, iou: float, threshold: float) -> list[list[int]]:
+        """The (class, box) pairs of one item, by decreasing score."""
+        classes = scores.shape[1]
+        low, high, area = _areas_and_corners(boxes if boxes.ndim == 3 else boxes.unsqueeze(1), box_format)
+        order = torch.argsort(scores.T.flatten(), descending=True, stable=True)
+        order = order[scores.T.flatten()[order] > threshold][:most]
+        chosen: list[list[int]] = []
+        kept: list[list[int]] = [[] for _ in range(classes)]
+        for place in order.tolist():
+            label, box = divmod(place, scores.shape[0])
+            column = label if low.shape[1] > 1 else 0
+            others = kept[label]
+            if len(others) >= limit:
+                continue
+            if others:
+                overlap = torch.minimum(high[box, column], high[others, column]) - torch.maximum(
+                    low[box, column], low[others, column]
+                )
+                inside = overlap.clamp(min=0).prod(-1)
+                union = area[box, column] + area[others, column] - inside
+                if bool((inside > iou * union).any()):
+                    continue
+            others.append(box)
+            chosen.append([label, box])
+        return chosen
+
+    def evaluate(
+        boxes: torch.Tensor, scores: torch.Tensor, limit: torch.Tensor, iou: Given = None, threshold: Given = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        overlap, least = (0.0 if x is None else float(x) for x in (iou, threshold))
+        rows = [
+            [item, *pair]
+            for item in range(scores.shape[0])
+            for pair in choose(boxes[item], scores[item], int(limit), overlap, least)
+        ]
+        return torch.tensor(rows, dtype=dtypes[0]).reshape(-1, 3), torch.tensor(len(rows), dtype=dtypes[1])
+
+    return evaluate
+
+
+@operation
+def assertion(condition: Tensor, message: str) -> None:
+    """Fails with ``message`` where an element of ``condition``, a bool shape tensor, is false: one IAssertionLayer.
+
+    >>> x = net.input("x", ("N", 3))
+    >>> limit = x.network.constant([10, 3])
+    >>> assertion(elementwise(shape(x), limit, "LESS"), "N is too large")
+    """
+    add_layer(adds("add_assertion", message), condition, shape=[], fold=False)
+
+
+@computes("ASSERTION", computes=False, moves=False)
+def _assertion(node: Node, condition: torch.Tensor) -> tuple[()]:
+    """An element that is false is an error with the layer's message."""
+    if not bool(condition.all()):
+        raise ShapeError(f"the assertion fails: {node.layer.message}")
+    return ()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...core.errors import ShapeError, UnsupportedError
-from ...layers.grid_sample import MISPLACED, lies_in_memory
+from ...layers.sampling import MISPLACED, lies_in_memory
 from ...sizes.size import SizeLike, is_static, product, size_max
 from ..checks import require_floats, require_one_of
 from ..common import L, Network, Tensor, channels_last, folding, lowered, np, operation, shape_text, torch, way

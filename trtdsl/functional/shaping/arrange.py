@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...core.errors import DefinitionError, ShapeError
 from ...layers.convolution import Geometry
-from ...layers.windows import count_windows
+from ...layers.pooling import count_windows
 from ...sizes.size import SizeLike, bounds, divide_exactly, product, size_max, size_min
-from ..checks import require_one_of, require_rank
-from ..common import MAX_DIMS, DefinitionError, L, ShapeError, Tensor, family, operation, shape_text, torch
+from ..common import MAX_DIMS, L, Tensor, family, operation, require_one_of, require_rank, shape_text, torch
 from ..operands import as_tensor, as_vector, axes_of, axis_of, binary, choose, normalize_axis, per_axis, windowed
 from .create import indices_of
 from .reshape import movedim, ravel, transpose

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...core.errors import ShapeError, UnsupportedError
 from ...layers.convolution import Geometry, check_channels, convolution_of_shape, convolution_shape, deconvolution_shape
-from ...layers.windows import count_windows
+from ...layers.pooling import count_windows
 from ..common import L, Tensor, channels_last, is_low, is_static, member, product, require_rank, shape_text, torch
 from ..operands import along, combined, on_axis, per_axis, windowed
 from ..products.folding import deferred

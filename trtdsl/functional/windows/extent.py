@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...layers.windows import check_positive, require_windows
+from ...layers.pooling import check_positive, require_windows
 from ..common import L, Shape, ShapeError, SizeLike, Tensor, floor_divide, is_static, require_rank, size_min
 from ..family import Function, describe
 from ..operands import per_axis
