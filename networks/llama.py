@@ -25,7 +25,7 @@ from published import llama as published
 import trtdsl as td
 import trtdsl.functional as F
 import trtdsl.layers as L
-from trtdsl.definition.weights.scope import weights_of
+from trtdsl.definition.weights.source import weights_of
 
 GROUP = 128  # numbers of a row of weights that share a scale
 LEVELS = {4: 7, 8: 119}

@@ -51,8 +51,8 @@ from .definition.spec.load import load_spec as load_spec
 from .definition.spec.spec import NetworkSpec as NetworkSpec
 from .definition.spec.spec import network as network
 from .definition.tensor import Tensor as Tensor
-from .definition.weights.checkpoint import convert_weights as convert_weights
-from .definition.weights.scope import Scope as Scope
+from .definition.weights.files import convert_weights as convert_weights
+from .definition.weights.source import Scope as Scope
 from .definition.weights.source import Weights as Weights
 from .display.stubs import stubs as stubs
 from .display.summary import Summary as Summary

@@ -12,7 +12,7 @@ from support import assert_close
 
 import trtdsl as td
 import trtdsl.functional as F
-from trtdsl.functional.checks import require_floats, require_one_of, require_rank
+from trtdsl.functional.common import require_floats, require_one_of, require_rank
 from trtdsl.functional.operands import result_type
 
 DTYPES = [

@@ -13,8 +13,7 @@ from torch import nn
 import trtdsl as td
 import trtdsl.functional as F
 from trtdsl.core.author import load_module
-from trtdsl.definition.weights.scope import Scope
-from trtdsl.definition.weights.source import Weights
+from trtdsl.definition.weights.source import Scope, Weights
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "networks" / "stgcn.py"

@@ -261,7 +261,7 @@ def readers(folder: Path) -> list[Reader]:
     from trtdsl.definition.precision import as_precision
     from trtdsl.definition.tuning.file import find_variant, read_tuning
     from trtdsl.definition.tuning.precisions import open_precision
-    from trtdsl.definition.weights.checkpoint import convert_weights
+    from trtdsl.definition.weights.files import convert_weights
     from trtdsl.definition.weights.source import Weights
     from trtdsl.engine.inspector import program_of_report
     from trtdsl.engine.loading.loader import open_engine

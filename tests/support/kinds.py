@@ -3,7 +3,7 @@
 from trtdsl.building.manifest import MANIFEST
 from trtdsl.checking.saved import SAVED_CHECK
 from trtdsl.definition.tuning.file import file_kind
-from trtdsl.definition.weights.checkpoint import WEIGHTS
+from trtdsl.definition.weights.files import WEIGHTS
 from trtdsl.display.stubs import STUB
 from trtdsl.display.view.files import KINDS as VIEWS
 from trtdsl.engine.compiling.config import TIMING_CACHE

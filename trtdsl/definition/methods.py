@@ -100,8 +100,6 @@ class ConversionMethods:
     cpu = cuda = detach
 
 
-# -- numpy -----------------------------------------------------------------------------------------------------------
-
 # What numpy calls for `array + tensor`: torch has these names, too, but for two.
 OPERATORS = {
     *("add", "subtract", "multiply", "divide", "true_divide", "floor_divide", "remainder", "power", "matmul", "equal"),

@@ -21,8 +21,7 @@ from .input import MAX_DIMS, MAX_SIZE, NEXT, Input, PluginUse, State, check_form
 from .precision import Policy, as_precision, is_low
 from .tensor import Draft, Tensor, swapped
 from .tuning.precisions import Precisions, around
-from .weights.scope import Scope
-from .weights.source import Source, Weights
+from .weights.source import Scope, Source, Weights
 
 
 @dataclass(frozen=True)
@@ -92,8 +91,6 @@ class Network(Draft):
         """TensorRT's INetworkDefinition, with everything that the network has so far."""
         self.emit()
         return self.target.definition
-
-    # -- what the author calls -------------------------------------------------------------------------------------
 
     def input(
         self,
@@ -278,8 +275,6 @@ class Network(Draft):
     def plugins(self) -> list[PluginUse]:
         """Those that its layers are."""
         return [facts.plugin for facts in self.layers.values() if facts.plugin is not None]
-
-    # -- facts ---------------------------------------------------------------------------------------------------------
 
     @property
     def profiles(self) -> tuple[Profile, ...]:

@@ -47,8 +47,7 @@ COMPOSED = frozenset({"multi_head_attention_forward"})
 
 
 FOLLOWING = tuple(
-    f"trtdsl.functional.{room}"
-    for room in ("shaping", "indexing", "pointwise.conversion", "pointwise.quantization", "scanning.control")
+    f"trtdsl.functional.{room}" for room in ("shaping", "indexing", "pointwise.quantization", "scanning.control")
 )
 """Functions that only move values, convert them as the author says, or run functions of his: no precision is theirs."""
 CONTROL = FOLLOWING[-1]

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from ..core.errors import UsageError
 from ..core.files.writing import Kind, check_writable, write_atomically
-from ..definition.weights.scope import Scope
-from ..definition.weights.source import Source, Weights
+from ..definition.weights.source import Scope, Source, Weights
 from ..sizes.shape import shape_text
 
 HEAD = '''\

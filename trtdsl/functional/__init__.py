@@ -10,17 +10,16 @@ from .absent import absent as __getattr__  # noqa: F401
 
 # The files that offer functions, by room; written by tools/make_contents.py. The stub has each with its parameters.
 FILES = {
-    ".": "einsum",
-    ".detection.": "boxes regions",
-    ".indexing.": "assign bags gather index search",
-    ".pointwise.": "activation arithmetic conversion elementary logic quantization rounding",
-    ".products.": "attention distances folding linalg matmul multi_head products",
-    ".reducing.": "cumulative normalization reduction sort statistics",
+    ".": "detection einsum",
+    ".indexing.": "assign gather index search",
+    ".pointwise.": "activation arithmetic elementary logic quantization",
+    ".products.": "attention folding linalg matmul multi_head products",
+    ".reducing.": "cumulative normalization reduction statistics",
     ".sampling.": "grid_sample interpolate",
     ".scanning.": "recurrent scan selective",
-    ".shaping.": "arrange create join reshape tables",
+    ".shaping.": "arrange create join reshape",
     ".spectral.": "complex_tensor fourier",
-    ".windows.": "adaptive convolution pooling unpooling",
+    ".windows.": "adaptive convolution pooling",
 }
 
 _modules = [_import_module(room + file, __name__) for room, files in FILES.items() for file in files.split()]

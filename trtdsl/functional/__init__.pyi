@@ -9,18 +9,16 @@ from typing import Any
 
 from trtdsl.definition.methods import Dims
 from trtdsl.definition.tensor import Selected, Tensor
-from trtdsl.functional.detection.boxes import batched_nms as batched_nms
-from trtdsl.functional.detection.boxes import box_area as box_area
-from trtdsl.functional.detection.boxes import box_convert as box_convert
-from trtdsl.functional.detection.boxes import box_iou as box_iou
-from trtdsl.functional.detection.boxes import nms as nms
-from trtdsl.functional.detection.regions import deform_conv2d as deform_conv2d
-from trtdsl.functional.detection.regions import roi_align as roi_align
+from trtdsl.functional.detection import batched_nms as batched_nms
+from trtdsl.functional.detection import box_area as box_area
+from trtdsl.functional.detection import box_convert as box_convert
+from trtdsl.functional.detection import box_iou as box_iou
+from trtdsl.functional.detection import deform_conv2d as deform_conv2d
+from trtdsl.functional.detection import nms as nms
+from trtdsl.functional.detection import roi_align as roi_align
 from trtdsl.functional.einsum import einops_einsum as einops_einsum
 from trtdsl.functional.einsum import einsum as einsum
 from trtdsl.functional.indexing.assign import setitem as setitem
-from trtdsl.functional.indexing.bags import embedding_bag as embedding_bag
-from trtdsl.functional.indexing.bags import masked_scatter as masked_scatter
 from trtdsl.functional.indexing.gather import argwhere as argwhere
 from trtdsl.functional.indexing.gather import embedding as embedding
 from trtdsl.functional.indexing.gather import gather as gather
@@ -39,8 +37,10 @@ from trtdsl.functional.indexing.gather import take_along_dim as take_along_dim
 from trtdsl.functional.indexing.index import getitem as getitem
 from trtdsl.functional.indexing.search import bincount as bincount
 from trtdsl.functional.indexing.search import bucketize as bucketize
+from trtdsl.functional.indexing.search import embedding_bag as embedding_bag
 from trtdsl.functional.indexing.search import histc as histc
 from trtdsl.functional.indexing.search import isin as isin
+from trtdsl.functional.indexing.search import masked_scatter as masked_scatter
 from trtdsl.functional.indexing.search import searchsorted as searchsorted
 from trtdsl.functional.pointwise.activation import celu as celu
 from trtdsl.functional.pointwise.activation import elu as elu
@@ -81,14 +81,14 @@ from trtdsl.functional.pointwise.arithmetic import pow as pow
 from trtdsl.functional.pointwise.arithmetic import remainder as remainder
 from trtdsl.functional.pointwise.arithmetic import rsub as rsub
 from trtdsl.functional.pointwise.arithmetic import sub as sub
-from trtdsl.functional.pointwise.conversion import clone as clone
-from trtdsl.functional.pointwise.conversion import to as to
 from trtdsl.functional.pointwise.elementary import entr as entr
 from trtdsl.functional.pointwise.elementary import erfc as erfc
 from trtdsl.functional.pointwise.elementary import expm1 as expm1
+from trtdsl.functional.pointwise.elementary import frac as frac
 from trtdsl.functional.pointwise.elementary import log1p as log1p
 from trtdsl.functional.pointwise.elementary import logit as logit
 from trtdsl.functional.pointwise.elementary import nan_to_num as nan_to_num
+from trtdsl.functional.pointwise.elementary import round as round
 from trtdsl.functional.pointwise.elementary import signbit as signbit
 from trtdsl.functional.pointwise.elementary import sinc as sinc
 from trtdsl.functional.pointwise.logic import bitwise_and as bitwise_and
@@ -100,6 +100,7 @@ from trtdsl.functional.pointwise.logic import isfinite as isfinite
 from trtdsl.functional.pointwise.logic import logical_not as logical_not
 from trtdsl.functional.pointwise.logic import masked_fill as masked_fill
 from trtdsl.functional.pointwise.logic import where as where
+from trtdsl.functional.pointwise.quantization import clone as clone
 from trtdsl.functional.pointwise.quantization import dequantize as dequantize
 from trtdsl.functional.pointwise.quantization import (
     fake_quantize_per_channel_affine as fake_quantize_per_channel_affine,
@@ -107,13 +108,8 @@ from trtdsl.functional.pointwise.quantization import (
 from trtdsl.functional.pointwise.quantization import fake_quantize_per_tensor_affine as fake_quantize_per_tensor_affine
 from trtdsl.functional.pointwise.quantization import fused_moving_avg_obs_fake_quant as fused_moving_avg_obs_fake_quant
 from trtdsl.functional.pointwise.quantization import quantize as quantize
-from trtdsl.functional.pointwise.rounding import frac as frac
-from trtdsl.functional.pointwise.rounding import round as round
+from trtdsl.functional.pointwise.quantization import to as to
 from trtdsl.functional.products.attention import scaled_dot_product_attention as scaled_dot_product_attention
-from trtdsl.functional.products.distances import cdist as cdist
-from trtdsl.functional.products.distances import cosine_similarity as cosine_similarity
-from trtdsl.functional.products.distances import pairwise_distance as pairwise_distance
-from trtdsl.functional.products.distances import pdist as pdist
 from trtdsl.functional.products.folding import fuse_conv_bn_weights as fuse_conv_bn_weights
 from trtdsl.functional.products.linalg import det as det
 from trtdsl.functional.products.linalg import inverse as inverse
@@ -131,6 +127,8 @@ from trtdsl.functional.products.products import addmv as addmv
 from trtdsl.functional.products.products import addr as addr
 from trtdsl.functional.products.products import baddbmm as baddbmm
 from trtdsl.functional.products.products import bilinear as bilinear
+from trtdsl.functional.products.products import cdist as cdist
+from trtdsl.functional.products.products import cosine_similarity as cosine_similarity
 from trtdsl.functional.products.products import cross as cross
 from trtdsl.functional.products.products import dot as dot
 from trtdsl.functional.products.products import inner as inner
@@ -139,6 +137,8 @@ from trtdsl.functional.products.products import matrix_power as matrix_power
 from trtdsl.functional.products.products import multi_dot as multi_dot
 from trtdsl.functional.products.products import mv as mv
 from trtdsl.functional.products.products import outer as outer
+from trtdsl.functional.products.products import pairwise_distance as pairwise_distance
+from trtdsl.functional.products.products import pdist as pdist
 from trtdsl.functional.products.products import tensordot as tensordot
 from trtdsl.functional.products.products import vdot as vdot
 from trtdsl.functional.products.products import vecdot as vecdot
@@ -162,22 +162,22 @@ from trtdsl.functional.reducing.reduction import mean as mean
 from trtdsl.functional.reducing.reduction import nanmean as nanmean
 from trtdsl.functional.reducing.reduction import prod as prod
 from trtdsl.functional.reducing.reduction import sum_to_size as sum_to_size
-from trtdsl.functional.reducing.sort import argsort as argsort
-from trtdsl.functional.reducing.sort import kthvalue as kthvalue
-from trtdsl.functional.reducing.sort import median as median
-from trtdsl.functional.reducing.sort import msort as msort
-from trtdsl.functional.reducing.sort import one_hot as one_hot
-from trtdsl.functional.reducing.sort import sort as sort
-from trtdsl.functional.reducing.sort import topk as topk
+from trtdsl.functional.reducing.statistics import argsort as argsort
 from trtdsl.functional.reducing.statistics import corrcoef as corrcoef
 from trtdsl.functional.reducing.statistics import cov as cov
 from trtdsl.functional.reducing.statistics import dist as dist
+from trtdsl.functional.reducing.statistics import kthvalue as kthvalue
 from trtdsl.functional.reducing.statistics import logsumexp as logsumexp
+from trtdsl.functional.reducing.statistics import median as median
+from trtdsl.functional.reducing.statistics import msort as msort
 from trtdsl.functional.reducing.statistics import norm as norm
+from trtdsl.functional.reducing.statistics import one_hot as one_hot
 from trtdsl.functional.reducing.statistics import quantile as quantile
 from trtdsl.functional.reducing.statistics import renorm as renorm
+from trtdsl.functional.reducing.statistics import sort as sort
 from trtdsl.functional.reducing.statistics import std as std
 from trtdsl.functional.reducing.statistics import std_mean as std_mean
+from trtdsl.functional.reducing.statistics import topk as topk
 from trtdsl.functional.reducing.statistics import var as var
 from trtdsl.functional.reducing.statistics import var_mean as var_mean
 from trtdsl.functional.reducing.statistics import vector_norm as vector_norm
@@ -212,8 +212,11 @@ from trtdsl.functional.shaping.create import cartesian_prod as cartesian_prod
 from trtdsl.functional.shaping.create import fill as fill
 from trtdsl.functional.shaping.create import meshgrid as meshgrid
 from trtdsl.functional.shaping.create import tensor as tensor
+from trtdsl.functional.shaping.join import as_strided as as_strided
+from trtdsl.functional.shaping.join import block_diag as block_diag
 from trtdsl.functional.shaping.join import cat as cat
 from trtdsl.functional.shaping.join import chunk as chunk
+from trtdsl.functional.shaping.join import combinations as combinations
 from trtdsl.functional.shaping.join import narrow as narrow
 from trtdsl.functional.shaping.join import select as select
 from trtdsl.functional.shaping.join import select_scatter as select_scatter
@@ -223,6 +226,7 @@ from trtdsl.functional.shaping.join import split_with_sizes as split_with_sizes
 from trtdsl.functional.shaping.join import stack as stack
 from trtdsl.functional.shaping.join import tensor_split as tensor_split
 from trtdsl.functional.shaping.join import unbind as unbind
+from trtdsl.functional.shaping.join import unravel_index as unravel_index
 from trtdsl.functional.shaping.reshape import broadcast_tensors as broadcast_tensors
 from trtdsl.functional.shaping.reshape import broadcast_to as broadcast_to
 from trtdsl.functional.shaping.reshape import expand as expand
@@ -240,10 +244,6 @@ from trtdsl.functional.shaping.reshape import transpose as transpose
 from trtdsl.functional.shaping.reshape import unflatten as unflatten
 from trtdsl.functional.shaping.reshape import unsqueeze as unsqueeze
 from trtdsl.functional.shaping.reshape import view as view
-from trtdsl.functional.shaping.tables import as_strided as as_strided
-from trtdsl.functional.shaping.tables import block_diag as block_diag
-from trtdsl.functional.shaping.tables import combinations as combinations
-from trtdsl.functional.shaping.tables import unravel_index as unravel_index
 from trtdsl.functional.spectral.complex_tensor import angle as angle
 from trtdsl.functional.spectral.complex_tensor import complex as complex
 from trtdsl.functional.spectral.complex_tensor import conj as conj
@@ -255,6 +255,9 @@ from trtdsl.functional.spectral.complex_tensor import view_as_real as view_as_re
 from trtdsl.functional.spectral.fourier import fft as fft
 from trtdsl.functional.spectral.fourier import istft as istft
 from trtdsl.functional.spectral.fourier import stft as stft
+from trtdsl.functional.windows.adaptive import max_unpool1d as max_unpool1d
+from trtdsl.functional.windows.adaptive import max_unpool2d as max_unpool2d
+from trtdsl.functional.windows.adaptive import max_unpool3d as max_unpool3d
 from trtdsl.functional.windows.convolution import conv1d as conv1d
 from trtdsl.functional.windows.convolution import conv2d as conv2d
 from trtdsl.functional.windows.convolution import conv3d as conv3d
@@ -268,9 +271,6 @@ from trtdsl.functional.windows.pooling import avg_pool3d as avg_pool3d
 from trtdsl.functional.windows.pooling import max_pool1d as max_pool1d
 from trtdsl.functional.windows.pooling import max_pool2d as max_pool2d
 from trtdsl.functional.windows.pooling import max_pool3d as max_pool3d
-from trtdsl.functional.windows.unpooling import max_unpool1d as max_unpool1d
-from trtdsl.functional.windows.unpooling import max_unpool2d as max_unpool2d
-from trtdsl.functional.windows.unpooling import max_unpool3d as max_unpool3d
 from trtdsl.sizes.size import SizeLike
 
 __all__: builtins.list[builtins.str]
@@ -416,6 +416,15 @@ def rad2deg(input: Tensor) -> Tensor:
 def ndtr(input: Tensor) -> Tensor:
     """The standard normal distribution up to x, ``erfc(-x / √2) / 2``: the layers of :func:`erfc`."""
 
+def ceil(input: Tensor) -> Tensor:
+    """Rounded up: IUnaryLayer CEIL; integers are themselves."""
+
+def floor(input: Tensor) -> Tensor:
+    """Rounded down: IUnaryLayer FLOOR; integers are themselves."""
+
+def trunc(input: Tensor) -> Tensor:
+    """Rounded towards zero: IUnaryLayer FLOOR, CEIL and ISelectLayer; integers are themselves."""
+
 def eq(input: Any, other: Any) -> Tensor:
     """``input == other``, broadcast: IElementWiseLayer EQUAL."""
 
@@ -460,15 +469,6 @@ def bitwise_or(input: Any, other: Any) -> Tensor:
 
 def bitwise_xor(input: Any, other: Any) -> Tensor:
     """The bits that one of the two has: IElementWiseLayer XOR for bool; integers as in :func:`bitwise_and`."""
-
-def ceil(input: Tensor) -> Tensor:
-    """Rounded up: IUnaryLayer CEIL; integers are themselves."""
-
-def floor(input: Tensor) -> Tensor:
-    """Rounded down: IUnaryLayer FLOOR; integers are themselves."""
-
-def trunc(input: Tensor) -> Tensor:
-    """Rounded towards zero: IUnaryLayer FLOOR, CEIL and ISelectLayer; integers are themselves."""
 
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """The product of two matrices: IMatrixMultiplyLayer."""
@@ -816,6 +816,16 @@ def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
 def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """:func:`tensor_split` along dimension 2; sections must divide it."""
 
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, layout: Any = None, device: Any = None
+) -> Tensor:
+    """Rows and columns (2, n) of the lower triangle of a matrix, up to the diagonal ``offset``: a constant."""
+
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, layout: Any = None, device: Any = None
+) -> Tensor:
+    """Rows and columns (2, n) of the upper triangle of a matrix, from the diagonal ``offset``: a constant."""
+
 def atleast_1d(*tensors: Any) -> Any:
     """The tensor (or each of several) with one dimension at least: IShuffleLayer."""
 
@@ -830,16 +840,6 @@ def reshape_as(input: Tensor, other: Tensor) -> Tensor:
 
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
     """``input`` in the shape of ``other``: ISliceLayer with a stride of 0."""
-
-def tril_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = None, layout: Any = None, device: Any = None
-) -> Tensor:
-    """Rows and columns (2, n) of the lower triangle of a matrix, up to the diagonal ``offset``: a constant."""
-
-def triu_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = None, layout: Any = None, device: Any = None
-) -> Tensor:
-    """Rows and columns (2, n) of the upper triangle of a matrix, from the diagonal ``offset``: a constant."""
 
 def ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """The inverse of :func:`fft`."""

@@ -1,6 +1,6 @@
 """torch's second names: each is the very function that it stands for."""
 
-from .pointwise import arithmetic, elementary, logic, rounding
+from .pointwise import arithmetic, elementary, logic
 from .products import products
 from .reducing import cumulative
 from .sampling import interpolate
@@ -17,7 +17,7 @@ arctanh = elementary.atanh
 clip = arithmetic.clamp
 concat = join.cat
 divide = arithmetic.div
-fix = rounding.trunc
+fix = elementary.trunc
 ger = products.outer
 greater = logic.gt
 greater_equal = logic.ge

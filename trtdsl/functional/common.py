@@ -1,5 +1,11 @@
-"""What every file of this floor is written with: the layers, Tensors, torch, sizes, errors, families and ways."""
+"""What every file of this floor is written with: the layers, Tensors, torch, sizes, errors, families and ways; and what
+is refused of arguments: ranks, dtypes and names that a function does not take."""
 # ruff: noqa: F401
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
 
 from .. import layers as L
 from ..core.dtypes import as_dtype, dtype_name
@@ -14,6 +20,25 @@ from ..definition.tensor import Node, Selected, Tensor, weight_names_of
 from ..layers.base import as_constant, broadcast, folding, normalize_axis
 from ..sizes.shape import Shape, channels_last, hint, shape_text
 from ..sizes.size import INFINITY, Size, SizeLike, bounds, floor_divide, is_static, product, size_max, size_min
-from .checks import require_floats, require_one_of, require_rank
 from .family import family, member, prepared
 from .lowerings import lowered, way
+
+
+def require_rank(x: Tensor, takes: str, least: int, most: int | None = None) -> None:
+    """ShapeError, which says what a function takes, for another number of dimensions: ``least``, or up to ``most``."""
+    if not least <= x.ndim <= (least if most is None else most):
+        raise ShapeError(f"{takes}, not {shape_text(x.shape)}")
+
+
+def require_floats(takes: str, *tensors: Tensor) -> None:
+    """UnsupportedError, which says what a function takes, for tensors of another kind."""
+    for tensor in tensors:
+        if not tensor.dtype.is_floating_point:
+            instead = "compute with .real and .imag" if tensor.dtype.is_complex else "cast it first"
+            raise UnsupportedError(f"{takes} floating-point numbers, not {dtype_name(tensor.dtype)}: {instead}")
+
+
+def require_one_of(names: str, given: Any, known: Iterable[str | None]) -> None:
+    """DefinitionError, which says what ``given`` names, for a name that is not among those known."""
+    if given not in known:
+        raise DefinitionError(f"{names} is one of {', '.join(map(repr, known))}, not {given!r}")

@@ -28,8 +28,6 @@ from ..sizes.size import SizeLike
 from .evaluation import Node, count, kind
 from .lifting import image_shape, lifted
 
-# -- adding ------------------------------------------------------------------------------------------------------------
-
 
 def add_layer(
     add: Callable[..., Any],
@@ -262,9 +260,6 @@ def _fold(network: Network, add: Callable[..., Any], operands: Sequence[Tensor |
         for value, (_, dims, dtype) in zip(values, outputs, strict=True)
     )
     return results[0] if len(results) == 1 else results
-
-
-# -- small helpers of the families -------------------------------------------------------------------------------------
 
 
 PADDING_MODES = ("EXPLICIT_ROUND_DOWN", "EXPLICIT_ROUND_UP", "SAME_UPPER", "SAME_LOWER")

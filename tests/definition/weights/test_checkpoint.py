@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 import trtdsl as td
-from trtdsl.definition.weights.checkpoint import convert_weights
+from trtdsl.definition.weights.files import convert_weights
 
 
 @pytest.mark.parametrize(

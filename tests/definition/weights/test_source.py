@@ -11,8 +11,7 @@ from safetensors.torch import save_file
 import trtdsl as td
 import trtdsl.functional as F
 from trtdsl.core.errors import WeightsDamagedError
-from trtdsl.definition.weights.scope import Scope
-from trtdsl.definition.weights.source import Weights
+from trtdsl.definition.weights.source import Scope, Weights
 
 MAPS = Path("/proc/self/maps")
 EXPECTED = {"a.weight": ((2, 3), "float32"), "a.bias": ((2,), "float32"), "b.0.scale": ((1,), "float32")}

@@ -9,7 +9,7 @@ from support import assert_close, layer_types
 import trtdsl as td
 import trtdsl.functional as F
 from trtdsl.core.lazy import passes
-from trtdsl.functional.products.places import OPERATIONS
+from trtdsl.functional.passes.places_in_channels import OPERATIONS
 from trtdsl.programs.devices import DEFAULT, DEVICES
 
 N = td.Dim("N", min=1, opt=2, max=3)

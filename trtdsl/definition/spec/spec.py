@@ -18,11 +18,11 @@ from ...core.backend import Backend, get_backend
 from ...core.errors import DefinitionError, Location, UsageError, located, nearest
 from ...core.files.names import check_characters, check_is_file, file_name, is_file
 from ...core.files.reading import read_source
-from ...core.lazy import network_files, ranges, torch
+from ...core.lazy import network_files, ranges
 from ...core.tensors.exact import Exact
 from ...core.tensors.watched import by_default
 from ...sizes.profile import Profile, Range, as_bounds, as_profiles
-from ..common import SHORT, Dim, Size, dtype_name, folded, shape_text, table, to_write
+from ..common import SHORT, Dim, Size, dtype_name, folded, shape_text, table, to_write, torch
 from ..input import Input, check_dims
 from ..network import Network
 from ..precision import as_precision
@@ -31,10 +31,8 @@ from ..tuning.choices import Choices
 from ..tuning.file import Case, Tuning, chosen_file, with_tuning
 from ..tuning.precisions import Precisions, open_precision
 from ..weights.files import weights_files
-from ..weights.scope import Scope
-from ..weights.source import Source, Weights
-from .draws import with_draws
-from .reference import as_reference, check_forward, check_makes, evaluating, fill, outside_state, state_of
+from ..weights.source import Scope, Source, Weights
+from .reference import as_reference, check_forward, check_makes, evaluating, fill, outside_state, state_of, with_draws
 
 P = ParamSpec("P")
 R = TypeVar("R")

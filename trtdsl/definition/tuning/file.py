@@ -297,9 +297,6 @@ def with_tuning(
     return network
 
 
-# -- the file ----------------------------------------------------------------------------------------------------------
-
-
 def dump(tuning: Tuning) -> bytes:
     """The file's text: JSON with a line for each call."""
 

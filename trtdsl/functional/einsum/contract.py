@@ -17,11 +17,11 @@ from ...layers.reduce import FEW
 from ..common import Call, DefinitionError, L, Tensor, hint, is_static, product, require_network, torch, weight_names_of
 from ..lowerings import Choice, reasons
 from ..operands import as_tensor, result_type
+from ..passes.places_in_channels import OPERATIONS, as_channels, as_places, constant_as_channels, followers
 from ..pointwise.quantization import rounded_to
-from ..products.places import OPERATIONS, as_channels, as_places, constant_as_channels, followers
-from .emit import emit
 from .equation import ITEM, Equation, Labels, expand, label_sizes, parse, sublists
 from .factors import Merge, merge_of, wide_bias
+from .plan import emit
 from .search import Problem
 
 

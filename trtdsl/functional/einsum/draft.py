@@ -239,8 +239,6 @@ class Draft:
         self.values = (*self.values, Value(axes, constant, operation, flops, moved, note))
         return len(self.values) - 1
 
-    # -- one operand ---------------------------------------------------------------------------------------------------
-
     def follow(self, value: int, order: Sequence[int]) -> int:
         """The value with its dimensions in the order in which they lie in memory; no element moves."""
         source = self.axes(value)
@@ -282,8 +280,6 @@ class Draft:
         flops, moved = read // ITEM, written if fused else read + written
         cost = moved if fused else moved + flops / VECTOR_FLOPS_PER_BYTE
         return self._append(Reduce(value, axes), target, [value], flops, moved, cost)
-
-    # -- two operands --------------------------------------------------------------------------------------------------
 
     def multiply(self, a: int, b: int, order: Labels, contracted: Labels) -> int:
         """The product of elements in the given order of labels, then the sum over ``contracted``."""

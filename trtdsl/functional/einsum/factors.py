@@ -13,9 +13,8 @@ from ...layers.shuffle import Shuffle
 from ...layers.shuffle_steps import ShuffleSteps, regrouped
 from ..common import L, SizeLike, Tensor, is_static, product, torch, weight_names_of
 from ..products.folding import Adds, Found, deferred, product_of
-from .emit import emit
 from .equation import Equation, Labels, label_sizes
-from .plan import EinsumPlan
+from .plan import EinsumPlan, emit
 from .search import Order, Path, Problem
 
 

@@ -206,9 +206,6 @@ def _along(best: _Best, start: Draft, path: Path, prefer: Labels) -> None:
         drafts = found[:BEAM]
 
 
-# -- ways to contract a pair -------------------------------------------------------------------------------------------
-
-
 class Way(NamedTuple):
     """A way to contract two values: what a plan calls it, the method of a Draft, and what it is given besides."""
 

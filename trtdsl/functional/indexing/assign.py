@@ -40,9 +40,6 @@ def setitem(input: Tensor, index: Any, value: Any) -> Tensor:
     return changed if whole else _box(input, spans, changed, basic)
 
 
-# -- ints and slices ---------------------------------------------------------------------------------------------------
-
-
 def _broadcast(value: Tensor, shape: Shape) -> Tensor:
     """The value in this shape; as torch does it, leading dimensions of size 1 too many are left out."""
     extra = value.ndim - len(shape)
@@ -94,9 +91,6 @@ def write_along(x: Tensor, axis: int, start: SizeLike, count: SizeLike, step: Si
     parts = [along(x, axis, 0, start), value, along(x, axis, after, x.shape[axis] - start - count)]
     kept = [part for part in parts if part.shape[axis] != 0]
     return L.concatenation(kept, axis) if len(kept) > 1 else kept[0] if kept else x
-
-
-# -- tensors -----------------------------------------------------------------------------------------------------------
 
 
 def _put(x: Tensor, places: Sequence[Tensor | None], value: Tensor) -> Tensor:

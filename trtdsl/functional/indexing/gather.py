@@ -43,9 +43,6 @@ def _box(x: Tensor, shape: Sequence[SizeLike]) -> Tensor:
     return x if tuple(shape) == x.shape else L.slice(x, (0,) * x.ndim, tuple(shape))
 
 
-# -- reading -----------------------------------------------------------------------------------------------------------
-
-
 @operation
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """``input`` at ``index`` along ``dim``, at its own place in the other dimensions: IGatherLayer (ELEMENT).
@@ -153,9 +150,6 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
         return L.squeeze(L.non_zero(flat, torch.int64), [0])
 
     return L.gather(values, mask.network.shared(("chosen", mask, shape), chosen), 0)
-
-
-# -- writing -----------------------------------------------------------------------------------------------------------
 
 
 @operation

@@ -6,9 +6,9 @@ import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ...sizes.shape import Shape, shape_text
+from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...sizes.size import Size, SizeLike, bounds, from_front, product, size_max, size_min
-from ..common import DefinitionError, L, Network, ShapeError, Tensor, UnsupportedError, np, operation, torch
+from ..common import L, Network, Shape, Tensor, np, operation, shape_text, torch
 from ..operands import align, as_tensor, choose
 
 
@@ -34,9 +34,6 @@ def getitem(input: Tensor, index: Any) -> Tensor:
     starts, sizes, strides, _ = zip(*spans, strict=True) if spans else ((), (), (), ())
     whole = all(map(covers, spans, input.shape))
     return L.shuffle(input if whole else L.slice(input, starts, sizes, strides), reshape=view_shape(items, spans))
-
-
-# -- tensors as indices ------------------------------------------------------------------------------------------------
 
 
 def split_index(x: Tensor, index: Any) -> tuple[list[Any], list[Tensor | None]]:
@@ -151,9 +148,6 @@ def merged(x: Tensor, places: Sequence[Tensor | None]) -> Merged:
         index = index * as_tensor(length, x.network, torch.int64) + other
     flat = L.shuffle(moved, reshape=(*moved.shape[:axis], product(lengths), *moved.shape[axis + len(used) :]))
     return Merged(flat, axis, index, order)
-
-
-# -- ints and slices ---------------------------------------------------------------------------------------------------
 
 
 class Span(NamedTuple):

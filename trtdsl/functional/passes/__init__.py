@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...definition.graph import Graph
-from .casts_before_loops import casts_before_loops
-from .handwritten_activations import handwritten_activations
-from .handwritten_rounding import handwritten_rounding
+from .handwritten import handwritten_activations, handwritten_rounding
 from .places_in_channels import places_in_channels
-from .signs_in_int8 import signs_in_int8
+from .traps import casts_before_loops, signs_in_int8
 
 PASSES: tuple[Callable[[Graph], None], ...] = (
     handwritten_rounding,

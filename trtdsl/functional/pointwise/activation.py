@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
-from ..checks import require_floats, require_one_of, require_rank
-from ..common import MAX_DIMS, L, Tensor, family, is_low, lowered, operation, prepared, shape_text, torch, way
+from ...core.lazy import torch
+from ...definition.operation import operation
+from ..common import MAX_DIMS, L, Tensor, is_low, lowered, require_floats, require_one_of, require_rank, shape_text, way
+from ..family import family, prepared
 from ..operands import axis_of, binary, choose, floating, in_float32, scaled, sum_in_float32, with_dimension
 from ..products.folding import is_linear, monotone, product_of
 from ..shaping.join import chunk

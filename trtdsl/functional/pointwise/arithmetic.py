@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..common import L, Tensor, UnsupportedError, family, is_low, member, operation, prepared, torch
+from ...definition.operation import author_location, find_network
+from ..common import L, Size, Tensor, UnsupportedError, UsageError, family, is_low, member, operation, prepared, torch
 from ..operands import as_tensor, binary, choose, in_float32, may_be_nan, promote, raised, result_type, scaled
-from .elementary import log1p, negative
-from .rounding import floor_quotient, floor_rest, is_power_of_two, truncated, truncated_rest
+from .elementary import floor_quotient, floor_rest, is_power_of_two, log1p, negative, truncated, truncated_rest
 
 
 @operation
@@ -113,9 +113,6 @@ def fmod():
     """
 
 
-# -- extremes ----------------------------------------------------------------------------------------------------------
-
-
 def _extreme(kind: tuple[str, str, bool], input: Any, other: Any) -> Tensor:
     """The names of the operation on numbers and on bool; whether NaN is taken before all, or after."""
     op, logical, nan = kind
@@ -185,9 +182,6 @@ def clamp_max(input: Tensor, max: Any) -> Tensor:
     return clamp(input, max=max)
 
 
-# -- composed ----------------------------------------------------------------------------------------------------------
-
-
 @operation
 def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
     """``input + weight * (end - input)``: IElementWiseLayer SUB, PROD and SUM.
@@ -227,9 +221,6 @@ def addcmul():
 @member(_added, div)
 def addcdiv():
     """``input + value * tensor1 / tensor2``: IElementWiseLayer DIV, PROD and SUM; half types as in :func:`addcmul`."""
-
-
-# -- of the elements of two tensors ------------------------------------------------------------------------------------
 
 
 def _of_floats(compute: Callable[[Tensor, Tensor], Tensor], input: Any, other: Any) -> Tensor:
@@ -312,9 +303,6 @@ def heaviside(input: Any, values: Any) -> Tensor:
     return choose(x == 0, v, L.cast(x > 0, x.dtype))
 
 
-# -- powers ------------------------------------------------------------------------------------------------------------
-
-
 @operation
 def pow(input: Any, exponent: Any) -> Tensor:
     """``input ** exponent``, broadcast: IElementWiseLayer POW.
@@ -355,3 +343,38 @@ def _power_by_bits(x: Tensor, exponent: Tensor) -> Tensor:
         if bit < 5:
             x, exponent = x * x, half
     return result
+
+
+SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "floor_divide": "//", "remainder": "%", "pow": "**"}
+
+
+def fraction(function: str, left: Any, right: Any) -> Tensor:
+    """The result of an operator on a Size and a number where it is not a size: a 0-d Tensor.
+
+    Computed when the network runs. It is float32, as a Python float counts in torch; a power of an int by a size is
+    int64. IShapeLayer and IGatherLayer for the size, ICastLayer, and the layers of ``function``.
+
+    Raises UsageError, with the author's line, where no network is being written.
+
+    >>> x = net.input("x", (2, "T", 3))
+    >>> with net.current():
+    ...     scale = x.shape[1] ** -0.5
+    >>> (x * scale).shape, scale.shape, scale.dtype
+    ((2, T, 3), (), torch.float32)
+    """
+    network = find_network(())
+    if network is None:
+        raise UsageError(
+            f"no network here to compute {left} {SIGNS.get(function, function)} {right}, which is a Tensor: write it "
+            "in a @td.network function, or inside `with net.current():`",
+            location=author_location(),
+        )
+    whole = function == "pow" and isinstance(left, int)
+    with network.operation(function):
+        operands = (
+            as_tensor(x, network, None if whole else torch.float32)
+            if isinstance(x, Size) or function in ("maximum", "minimum")
+            else x
+            for x in (left, right)
+        )
+        return globals()[function](*operands)

@@ -9,8 +9,6 @@ from typing import Any
 from ..common import DefinitionError, L, Tensor, UnsupportedError, family, member, operation, require_network, torch
 from ..operands import as_tensor, binary, choose, floating, may_be_nan, promote
 
-# -- comparisons -------------------------------------------------------------------------------------------------------
-
 
 def _compared(how: tuple[str, bool], input: Any, other: Any) -> Tensor:
     """What a layer compares, or the contrary, which of an order is False where either is NaN, as IEEE has it."""
@@ -83,9 +81,6 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
     return same | (near & isfinite(difference) if floats else near)
 
 
-# -- logic -------------------------------------------------------------------------------------------------------------
-
-
 def _flags(*operands: Any) -> list[Tensor]:
     network = require_network(*operands)
     return promote(*(L.cast(as_tensor(operand, network), torch.bool) for operand in operands))
@@ -108,9 +103,6 @@ logical_and, logical_or, logical_xor = family(
     logical_or=("OR", "Either or both"),
     logical_xor=("XOR", "One of the two"),
 )
-
-
-# -- bits --------------------------------------------------------------------------------------------------------------
 
 
 @operation
@@ -186,9 +178,6 @@ def _bits(x: Tensor, bits: int) -> Tensor:
     places = torch.tensor([1 << k for k in range(bits - 1)], dtype=x.dtype)
     shifted = binary(L.unsqueeze(x, [x.ndim]), places, "FLOOR_DIV", x.dtype)
     return L.cast(shifted - binary(shifted, 2, "FLOOR_DIV", x.dtype) * 2, torch.bool)
-
-
-# -- choosing ----------------------------------------------------------------------------------------------------------
 
 
 @operation

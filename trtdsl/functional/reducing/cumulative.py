@@ -7,8 +7,8 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from ..common import DefinitionError, L, Selected, ShapeError, Tensor, as_dtype, operation, size_max, torch
-from ..family import family, prepared
+from ...core.dtypes import as_dtype
+from ..common import DefinitionError, L, Selected, ShapeError, Tensor, family, operation, prepared, size_max, torch
 from ..operands import along, as_tensor, axis_of, doubled, floating, on_axis, stretch, with_dimension
 from ..pointwise.arithmetic import logaddexp
 from ..shaping.create import counted
@@ -52,9 +52,6 @@ def _scan(x: Tensor, dim: int, identity: float, combine: Callable[[Tensor, Tenso
     return x
 
 
-# -- running extremes --------------------------------------------------------------------------------------------------
-
-
 def _running_extreme(op: str, input: Tensor, dim: int) -> Selected:
     """Pairs of a value and its place, combined with those before: an earlier one stays where it is beyond the later."""
     axis = axis_of(dim, input.ndim)
@@ -84,9 +81,6 @@ cummax, cummin = family(
     cummax=("GREATER", "greatest"),
     cummin=("LESS", "least"),
 )
-
-
-# -- differences and integrals -----------------------------------------------------------------------------------------
 
 
 @operation

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
-from ..checks import require_floats, require_rank
-from ..common import MAX_DIMS, Call, L, SizeLike, Tensor, operation, product, shape_text, torch
-from ..lowerings import Choice, lowered, way
+from ...sizes.size import SizeLike, product
+from ..common import MAX_DIMS, Call, L, Tensor, lowered, operation, require_floats, require_rank, shape_text, torch, way
+from ..lowerings import Choice
 from ..operands import along, binary, scaled
 from ..products.folding import Scaled, affine, made_of
 from .statistics import vector_norm

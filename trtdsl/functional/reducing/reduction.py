@@ -9,11 +9,11 @@ from typing import Any
 
 from ...core.errors import ShapeError, UnsupportedError
 from ...definition.methods import Dims
-from ...definition.tensor import Extremes, Selected
+from ...definition.tensor import Extremes, Selected, Tensor
 from ...layers.shuffle import Shuffle
-from ..checks import require_floats
-from ..common import Call, L, Tensor, as_dtype, channels_last, family, is_static, operation, product, shape_text, torch
-from ..lowerings import AUTO, lowered, way
+from ...sizes.shape import channels_last, shape_text
+from ..common import Call, L, as_dtype, family, is_static, lowered, operation, product, require_floats, torch, way
+from ..lowerings import AUTO
 from ..operands import axes_of, axis_of, choose, varargs
 from ..pointwise.arithmetic import maximum, minimum
 from ..shaping.reshape import movedim, ravel
@@ -107,9 +107,6 @@ def or_nan(found: Tensor, x: Tensor, axis: int) -> Tensor:
     return found + only
 
 
-# -- extremes ----------------------------------------------------------------------------------------------------------
-
-
 def _extreme(op: str, input: Tensor, dim: Dims = (), keepdim: bool = False, *, lowering: str = "auto") -> Tensor:
     axes = axes_of(dim, input.ndim)
     if 0 in [input.shape[axis] for axis in axes]:
@@ -198,9 +195,6 @@ def top(x: Tensor, k: Any, axis: int, op: str) -> tuple[Tensor, Tensor]:
     return values, indices
 
 
-# -- truth -------------------------------------------------------------------------------------------------------------
-
-
 def _truth(op: str, input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     flags = L.cast(L.cast(input, torch.bool), torch.int32)
     return L.cast(reduce(flags, op, dim, keepdim), torch.bool)
@@ -244,9 +238,6 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     axes = [axis for axis, length in enumerate(wanted, extra) if length == 1 and input.shape[axis] != 1]
     x = sum(input, axes, True) if axes else input
     return sum(x, list(range(extra))) if extra else x
-
-
-# -- by the order in memory and by use ---------------------------------------------------------------------------------
 
 
 NO_POOLING = "IPoolingLayer is for all dimensions after (N, C), of static sizes, of floats, and has no minimum"

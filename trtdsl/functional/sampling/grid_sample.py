@@ -9,9 +9,9 @@ from typing import Any
 
 from ...core.errors import ShapeError, UnsupportedError
 from ...layers.sampling import MISPLACED, lies_in_memory
+from ...sizes.shape import channels_last, shape_text
 from ...sizes.size import SizeLike, is_static, product, size_max
-from ..checks import require_floats, require_one_of
-from ..common import L, Network, Tensor, channels_last, folding, lowered, np, operation, shape_text, torch, way
+from ..common import L, Network, Tensor, folding, lowered, np, operation, require_floats, require_one_of, torch, way
 from ..operands import as_tensor, choose, combined, on_axis
 from .taps import Taps, make_taps, number, resample
 
@@ -284,9 +284,6 @@ def _transformation_of(x: Tensor, points: Sequence[Tensor], mode: str, padding_m
 
     names = "ALIGN_CORNERS", "HALF_PIXEL"
     return next((name for name in names if all(map(reads, itertools.repeat(name), lines, x.shape[2:]))), None)
-
-
-# -- affine grids ------------------------------------------------------------------------------------------------------
 
 
 @operation

@@ -10,10 +10,10 @@ from typing import Any
 
 from ...core.errors import ShapeError, UnsupportedError
 from ...core.tensors.exact import Rounded
+from ...sizes.shape import channels_last, shape_text
 from ...sizes.size import Size, SizeLike, bounds, divide_exactly, is_static, size_max, size_min
-from ..checks import require_floats, require_one_of
-from ..common import L, Network, Tensor, channels_last, family, folding, lowered, np, operation, shape_text, torch, way
-from ..lowerings import AUTO
+from ..common import L, Network, Tensor, family, folding, np, operation, require_floats, require_one_of, torch
+from ..lowerings import AUTO, lowered, way
 from ..operands import as_tensor, stretch
 from ..windows.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from .taps import Number, Taps, antialias_matrix, make_taps, minimum, number, resample, resample_by_matrix
@@ -237,9 +237,6 @@ def _repeated(x: Tensor, changes: list[Change]) -> Tensor:
     return L.shuffle(stretch(L.shuffle(x, reshape=split), tuple(wide)), reshape=sizes)
 
 
-# -- IResizeLayer ------------------------------------------------------------------------------------------------------
-
-
 def _layer_agrees(change: Change) -> bool:
     """Whether IResizeLayer gives torch's result along this dimension."""
     if change.antialias:
@@ -290,9 +287,6 @@ def _by_layer(x: Tensor, changes: list[Change]) -> Tensor:
     return L.resize(x, mode, size=sizes, coordinates=coordinates, rounding=rounding)
 
 
-# -- exactly, along one dimension --------------------------------------------------------------------------------------
-
-
 def _along(x: Tensor, change: Change) -> Tensor:
     with folding(x.network):
         if not change.antialias:
@@ -339,9 +333,6 @@ def _taps(network: Network, change: Change) -> Taps:
         mode = "bicubic" if change.mode == "bicubic" else "bilinear"
         return make_taps(point, change.length, mode, "border", change.align_corners)
     return Taps(((L.cast(minimum(number(change.length - 1, network), point), torch.int32), None),))
-
-
-# -- relatives ---------------------------------------------------------------------------------------------------------
 
 
 def _upsampled(

@@ -157,9 +157,6 @@ def _own(x: Any, network: Network, given: set[int]) -> Tensor:
     return L.identity(tensor) if id(tensor) in given or tensor.is_constant else tensor
 
 
-# -- tuples and dicts of Tensors ---------------------------------------------------------------------------------------
-
-
 def _map(tree: Any, change: Callable[[Any], Any]) -> Any:
     if tree is None:  # a tree without leaves
         return None

@@ -91,9 +91,6 @@ def lstm_cell(
     return h, c
 
 
-# -- layers, over all steps --------------------------------------------------------------------------------------------
-
-
 def _recurrent(
     kind: tuple[str, Step, int],
     input: Tensor,

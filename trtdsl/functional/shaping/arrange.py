@@ -143,9 +143,6 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     return L.shuffle(wide, reshape=input.shape)
 
 
-# -- diagonals ---------------------------------------------------------------------------------------------------------
-
-
 def _two(name: str, ndim: int, *dims: int) -> list[int]:
     """Two different dimensions."""
     axes = [normalize_axis(dim, ndim) for dim in dims]
@@ -206,9 +203,6 @@ _diagonal = diagonal
 def diagflat(input: Tensor, offset: SizeLike = 0) -> Tensor:
     """All elements on the diagonal of a matrix: :func:`diag_embed` of the flattened tensor."""
     return diag_embed(ravel(input), offset)
-
-
-# -- sliding windows ---------------------------------------------------------------------------------------------------
 
 
 @operation
@@ -272,9 +266,6 @@ def fold(
     full = L.deconvolution(x, kernel, **how._asdict())
     # Elements that no window reaches are zero; those in the padding are left out.
     return L.slice(full, (0, 0, *pads), (n, channels, *out), mode="FILL")
-
-
-# -- pixels ------------------------------------------------------------------------------------------------------------
 
 
 @operation

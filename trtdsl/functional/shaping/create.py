@@ -131,9 +131,6 @@ def fill(input: Tensor, value: Any) -> Tensor:
     return filled(input.network, input.shape, value, input.dtype)
 
 
-# -- sequences ---------------------------------------------------------------------------------------------------------
-
-
 @operation
 @stored
 def arange(
@@ -341,9 +338,6 @@ def _nested(data: Any) -> tuple[tuple[int, ...], list[Any]]:
     return (len(parts), *(parts[0][0] if parts else ())), [number for _, numbers in parts for number in numbers]
 
 
-# -- triangles and diagonals -------------------------------------------------------------------------------------------
-
-
 def _triangle(upper: bool, input: Tensor, diagonal: SizeLike = 0) -> Tensor:
     require_rank(input, "a triangle is taken of two dimensions at least", 2, MAX_DIMS)
     rows, columns = indices_of(input.network, *input.shape[-2:])
@@ -357,9 +351,6 @@ tril, triu = family(
     tril=(False, "lower triangle of the last two dimensions, zeros above"),
     triu=(True, "upper triangle of the last two dimensions, zeros below"),
 )
-
-
-# -- of single numbers and ranges --------------------------------------------------------------------------------------
 
 
 @operation

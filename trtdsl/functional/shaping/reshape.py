@@ -171,9 +171,6 @@ atleast_1d, atleast_2d, atleast_3d = family(
 )
 
 
-# -- repeating ---------------------------------------------------------------------------------------------------------
-
-
 @operation
 def expand(input: Tensor, *size: SizeLike | Sequence[SizeLike]) -> Tensor:
     """Dimensions of size 1 repeated to ``size`` (-1 keeps one), new ones in front: ISliceLayer with a stride of 0.

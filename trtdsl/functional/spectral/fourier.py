@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...sizes.size import SizeLike, bounds, size_min
-from ..checks import require_one_of, require_rank
-from ..common import DefinitionError, L, ShapeError, Tensor, UnsupportedError, family, member, operation, torch
+from ... import layers as L
+from ...core.errors import DefinitionError, ShapeError, UnsupportedError
+from ..common import SizeLike, Tensor, bounds, family, member, operation, require_one_of, require_rank, size_min, torch
 from ..operands import along, axes_of, axis_of, binary, floating, with_last
 from ..products.matmul import matmul
 from ..shaping.arrange import pad

@@ -1,17 +1,18 @@
-"""Adaptive pooling: torch's exact windows, from ``floor(i * in / out)`` to ``ceil((i + 1) * in / out)``."""
+"""Adaptive pooling: torch's exact windows, ``floor(i * in / out)`` to ``ceil((i + 1) * in / out)``; unpooling."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from ..common import L, SizeLike, Tensor, family, folding, is_static, torch
+from ..common import L, ShapeError, SizeLike, Tensor, family, folding, is_static, member, product, shape_text, torch
+from ..indexing.gather import scatter
 from ..operands import as_tensor, per_axis
 from ..sampling.taps import adaptive_window, area_matrix, resample_by_matrix
-from ..shaping.create import counted
-from .extent import check_rank
-from .pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
-from .slices import greatest
+from ..shaping.create import counted, filled
+from ..shaping.reshape import reshape
+from .extent import Window, check_rank
+from .pooling import avg_pool1d, avg_pool2d, avg_pool3d, greatest, max_pool1d, max_pool2d, max_pool3d
 
 
 def _outputs(ndim: int, x: Tensor, output_size: Any) -> list[SizeLike]:
@@ -106,3 +107,64 @@ def _elements(x: Tensor, axis: int, number: SizeLike) -> Tensor:
     longest = (length + (number - 1)) // number + (0 if length % number == 0 else 1)
     first, end = (L.unsqueeze(bound, [1]) for bound in ends)
     return L.elementwise(first + counted(network, longest), end - 1, "MIN")
+
+
+def _unpooled(
+    ndim: int,
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Window,
+    stride: Window | None = None,
+    padding: Window = 0,
+    output_size: Sequence[SizeLike] | None = None,
+) -> Tensor:
+    check_rank(ndim, input)
+    if indices.shape != input.shape:
+        raise ShapeError(f"indices are {shape_text(indices.shape)}, input {shape_text(input.shape)}: torch wants one")
+    lead, counts = input.shape[:-ndim], input.shape[-ndim:]
+    sizes = _sizes(ndim, counts, kernel_size, kernel_size if stride is None else stride, padding, output_size)
+    nothing = filled(input.network, (*lead, product(sizes)), 0, input.dtype)
+    places, values = (reshape(each, (*lead, product(counts))) for each in (indices, input))
+    return reshape(scatter(nothing, -1, places, values), (*lead, *sizes))
+
+
+def _sizes(
+    ndim: int, counts: Sequence[SizeLike], kernel_size: Any, stride: Any, padding: Any, given: Any
+) -> tuple[SizeLike, ...]:
+    """The sizes that are pooled to these ``counts``; several are, of which one may be ``given``."""
+    steps, names = per_axis(stride, ndim, "stride"), ("kernel_size", "padding")
+    windows, pads = (per_axis(each, ndim, name) for each, name in zip((kernel_size, padding), names))
+    usual = [(count - 1) * step + size - 2 * pad for count, step, size, pad in zip(counts, steps, windows, pads)]
+    if given is None:
+        return tuple(usual)
+    sizes = tuple(given[2:] if len(given) == ndim + 2 else given)
+    if len(sizes) != ndim:
+        raise ShapeError(f"output_size has {len(given)} sizes: torch takes {ndim}, or {ndim + 2} of a whole shape")
+    for size, other, step in zip(sizes, usual, steps):
+        if is_static((size, other)) and not other - step < size < other + step:
+            raise ShapeError(
+                f"output_size {size} is not pooled to this: what is lies between {other - step} and {other + step}"
+            )
+    return sizes
+
+
+@member(_unpooled, 1)
+def max_unpool1d():
+    """The inverse of :func:`max_pool1d`, as :func:`max_unpool2d`."""
+
+
+@member(_unpooled, 2)
+def max_unpool2d():
+    """The inverse of :func:`max_pool2d` with ``return_indices``: ``input`` at ``indices`` of a plane of zeros.
+
+    IScatterLayer. Which of several values stays that are for one place is undefined, as in torch.
+
+    >>> y, places = F.max_pool2d(net.input("x", ("N", 3, 8, 8)), 2, return_indices=True)
+    >>> F.max_unpool2d(y, places, 2).shape
+    (N, 3, 8, 8)
+    """
+
+
+@member(_unpooled, 3)
+def max_unpool3d():
+    """The inverse of :func:`max_pool3d`, as :func:`max_unpool2d`."""

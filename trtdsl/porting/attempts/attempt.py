@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from ...core.lazy import torch
-from ...definition.spec.draws import with_draws
+from ...definition.spec.reference import with_draws
 from ..given import Given
 from ..tracing.trace import copied
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from ...core.errors import UnsupportedError
 from ...definition.input import Input
-from ...definition.spec.draws import DRAWS, Draw
-from ...definition.spec.reference import parameters_of
+from ...definition.spec.reference import DRAWS, Draw, parameters_of
 from ...sizes.dim import TensorDim
 from ...sizes.shape import shape_text
 from ...sizes.size import Size

@@ -1,1 +1,0 @@
-"""Functions for detectors, with torchvision's names and meaning."""
