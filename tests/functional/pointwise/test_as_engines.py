@@ -75,7 +75,8 @@ def test_powers_of_integers_are_exact(dtype):
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
 def test_shifts_are_exact(dtype):
     bits = torch.iinfo(dtype).bits
-    shifts, x = torch.arange(bits - 1, dtype=dtype), torch.full((bits - 1,), -12345, dtype=dtype)
+    shifts = torch.arange(-2, bits + 3, dtype=dtype)  # those that the dtype has not, too
+    x = torch.full_like(shifts, -12345)
     assert_same(run(F.bitwise_left_shift, x, shifts), x << shifts)
     assert_same(run(F.bitwise_right_shift, x, shifts), x >> shifts)
 

@@ -5,6 +5,7 @@ import warnings
 
 import pytest
 import torch
+import torch.ao.quantization.fx._decomposed  # has operators of quantized_decomposed
 from torch import nn
 from torch.nn import functional
 from torch.testing._internal.common_methods_invocations import op_db
@@ -48,7 +49,26 @@ def of_lists(x):
     return *torch._foreach_norm(scaled), *scaled
 
 
+LIBRARY = torch.library.Library("trtdsl_tests_of_kernels", "DEF")
+LIBRARY.define("running(Tensor x, float by) -> Tensor")
+LIBRARY.define("kept(Tensor x) -> Tensor")
+LIBRARY.impl("running", lambda x, by: x.cumsum(-1) * by, "CompositeExplicitAutograd")
+LIBRARY.impl("kept", lambda x: x.sum(-1), "CPU")
+LIBRARY.impl("kept", lambda x: x.new_empty(x.shape[:-1]), "Meta")
+
+
+def quantized(x):
+    named = torch.ops.quantized_decomposed
+    levels = 0.05, 3, -128, 127, torch.int8
+    return named.dequantize_per_tensor(named.quantize_per_tensor.default(x, *levels), *levels)
+
+
 FUNCTIONS = {
+    "a library's kernels in Python": lambda x: (
+        torch.ops.trtdsl_tests_of_kernels.running(x, 3.0),
+        torch.ops.trtdsl_tests_of_kernels.kept.default(x),
+    ),
+    "quantized by torch's export": quantized,
     "functions of lists": of_lists,
     "a decomposition of a Python function's operator": unpooled,
     "a reference in Python": lambda x: torch.float_power(x.abs(), 2.5),

@@ -254,7 +254,7 @@ class Exact:
         written = kwargs.get("out", args[0] if in_place and name.endswith("_") else None)
         if not given or (len(dtypes) > 1 and not in_place) or func.namespace != "aten" or name in READING:
             return NotImplemented
-        if not all(_wide(dtype) for dtype in dtypes) or torch.Tag.nondeterministic_seeded in func.tags:
+        if not all(_wide(dtype) for dtype in dtypes) or _draws(func, args, kwargs):
             return NotImplemented
         if in_place and not (isinstance(written, torch.Tensor) and _is_hollow(written)):
             return NotImplemented
@@ -299,7 +299,7 @@ class Exact:
                 plain = LEFT_OPEN.get(name, func)(*args, **kwargs)
             if not any(_is_floating(value) for value in tensors_in(plain)):
                 return plain
-            if torch.Tag.nondeterministic_seeded in func.tags:
+            if _draws(func, args, kwargs):
                 return self._random(plain)
             return self._joined(plain, self._of_integers(func, args, kwargs, plain), name)
         if name.startswith(("empty", "new_empty")):
@@ -325,7 +325,7 @@ class Exact:
             if not floating or func._schema.is_mutable:
                 raise
             plain = None
-        if torch.Tag.nondeterministic_seeded in func.tags and not name.startswith("_scaled_dot"):
+        if _draws(func, args, kwargs) and not name.startswith("_scaled_dot"):
             return self._random(plain)
         with torch._C._DisableTorchDispatch():
             exact = self._made_wide(func, name, wide, args, kwargs, plain)
@@ -466,6 +466,14 @@ def _is_view(func: Any) -> bool:
     if func._schema.is_mutable or func is torch.ops.aten.view.dtype:  # whose values are read
         return False
     return any(one.alias_info is not None for one in func._schema.returns)
+
+
+def _draws(func: Any, args: Any, kwargs: Any) -> bool:
+    """Whether an operation draws random numbers, as some do in training alone."""
+    if torch.Tag.nondeterministic_seeded not in func.tags:
+        return False
+    given = dict(zip((argument.name for argument in func._schema.arguments), args)) | kwargs
+    return given.get("training", func._schema.name != "aten::rrelu_with_noise") is not False
 
 
 def _is_narrow(value: torch.Tensor) -> bool:

@@ -151,21 +151,35 @@ bitwise_or, bitwise_xor = family(
 )
 
 
-@member(_of_bits, lambda a, b: a * _power_of_two(b))
+def _shift(op: str) -> Callable[[Tensor, Tensor], Tensor]:
+    def compute(a: Tensor, b: Tensor) -> Tensor:
+        known = torch.iinfo(a.dtype)
+        is_right = op == "FLOOR_DIV"
+        places = known.bits - (1 if is_right and known.min < 0 else 0)
+        table = a.network.constant(torch.ones(places, dtype=torch.int64) << torch.arange(places))
+        far = (b < 0) | (b >= places)
+        inside = far.data is not None and not far.data.any()
+        exponent = b if inside else choose(far, 0, b)
+        near = L.elementwise(a, L.gather(L.cast(table, a.dtype), L.cast(exponent, torch.int64)), op)
+        return near if inside else choose(far, -L.cast(a < 0, a.dtype) if is_right else 0, near, a.dtype)
+
+    return compute
+
+
+@member(_of_bits, _shift("PROD"))
 def bitwise_left_shift():
-    """``input * 2 ** other``: IGatherLayer in the powers of two, and IElementWiseLayer PROD."""
+    """``input * 2 ** other``: IGatherLayer in the powers of two, and IElementWiseLayer PROD.
+
+    0 for more places than the dtype has, and for fewer than none (ISelectLayer, unless the places are constants).
+    """
 
 
-@member(_of_bits, lambda a, b: L.elementwise(a, _power_of_two(b), "FLOOR_DIV"))
+@member(_of_bits, _shift("FLOOR_DIV"))
 def bitwise_right_shift():
-    """``floor(input / 2 ** other)``: IGatherLayer in the powers of two, and IElementWiseLayer FLOOR_DIV."""
+    """``floor(input / 2 ** other)``: IGatherLayer in the powers of two, and IElementWiseLayer FLOOR_DIV.
 
-
-def _power_of_two(exponent: Tensor) -> Tensor:
-    """``2 ** exponent`` exactly; POW of integers goes through float32."""
-    bits = torch.iinfo(exponent.dtype).bits
-    table = exponent.network.constant(torch.ones(bits, dtype=torch.int64).bitwise_left_shift_(torch.arange(bits)))
-    return L.gather(L.cast(table, exponent.dtype), L.cast(exponent, torch.int64))
+    The sign for more places than the dtype has, and for fewer than none, as in :func:`bitwise_left_shift`.
+    """
 
 
 def _refuse_floats(x: Tensor) -> None:

@@ -12,6 +12,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from ...core.errors import UnsupportedError
 from ...core.lazy import torch
 from ...sizes.operators import FUNCTIONS, SYMBOLS
 from ..calls import rebuilt
@@ -93,8 +94,9 @@ def _own_code(name: str) -> Callable[..., Any] | None:
 def written_out(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
     """A call by what it is made of; None of others.
 
-    It is a choice by a mask in uint8, which torch takes with values alone, a tensor of an old constructor, or a softmax
-    whose dimension torch guesses. One of lists of tensors is one for each of them.
+    It is a choice by a mask in uint8, which torch takes with values alone, a tensor of an old constructor, a softmax
+    whose dimension torch guesses, or elements of the memory that a view is of. One of lists of tensors is one for each
+    of them.
     """
     if function in (torch.nn.functional.softmax, torch.nn.functional.log_softmax, torch.nn.functional.softmin):
         given = dict(zip(("input", "dim", "_stacklevel", "dtype"), args)) | kwargs
@@ -105,11 +107,24 @@ def written_out(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     if function is torch.Tensor.new and not kwargs:
         of_sizes = len(args) != 2 or isinstance(args[1], (int, torch.Size))
         return lambda: (args[0].new_empty if of_sizes else args[0].new_tensor)(*(args[1:] or (0,)))
+    if function in (torch.as_strided, torch.Tensor.as_strided):
+        return _of_memory(*args, **kwargs)
     if (each := _for_each(getattr(function, "__name__", ""))) is not None:
         return lambda: each(*args, **kwargs)
     if function is torch.where and args and getattr(args[0], "dtype", None) == torch.uint8 and len(args) > 1:
         return lambda: torch.where(args[0].bool(), *args[1:], **kwargs)
     return None
+
+
+def _of_memory(input: Any, size: Any, stride: Any, storage_offset: Any = None) -> Callable[[], Any] | None:
+    """Elements of a view's memory, by those of the tensor that has it; UnsupportedError where they lie otherwise."""
+    whole = input if input._base is None else input._base
+    if not whole.is_contiguous() or whole.storage_offset():
+        raise UnsupportedError(
+            "as_strided reads memory whose elements are not in their order: write .contiguous() first"
+        )
+    first = input.storage_offset() if storage_offset is None else storage_offset
+    return None if whole is input else lambda: torch.as_strided(whole, size, stride, first)
 
 
 def _name(function: Any) -> str:

@@ -36,14 +36,18 @@ PER_AXIS = {"stride", "padding", "dilation", "kernel_size", "output_padding", "o
 
 
 BINARY = {"min": "minimum", "max": "maximum"}  # of two tensors
-SHIFTS = {"lshift": "*", "rshift": "//", "bitwise_left_shift": "*", "bitwise_right_shift": "//"}
+SHIFTS = {"bitwise_left_shift": "*", "bitwise_right_shift": "//"}
+LONG = {"lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift"}
+LONGEST_SHIFT = 6  # whose power of two each dtype has
 
 
 def counterpart(op: Op) -> Expression | None:
     """The call as it is written with trtdsl; None where no function takes these arguments."""
     if op.name in BINARY and not op.kwargs and len(op.args) == 2 and isinstance(op.args[1], Value):
         op = replace(op, name=BINARY[op.name])
-    if op.name in SHIFTS and not op.kwargs and len(op.args) == 2 and type(op.args[1]) is int and op.args[1] >= 0:
+    if op.name in LONG:
+        op = replace(op, name=LONG[op.name], form="function")
+    if op.name in SHIFTS and not op.kwargs and type(op.args[1]) is int and 0 <= op.args[1] <= LONGEST_SHIFT:
         return _made("operator", SHIFTS[op.name], (op.args[0], 2 ** op.args[1]))
     args, kwargs = op.args, {key: item for key, item in op.kwargs.items() if key not in NOISE}
     expression = _operator(op, args, kwargs) or _method(op, args, kwargs) or _function(op, args, kwargs)

@@ -14,12 +14,13 @@ def decompositions(function: Any, qualified: str) -> Iterator[tuple[Callable[...
     """The functions that compute the same by others, best first, each with whether it runs in C++.
 
     They are rules for the operator of its name, torch's references in Python, its decompositions of operators, its own
-    code in Python and in C++. A function that writes in place is taken for the one that does not.
+    code in Python and in C++, or what ``torch.library`` was given for an operator. A function that writes in place
+    is taken for the one that does not.
     """
     import torch._refs as references
 
     if is_overload(function):
-        yield from ((_of_its_overload(function), False), (function, True))
+        yield from ((_of_its_overload(function), False), (function, True), (_in_python(function), True))
         return
     *spaces, name = qualified.rstrip("_").split(".")
     left_out = {"torch", "Tensor", *([] if "nn" in spaces else ["functional"])}
@@ -54,6 +55,20 @@ def _of_its_overload(operator: Any) -> Callable[..., Any]:
         return decomposition_table[overload](*positional, **named)
 
     return decomposed
+
+
+def _in_python(operator: Any) -> Callable[..., Any]:
+    """The Python function that computes an operator, which ``torch.library`` keeps in its dispatcher alone."""
+
+    def computed(*args: Any, **kwargs: Any) -> Any:
+        overload, positional, named = bound_to(operator, args, kwargs)
+        for line in torch._C._dispatch_dump(overload.name().removesuffix(".default")).splitlines():
+            key, _, place = line.partition(": registered at ")
+            if key.removesuffix("[alias]") in ("CPU", "CompositeExplicitAutograd") and ".py:" in place:
+                return overload._op_dk(getattr(torch._C.DispatchKey, key.removesuffix("[alias]")), *positional, **named)
+        raise LookupError(overload.name())
+
+    return computed
 
 
 def _opened(function: FunctionType) -> Callable[..., Any]:

@@ -138,6 +138,8 @@ EQUAL = [
     "y = x[:1].clone(); e = y.expand(4, 6); y.add_(1); return e",
     "y = x.clone(); u = y.unfold(1, 3, 1); y.mul_(2); return u",
     "y = x.clone(); u = y.as_strided((3, 3), (2, 1)); y.mul_(2); return u",
+    "return x.t().as_strided((3, 2), (1, 3)), x[1:].as_strided((2, 2), (6, 2)), x[:, 1:].as_strided((3, 2), (1, 3), 0)",
+    "y = x.clone(); y[0].mul_(2); return y[:, 2:].as_strided((4, 2), (5, 1))",
     "y = x[:4, :4].clone(); d = y.diagonal(); y.mul_(2); return d",
     "z = torch.complex(x, x + 1); r = z.real; z *= 2; return r",
     "y = x.clone(); a, b = y.split(y.shape[1] // 2, 1); a += b; b *= 2; return y",
