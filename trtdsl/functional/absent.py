@@ -23,7 +23,10 @@ _DECOMPOSITION = (
     "needs a matrix decomposition, which TensorRT does not have: compute it before, or outside the engine, and of "
     "weights by td.of_constants"
 )
-_DATA = "has a size that depends on data in a way TensorRT cannot express"
+_DISTINCT = (
+    "is made of others: values = sorted[first] of sorted = F.sort(x)[0], where first says which differ from the one "
+    "before; a port writes it so"
+)
 REASONS = {
     **dict.fromkeys(("rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like"), _RANDOM),
     **dict.fromkeys(("bernoulli", "multinomial", "normal", "poisson", "gumbel_softmax"), _RANDOM),
@@ -34,7 +37,7 @@ REASONS = {
         ),
         _DECOMPOSITION,
     ),
-    **dict.fromkeys(("unique", "unique_consecutive", "histogram"), _DATA),
+    **dict.fromkeys(("unique", "unique_consecutive"), _DISTINCT),
     "float_power": "computes in float64, which TensorRT does not have: write F.pow(x.float(), y)",
     "double": "makes float64, which TensorRT does not have: write x.float()",
 }

@@ -22,6 +22,7 @@ from ....sizes.operators import COMPARISONS, SYMBOLS
 from ...calls import Call, Op, SizeOf, Value, Weight, leaves, made_by, rebuilt, sizes_of, tensors_in
 from ...translating.aten import is_overload, public_call, written_out
 from ...translating.counterpart import counterpart
+from ...translating.distinct import distinct
 from ...translating.spellings import (
     as_array,
     by_position,
@@ -371,7 +372,7 @@ class Recorder:
             return self._chosen(name, *args, **kwargs)
         if (made := filled(name, args, kwargs)) is not None:
             return made
-        if (made := counting(name, args, kwargs)) is not None:
+        if (made := counting(name, args, kwargs) or distinct(name, args, kwargs)) is not None:
             return made
         if name in ("equal", "allclose") and not {*map(type, args[:2])} <= {torch.Tensor, torch.nn.Parameter}:
             a, b = args[:2]
