@@ -81,5 +81,6 @@ def test_the_layers_are_those_that_their_page_imports():
     import trtdsl.layers as L
 
     page = ast.parse(Path(L.__file__).read_text())
-    names = {alias.asname for node in page.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    imported = [alias for node in page.body if isinstance(node, ast.ImportFrom) for alias in node.names]
+    names = {alias.asname or alias.name for alias in imported}
     assert set(L.__all__) == {name for name in names if name[0] != "_"}

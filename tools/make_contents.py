@@ -217,10 +217,10 @@ def aliases(room: Path) -> dict[str, tuple[str, str]]:
 def page(room: Path, head: str, also: set[str]) -> str:
     """The text of a floor's ``__init__.py`` with an import of each name."""
     found = offers(room, set(), also)
-    lines = [f"from .{module} import {name} as {name}\n" for module, names in found.items() for name in names]
-    names = 'sorted(name for name, made in globals().items() if callable(made) and name[0] != "_")'
-    ignored = "# pyright: ignore[reportUnsupportedDunderAll]"
-    text = f"\n__all__ = {names}  {ignored}\n\n\ndef __dir__() -> list[str]:\n    return __all__\n"
+    lines = [f"from .{module} import {', '.join(names)}\n" for module, names in found.items()]
+    names = textwrap.fill(", ".join(sorted(f'"{name}"' for names in found.values() for name in names)), 116)
+    listed = textwrap.indent(names, "    ")
+    text = f"\n__all__ = [\n{listed},\n]  # fmt: skip\n\n\ndef __dir__() -> list[str]:\n    return __all__\n"
     text += "\n\ndef __getattr__(name: str) -> _Any:\n    raise _no_attribute(__name__, name, __all__)\n"
     return formatted(head + "\n" + "".join(lines) + text, room / "__init__.py")
 

@@ -260,7 +260,7 @@ def test_an_unknown_attribute_value_names_layer_type_and_line(monkeypatch):
     from importlib import import_module
 
     net = small()
-    monkeypatch.delitem(import_module("trtdsl.layers.activation")._EVALUATE, "RELU")
+    monkeypatch.delitem(import_module("trtdsl.layers.pointwise")._ACTIVATIONS, "RELU")
     with pytest.raises(UnsupportedError, match=r"test_interpret.py:\d+: layer 'relu' \(ACTIVATION\): activation RELU"):
         td.interpret(net, FEEDS)
 

@@ -11,7 +11,7 @@ from .absent import absent as __getattr__  # noqa: F401
 # The files that offer functions, by room; written by tools/make_contents.py. The stub has each with its parameters.
 FILES = {
     ".": "detection einsum",
-    ".indexing.": "assign gather index search",
+    ".indexing.": "gather index search",
     ".pointwise.": "activation arithmetic elementary logic quantization",
     ".products.": "attention folding linalg matmul multi_head products",
     ".reducing.": "cumulative normalization reduction statistics",

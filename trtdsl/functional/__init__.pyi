@@ -18,7 +18,6 @@ from trtdsl.functional.detection import nms as nms
 from trtdsl.functional.detection import roi_align as roi_align
 from trtdsl.functional.einsum import einops_einsum as einops_einsum
 from trtdsl.functional.einsum import einsum as einsum
-from trtdsl.functional.indexing.assign import setitem as setitem
 from trtdsl.functional.indexing.gather import argwhere as argwhere
 from trtdsl.functional.indexing.gather import embedding as embedding
 from trtdsl.functional.indexing.gather import gather as gather
@@ -32,6 +31,7 @@ from trtdsl.functional.indexing.gather import nonzero as nonzero
 from trtdsl.functional.indexing.gather import scatter as scatter
 from trtdsl.functional.indexing.gather import scatter_add as scatter_add
 from trtdsl.functional.indexing.gather import scatter_reduce as scatter_reduce
+from trtdsl.functional.indexing.gather import setitem as setitem
 from trtdsl.functional.indexing.gather import take as take
 from trtdsl.functional.indexing.gather import take_along_dim as take_along_dim
 from trtdsl.functional.indexing.index import getitem as getitem
@@ -175,11 +175,8 @@ from trtdsl.functional.reducing.statistics import one_hot as one_hot
 from trtdsl.functional.reducing.statistics import quantile as quantile
 from trtdsl.functional.reducing.statistics import renorm as renorm
 from trtdsl.functional.reducing.statistics import sort as sort
-from trtdsl.functional.reducing.statistics import std as std
-from trtdsl.functional.reducing.statistics import std_mean as std_mean
 from trtdsl.functional.reducing.statistics import topk as topk
 from trtdsl.functional.reducing.statistics import var as var
-from trtdsl.functional.reducing.statistics import var_mean as var_mean
 from trtdsl.functional.reducing.statistics import vector_norm as vector_norm
 from trtdsl.functional.sampling.grid_sample import affine_grid as affine_grid
 from trtdsl.functional.sampling.grid_sample import bilinear_sample as bilinear_sample
@@ -255,9 +252,7 @@ from trtdsl.functional.spectral.complex_tensor import view_as_real as view_as_re
 from trtdsl.functional.spectral.fourier import fft as fft
 from trtdsl.functional.spectral.fourier import istft as istft
 from trtdsl.functional.spectral.fourier import stft as stft
-from trtdsl.functional.windows.adaptive import max_unpool1d as max_unpool1d
 from trtdsl.functional.windows.adaptive import max_unpool2d as max_unpool2d
-from trtdsl.functional.windows.adaptive import max_unpool3d as max_unpool3d
 from trtdsl.functional.windows.convolution import conv1d as conv1d
 from trtdsl.functional.windows.convolution import conv2d as conv2d
 from trtdsl.functional.windows.convolution import conv3d as conv3d
@@ -535,6 +530,36 @@ def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 
 def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Whether any element is true over ``dim``: IReduceLayer SUM of zeros and ones, between two ICastLayers."""
+
+def std(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> Any:
+    """The square root of the variance: the layers of :func:`var`, IUnaryLayer SQRT."""
+
+def var_mean(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> Any:
+    """The variance and the mean, as :func:`var`."""
+
+def std_mean(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> Any:
+    """The standard deviation and the mean, as :func:`std`."""
 
 def upsample_nearest(
     input: Tensor, size: Targets | None = None, scale_factor: float | Sequence[float] | None = None
@@ -908,6 +933,26 @@ def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = 
 
 def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Maxima over ``output_size`` windows of the last three dimensions, as :func:`adaptive_max_pool2d`."""
+
+def max_unpool1d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Window,
+    stride: Window | None = None,
+    padding: Window = 0,
+    output_size: Sequence[SizeLike] | None = None,
+) -> Tensor:
+    """The inverse of :func:`max_pool1d`, as :func:`max_unpool2d`."""
+
+def max_unpool3d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Window,
+    stride: Window | None = None,
+    padding: Window = 0,
+    output_size: Sequence[SizeLike] | None = None,
+) -> Tensor:
+    """The inverse of :func:`max_pool3d`, as :func:`max_unpool2d`."""
 
 def lp_pool1d(
     input: Tensor, norm_type: float, kernel_size: Window, stride: Window | None = None, ceil_mode: bool = False

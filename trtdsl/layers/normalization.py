@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..core.errors import DefinitionError, ShapeError
-from .base import add_layer, adds, axes_mask, axes_of, normalize_axis
+from .base import HEIGHT, add_layer, adds, axes_mask, axes_of, lifted, normalize_axis
 from .common import Evaluate, Given, Mistakes, Node, Tensor, computes, evaluates, operation, torch
 from .constant import read_weights
-from .lifting import HEIGHT, lifted
 from .pointwise import cast, elementwise, unary
 from .reduce import is_few, reduce
 

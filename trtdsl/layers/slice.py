@@ -5,9 +5,9 @@ from __future__ import annotations
 import builtins
 from collections.abc import Sequence
 
-from .common import ShapeError, SizeLike, Tensor, add_layer, adds, is_static, member, operation, torch
-from .evaluation import Evaluate, Given, Mistakes, Node, compact, computes, given_dims
-from .lifting import lifted
+from .base import add_layer, adds, lifted, member
+from .common import Evaluate, Given, Mistakes, Node, ShapeError, SizeLike, Tensor, computes, is_static, operation, torch
+from .evaluation import compact, given_dims
 from .shape import size_tensor
 
 

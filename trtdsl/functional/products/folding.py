@@ -1,7 +1,7 @@
 """Convolutions and linear products that become layers when all that uses them is known, so that it may join them.
 
 A batch norm with constant statistics becomes part of the weights (:class:`Scaled`); an einsum takes the weights as an
-operand (:mod:`trtdsl.functional.einsum.factors`); what is monotone goes before maxima over windows, into the product.
+operand (:mod:`trtdsl.functional.einsum.contract`); what is monotone goes before maxima over windows, into the product.
 """
 
 from __future__ import annotations

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ...core.dtypes import as_dtype
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...definition.methods import Dims
 from ...definition.tensor import Selected, Tensor
 from ...sizes.size import Size, SizeLike, product
-from ..common import L, as_dtype, member, operation, require_floats, require_one_of, require_rank, shape_text, torch
+from ..common import L, family, member, operation, require_floats, require_one_of, require_rank, shape_text, torch
 from ..operands import along, as_tensor, as_vector, axes_of, axis_of, binary, choose, floating, on_axis, sum_in_float32
 from ..pointwise.arithmetic import sub
 from ..shaping.arrange import diagonal
@@ -180,19 +181,12 @@ def var():
     """
 
 
-@member(_moments, (True, False))
-def std():
-    """The square root of the variance: the layers of :func:`var`, IUnaryLayer SQRT."""
-
-
-@member(_moments, (False, True))
-def var_mean():
-    """The variance and the mean, as :func:`var`."""
-
-
-@member(_moments, (True, True))
-def std_mean():
-    """The standard deviation and the mean, as :func:`std`."""
+std, var_mean, std_mean = family(
+    _moments,
+    std=((True, False), "The square root of the variance: the layers of :func:`var`, IUnaryLayer SQRT."),
+    var_mean=((False, True), "The variance and the mean, as :func:`var`."),
+    std_mean=((True, True), "The standard deviation and the mean, as :func:`std`."),
+)
 
 
 @operation

@@ -10,7 +10,7 @@ from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...sizes.condition import Condition, verdict
 from ...sizes.size import SizeLike, bounds, fixed, from_front, is_static, size_max, size_min
 from ..common import MAX_DIMS, L, Tensor, as_dtype, family, operation, require_network, require_rank, shape_text, torch
-from ..indexing.assign import write_along
+from ..indexing.gather import write_along
 from ..indexing.index import from_start, index_in, slice_bounds
 from ..operands import along, as_tensor, axis_of, normalize_axis, result_type, varargs
 from .arrange import pad

@@ -148,11 +148,6 @@ def _sizes(
     return sizes
 
 
-@member(_unpooled, 1)
-def max_unpool1d():
-    """The inverse of :func:`max_pool1d`, as :func:`max_unpool2d`."""
-
-
 @member(_unpooled, 2)
 def max_unpool2d():
     """The inverse of :func:`max_pool2d` with ``return_indices``: ``input`` at ``indices`` of a plane of zeros.
@@ -165,6 +160,9 @@ def max_unpool2d():
     """
 
 
-@member(_unpooled, 3)
-def max_unpool3d():
-    """The inverse of :func:`max_pool3d`, as :func:`max_unpool2d`."""
+max_unpool1d, max_unpool3d = family(
+    _unpooled,
+    "The inverse of :func:`{}`, as :func:`max_unpool2d`.",
+    max_unpool1d=(1, "max_pool1d"),
+    max_unpool3d=(3, "max_pool3d"),
+)
