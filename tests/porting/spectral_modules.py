@@ -117,3 +117,11 @@ class Turning(nn.Module):
         turns = torch.polar(torch.ones(4), torch.arange(4.0))
         turned = torch.view_as_complex(x.unflatten(-1, (4, 2))) * turns
         return torch.view_as_real(turned).flatten(-2), x[..., :4] * turns.real + x[..., 4:] * turns.imag
+
+
+class Spectra(nn.Module):
+    """Complex outputs, beside real ones and in containers."""
+
+    def forward(self, x):
+        spectrum = torch.fft.rfft(x, dim=1)
+        return {"mean": x.mean(), "spectra": [spectrum, spectrum.conj()], "sum": torch.fft.fft2(x).sum()}

@@ -98,10 +98,6 @@ def counts(self, x):
     return torch.bincount(x.long().flatten())
 
 
-def gives_complex(self, x):
-    return torch.fft.fft(x)
-
-
 def unpacks(self, x):
     a, b, c = x[:2]
     return a + b + c
@@ -146,7 +142,6 @@ def test_a_loop_on_values_is_refused_at_its_line():
     [
         (asks_for_an_item, td.UnsupportedError, "an end of a slice, .* [(]keep all elements, or go all rounds, with"),
         (counts, td.UnsupportedError, "depends on a tensor's values, which a trace does not have"),
-        (gives_complex, td.UnsupportedError, r"test_odd_modules.py:\d+: forward gives complex numbers"),
         (
             unpacks,
             td.DefinitionError,

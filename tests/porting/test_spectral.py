@@ -20,6 +20,7 @@ MODULES = Path(__file__).parent / "spectral_modules.py"
         ("Turning", "N,8", {"N": (1, 2, 3)}),
         ("Magnitudes", "N,8", {"N": (1, 2, 3)}),
         ("Shifted", "N,T,4", {"N": (1, 2, 3), "T": (2, 5, 9)}),
+        ("Spectra", "N,T,4", {"N": (1, 2, 3), "T": (2, 5, 9)}),
         ("Vocoder", "N,18,T", {"N": (1, 2, 3), "T": (2, 5, 9)}),
     ],
 )

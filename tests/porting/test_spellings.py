@@ -117,11 +117,6 @@ def test_a_bound_that_is_a_size_is_checked_at_all_sizes():
     assert td.check(td.from_module(Bounded(), [X], dims=ROWS)).passed
 
 
-def test_complex_results_are_refused_in_a_sentence():
-    with pytest.raises(td.UnsupportedError, match=r"forward gives complex numbers.*torch\.view_as_real"):
-        td.from_module(Written(torch.fft.fft), [X], dims=ROWS)
-
-
 def _corners(x):
     return torch.tensor([[x.max(), 0.5], [2.0, x.min()]]) * x[:1, :2]
 

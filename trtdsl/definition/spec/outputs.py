@@ -48,7 +48,7 @@ def leaves(returned: Any) -> Leaves:
     """Every leaf of a reference's result by its path: keys, fields and numbers, joined by dots.
 
     Mappings, dataclasses and named tuples have names, tuples and lists numbers. None is no output; a number is a tensor
-    without dimensions.
+    without dimensions, and complex numbers are their two parts (``torch.view_as_real``).
 
     >>> list(leaves({"y": torch.ones(1), "states": (torch.ones(1), None, [torch.ones(1)])}).values)
     ['y', 'states.0', 'states.2.0']
@@ -118,6 +118,8 @@ def _as_leaf(value: Any) -> torch.Tensor | Other:
     if reason := why_not_dense(value):
         return Other(f"a {type(value).__name__} that cannot be compared ({reason})")
     if isinstance(value, torch.Tensor):
+        if value.is_complex():
+            return _as_real(value)
         if type(value) is torch.Tensor:
             return value
         with torch._C.DisableTorchFunctionSubclass():  # one of a class of the author's may compare otherwise
@@ -127,3 +129,11 @@ def _as_leaf(value: Any) -> torch.Tensor | Other:
     if isinstance(value, (Number, np.ndarray, np.generic)) and not isinstance(value, complex):
         return torch.as_tensor(value)
     return Other(f"a {type(value).__name__}")
+
+
+def _as_real(value: torch.Tensor) -> torch.Tensor:
+    """Both parts of complex numbers, along a new last dimension; so of their exact values where they have others."""
+    parts = torch.view_as_real(value.resolve_conj())
+    if (held := vars(value).get("_exact")) is not None:
+        vars(parts)["_exact"] = held[0], torch.view_as_real(held[1].resolve_conj())
+    return parts

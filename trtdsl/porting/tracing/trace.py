@@ -190,24 +190,22 @@ def _trace(
         record.more.clear()
         record.calls, record.container, record.told = 0, recorder.bodies.container, Whiles().asked
         returned = recorder.run(module, tensors)
+        found = {path: _as_real(leaf) for path, leaf in walk(returned)}
+    complex_ones = [path for path, leaf in walk(returned) if leaf is not found[path]]
     for op in operations(recorder.bodies.root):
         _choose(op)
-    found = dict(walk(returned))
     recorder.packed.refuse(found.values())
     left_out = {path: leaf for path, leaf in found.items() if not isinstance(leaf, torch.Tensor)}
     changed = [name for name, number in numbers_of(module).items() if before.get(name, number) != number]
     remarks = [*_updates(recorder, module, changed), *_differences(recorder), *map(_remark, left_out.items())]
+    remarks += (
+        f"forward gives complex numbers{_at(path)}: the network gives torch.view_as_real of them"
+        for path in complex_ones
+    )
     for path, leaf in found.items():
         dtype = leaf.dtype if isinstance(leaf, torch.Tensor) else torch.float32
         if dtype == torch.uint8:  # as which an engine has inputs and outputs
             recorder.converted(leaf)
-        elif dtype.is_complex:
-            made = recorder.values.get(id(leaf), Value((), dtype)).producer
-            raise UnsupportedError(
-                f"forward gives complex numbers{_at(path)}, which an engine does not have: "
-                "give torch.view_as_real of them",
-                location=None if made is None else made.location,
-            )
         elif narrowed(dtype) != dtype:
             own, instead = map(dtype_name, (dtype, narrowed(dtype)))
             remarks.append(f"forward gives {own}{_at(path)}: the network gives {instead}")
@@ -221,6 +219,13 @@ def _trace(
     made.choices, made.held = choices.made if choices is not None else [], recorder.held
     refuse_random(made)
     return made
+
+
+def _as_real(leaf: Any) -> Any:
+    """An output that an engine has: of complex numbers, both parts along a new last dimension."""
+    if not isinstance(leaf, torch.Tensor) or not leaf.is_complex():
+        return leaf
+    return torch.view_as_real(leaf.resolve_conj() if leaf.is_conj() else leaf)
 
 
 def _yield_to_sizes(module: torch.nn.Module) -> None:
