@@ -337,9 +337,10 @@ def test_a_branch_on_the_modules_own_values_is_remarked():
     assert note.startswith("bool at ") and "asks for values of the module's own tensors" in note
 
 
-def test_invalid_names_are_refused():
-    with pytest.raises(td.UsageError, match="dimension F has a name that the file has for something else"):
-        td.from_module(nn.ReLU(), {"input": "F,3"}, dims={"F": (1, 2, 3)})
+def test_dimensions_called_as_what_the_file_imports_get_another_name():
+    ported = porting.ported(nn.ReLU(), {"input": "F,td"}, dims={"F": (1, 2, 3), "td": (2, 3, 4)}, check=True)
+    assert ported.verdict is not None and ported.verdict.passed
+    assert 'F_ = td.Dim("F_", min=1, opt=2, max=3)' in ported.text and "td.Input((F_, td_))" in ported.text
 
 
 def test_uninitialized_memory():

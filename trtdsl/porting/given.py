@@ -287,13 +287,12 @@ def _ranged(specs: dict[str, Input], dims: dict[str, Any]) -> Given:
         for atom in (atom for size in spec.shape if isinstance(size, Size) for atom in size.atoms()):
             assert isinstance(atom, Dim)
             given = dims.get(atom.name, atom.range or (BATCH if atom.name in batches else None))
-            if atom.name in TAKEN:
-                raise UsageError(f"dimension {atom.name} has a name that the file has for something else: rename it")
             if given is None:
                 lacking[atom.name] = _range(atom.name)
                 continue
             low, opt, high = as_bounds(atom.name, given)
-            known[atom.name] = low if isinstance(given, int) else Dim(atom.name, min=low, opt=opt, max=high)
+            name = f"{atom.name}_" if atom.name in TAKEN else atom.name
+            known[atom.name] = low if isinstance(given, int) else Dim(name, min=low, opt=opt, max=high)
     if lacking:
         have = "dimension {} has no range" if len(lacking) == 1 else "dimensions {} have no ranges"
         raise UsageError(f"{have.format(', '.join(lacking))}: give {' and '.join(lacking.values())}")
@@ -308,4 +307,4 @@ def _ranged(specs: dict[str, Input], dims: dict[str, Any]) -> Given:
     }
     check_dims(plain)
     inputs = {name: spec.with_dims(known) for name, spec in plain.items()}
-    return Given(inputs, {name: dim for name, dim in known.items() if isinstance(dim, Dim)})
+    return Given(inputs, {dim.name: dim for dim in known.values() if isinstance(dim, Dim)})
