@@ -96,6 +96,26 @@ class SizeOp(Node):
     def apart(self) -> tuple[Any, tuple[Any, ...]]:
         return self.symbol, self.operands
 
+    @property
+    def function(self) -> Callable[..., Any]:
+        """What computes it, of numbers and, where these can, of sizes."""
+        return operator.neg if (self.symbol, len(self.operands)) == ("-", 1) else OF_SIZES[self.symbol]
+
+
+@dataclass(eq=False)
+class Tried(SizeOp):
+    """What a function gives of which nothing is known: ``tried`` is called with numbers alone."""
+
+    tried: Callable[..., Any] = None  # pyright: ignore
+
+    @property
+    def apart(self) -> tuple[Any, tuple[Any, ...]]:
+        return self.tried, self.operands
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        return self.tried
+
 
 SizeExpression = SizeOf | SizeOp
 TRUTH = "bool"
@@ -358,7 +378,7 @@ def computed(size: Any, of: Callable[[SizeOf], Any], apply: Callable[..., Any] =
     if not isinstance(size, SizeOp):
         return size
     operands = [computed(each, of, apply) for each in size.operands]
-    return apply(operator.neg if (size.symbol, len(operands)) == ("-", 1) else OF_SIZES[size.symbol], *operands)
+    return apply(size.function, *operands)
 
 
 def calls(call: Call, *, inner: bool = False) -> Iterator[Call]:

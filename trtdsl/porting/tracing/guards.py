@@ -66,6 +66,10 @@ class Record:
     """What hears of each guard, such as which loop it belongs to."""
     container: Callable[[], Call] | None = None
     """The call whose body is being written."""
+    parted: dict[Any, Guard] = field(default_factory=dict)
+    """The calls that give as many parts of a tensor as a size says, and what says that these are so many everywhere."""
+    tried: dict[Any, Callable[..., Any]] = field(default_factory=dict)
+    """The functions of numbers that were tried, so that each number is tried once."""
 
 
 GUARDS: ContextVar[Record | None] = ContextVar("trtdsl_guards", default=None)

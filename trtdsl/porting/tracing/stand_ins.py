@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, cast
 
 from ...core.lazy import np, torch
 from ...sizes.operators import FRACTIONS, MATH
@@ -38,9 +38,11 @@ from .traced_sizes import (
     root_of,
     taken_as_numbers,
     traced,
+    trying,
     whole_of,
     yielding,
 )
+from .tried import computes_numbers, is_function
 
 
 class _StandInType(type):
@@ -206,7 +208,11 @@ def _one_value(name: str) -> Callable[..., Any]:
 
 
 def _len(given: Any) -> int:
-    given = held_by(given)
+    given, record = held_by(given), GUARDS.get()
+    if type(given) in (list, tuple) and record is not None and any(isinstance(each, torch.Tensor) for each in given):
+        for op, guard in [*record.parted.items()]:
+            if len(op.made) == len(given):  # it may be that list, or what is made of each in it
+                note("==", guard.left, guard.right, True, asking())
     return given.shape[0] if isinstance(given, torch.Tensor) and given.dim() else len(given)
 
 
@@ -376,6 +382,27 @@ class _StandIn:
         return getattr(self._module, name)
 
 
+class _Outside(_StandIn):
+    """A module of a package that is not followed, whose functions are tried."""
+
+    def __getattr__(self, name: str) -> Any:
+        held = getattr(self._module, name)
+        return _outside(held) or held
+
+
+def _outside(held: Any, new: Any = None) -> Any:
+    """What stands in for a module, or a function, of a package that is not followed; ``new`` for anything else."""
+    if isinstance(held, ModuleType):
+        return new if new is not None or _is_known(held.__name__) else _Outside(held, {})
+    return trying(new or held) if is_function(held) and not _is_known(held.__module__) else new
+
+
+def _is_known(module: Any) -> bool:
+    """Whether a module is Python's own, or one whose functions are followed as they are."""
+    package = str(module).partition(".")[0]
+    return package in ("torch", "trtdsl", "numpy", "None") or package in sys.stdlib_module_names
+
+
 def _remembering(function: Any) -> Callable[..., Any]:
     """A function with a cache, which during one trace has one of its own; a size is no key of it."""
     kept: dict[Any, Any] = {}
@@ -446,8 +473,15 @@ def pythons_functions(packages: Collection[str], types_in: Collection[str]) -> I
 
     def replaced(held: Any) -> Any:
         if type(held) is CACHED and hasattr(held, "__wrapped__"):
-            return caches.setdefault(id(held), _remembering(held))
-        return functions.get(id(held)) or source_of(held)
+            new = caches.setdefault(id(held), _remembering(held))
+        else:
+            new = functions.get(id(held)) or source_of(held)
+            if new is not None or not again():
+                return new
+        name = held.__name__ if isinstance(held, ModuleType) else getattr(held, "__module__", None)
+        if again() and str(name).partition(".")[0] not in packages:
+            return _outside(held, new)
+        return trying(cast(Any, held)) if again() and computes_numbers(held) else new
 
     codes: set[Any] = set()
     kept: list[tuple[dict[Any, Any], dict[Any, Any]]] = []

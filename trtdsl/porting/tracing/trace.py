@@ -40,6 +40,7 @@ from .recording.subclasses import as_class
 from .scalars import NeedsDeclared
 from .scans.as_one import with_scans
 from .scans.marks import Whiles
+from .scans.wholes import with_wholes
 from .stand_ins import named_for_a_type, package_of, packages_of, pythons_functions, source_of, without_sizes
 from .traced_sizes import broadcast_shapes, follow_here, yielding
 
@@ -188,6 +189,7 @@ def _trace(
         record.guards.clear()
         record.loops.clear()
         record.more.clear()
+        record.parted.clear()
         record.calls, record.container, record.told = 0, recorder.bodies.container, Whiles().asked
         returned = recorder.run(module, tensors)
         found = {path: _as_real(leaf) for path, leaf in walk(returned)}
@@ -210,6 +212,7 @@ def _trace(
             own, instead = map(dtype_name, (dtype, narrowed(dtype)))
             remarks.append(f"forward gives {own}{_at(path)}: the network gives {instead}")
     results = _outputs(returned, module, {path: recorder.value(found[path]) for path in found if path not in left_out})
+    results = with_wholes(recorder.bodies.root, results, record)
     results = with_scans(recorder.bodies.root, results, record)
     made = Trace(
         recorder.bodies.root, values, results, recorder.weights, recorder.constants.large, remarks, recorder.tried

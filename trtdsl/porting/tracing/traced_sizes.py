@@ -9,6 +9,7 @@ exactly this value there.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable
@@ -17,10 +18,11 @@ from typing import Any
 
 from ...core.lazy import np
 from ...sizes.operators import ARITHMETIC, BITWISE, COMPARISONS, EXTREMA, FRACTIONS, FUNCTIONS, MATH, ROUNDING, SYMBOLS
-from ..calls import SizeExpression, SizeOf, SizeOp, Weight, leaves, number_of
+from ..calls import SizeExpression, SizeOf, SizeOp, Tried, Weight, leaves, number_of, rebuilt
 from .frames import asking, named_only
 from .guards import GUARDS, note
 from .names import ALIASES
+from .tried import OfNumbers, fitted, is_plain, whole_number
 
 
 class TracedInt(int):
@@ -395,6 +397,9 @@ def _ufunc(self: Any, ufunc: Any, method: str, *given: Any, **options: Any) -> A
         found = as_float(ROUNDING[name](*numbers))
         return found if is_traced(found) else np.float64(found)
     how = f"numpy.{ufunc.__name__}()"
+    tried = found_by_trying(ufunc, how, given, options) if method == "__call__" else None
+    if tried is not None:
+        return tried
     return getattr(ufunc, method)(*(lost(item, how) if is_traced(item) else item for item in given), **options)
 
 
@@ -408,14 +413,85 @@ def _astype(self: Any, dtype: Any, **options: Any) -> Any:
     return np.asarray(lost(self, "astype()")).astype(dtype, **options)[()]
 
 
+def found_by_trying(
+    function: Callable[..., Any], name: str, given: Any, options: Any, *, as_sizes: bool = False
+) -> Any:
+    """The whole numbers that a function gives of plain arguments, some of them sizes; None where it gives others.
+
+    A guard says of each what it is everywhere: a size, where one is found that goes on as the function does, or this
+    number. ``as_sizes`` has it give None where it is no size.
+    """
+    place, tree = asking(), (given, options)
+    sizes = [leaf for leaf in leaves(tree) if is_traced(leaf)]
+    record = GUARDS.get()
+    if not sizes or record is None or place is None or not is_plain(tree):
+        return None
+    args, named = rebuilt(tree, plain_number)
+    try:
+        result = function(*args, **named)
+    except Exception:  # whoever calls sees it, too
+        return None
+    several = type(result) is tuple
+    numbers = list(map(whole_number, result if several else (result,)))
+    if any(number != number for number in numbers):
+        return None
+    found: list[tuple[Tried, Any]] = []
+    for at, number in enumerate(numbers):
+        key = function, at if several else None, repr(rebuilt(tree, lambda leaf: ... if is_traced(leaf) else leaf))
+        of_numbers = record.tried.setdefault(key, OfNumbers(function, tree, is_traced, key[1]))
+        whole = len(sizes) == 1 and isinstance(sizes[0], TracedInt) and type(number) is int
+        size = fitted(of_numbers, sizes[0].expression) if whole else None
+        if size is None and as_sizes:
+            return None
+        found.append((Tried(name, tuple(map(expression_of, sizes)), number, tried=of_numbers), size))
+    for asked, size in found:
+        note("==", asked, asked.number if size is None else size, True, place)
+    made = tuple(number if size is None else traced(number, size) for number, (_, size) in zip(numbers, found))
+    return made if several else made[0]
+
+
 def taken_as_numbers(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """The function, which takes sizes as the numbers that they are: a guard says that they are these everywhere."""
+    """The function, which takes sizes as the numbers that they are: guards say what it gives of them everywhere."""
 
     def called(*given: Any, **options: Any) -> Any:
+        found = found_by_trying(function, f"{name}()", given, options)
+        if found is not None:
+            return found
         for item in leaves((given, options)):
             if is_traced(item):
                 lost(item, f"{name}()")
         return function(*given, **options)
+
+    return called
+
+
+def trying(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of numbers, which is tried where it asks of sizes, or loses what is known of them."""
+    name = f"{function.__name__}()"
+
+    @functools.wraps(function)
+    def called(*given: Any, **options: Any) -> Any:
+        record, tree = GUARDS.get(), (given, options)
+        if record is None or not is_plain(tree) or not any(map(is_traced, leaves(tree))):
+            return function(*given, **options)
+        before, loops, calls, told = len(record.guards), len(record.loops), record.calls, record.told
+        record.told = None  # a loop in here computes no tensors
+        try:
+            result = function(*given, **options)
+        finally:
+            record.told = told
+        numbers = [*leaves(result)]
+        sizes = all(map(is_traced, numbers))
+        if record.calls != calls or (sizes and len(record.guards) == before):
+            return result
+        asked = record.guards[before:]
+        del record.guards[before:]
+        found = found_by_trying(function, name, given, options, as_sizes=sizes)
+        if found is None:
+            record.guards += asked
+            return result
+        del record.loops[loops:]
+        return found
 
     return called
 
@@ -450,7 +526,7 @@ for _kind in (TracedInt, TracedFloat):
         setattr(_kind, f"__{_name}__", _rounding(_name, ROUNDING[_name]))
     for _name in ("hex", "as_integer_ratio", "bit_length", "bit_count", "to_bytes", "__getnewargs__"):
         if hasattr(_kind, _name):
-            setattr(_kind, _name, _losing(_name, f"{_name}()"))
+            setattr(_kind, _name, taken_as_numbers(getattr(_kind.__base__, _name), _name))
     for _name in ("__str__", "__repr__", "__format__"):
         setattr(_kind, _name, _as_text(_name))
     for _name in ("__int__", "__float__"):

@@ -16,7 +16,7 @@ from ....sizes.operators import BITWISE, COMPARISONS, MATH, ROUNDING
 from ....sizes.proof import Env, grid, samples
 from ....sizes.shape import substitute
 from ....sizes.size import Size
-from ...calls import SizeOp, sizes_of
+from ...calls import SizeOp, Tried, sizes_of
 from ...given import Given
 from ...statements import size_key
 from ..guards import Guard
@@ -49,7 +49,21 @@ class Asking:
         elif self.names:
             self.texts = range_texts(given, self.names)
         decided = verdict(self.condition, required=False) if self.condition is not None else None
-        self.everywhere = decided is True or bool(self.outcomes(columns_of(given, self.names)).all())
+        columns = columns_of(given, self.names)
+        self.everywhere = decided is True or (self.is_known(columns, given) and bool(self.outcomes(columns).all()))
+
+    def is_known(self, columns: Mapping[str, Any], given: Given) -> bool:
+        """Whether it is known at all sizes what it is at these: of a function that is tried, where these are all."""
+        return not isinstance(self.guard.left, Tried) or not self.names or are_all(columns, given)
+
+    def untried(self, names: Iterable[str]) -> UnsupportedError:
+        """The error where these dimensions have more sizes together than are tried."""
+        return UnsupportedError(
+            f"what {self.guard.left.symbol} gives of a size is known by trying each, and {' and '.join(names)} "
+            f"{'has' if len([*names]) == 1 else 'have together'} more than {TRIED:,}: give a smaller range, or compute "
+            "it from shapes with + - * // % alone",
+            location=self.guard.location,
+        )
 
     def outcomes(self, columns: Mapping[str, Any]) -> Any:
         """Whether it holds, for many values of the dimensions."""
@@ -78,10 +92,10 @@ class Asking:
                 text = f"the truth of the tensor that is asked to be {right}, and it is {left}"
             elif (
                 isinstance(guard.left, SizeOp)
-                and guard.left.symbol in {**MATH, **ROUNDING, **BITWISE}
+                and (isinstance(guard.left, Tried) or guard.left.symbol in {**MATH, **ROUNDING, **BITWISE})
                 and guard.symbol == "=="
             ):
-                call = "" if guard.left.symbol in BITWISE else "()"
+                call = "" if isinstance(guard.left, Tried) or guard.left.symbol in BITWISE else "()"
                 text = f"what {guard.left.symbol}{call} gives to be {right}, and it is {left}"
             elif _is_square(guard.left):
                 text = f"{right} to be the square of a whole number"

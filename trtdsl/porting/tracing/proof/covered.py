@@ -121,6 +121,8 @@ def _explored(
     paths = [broken]
     for _ in range(most[0]):
         left = np.flatnonzero(~covered)
+        if unknown := [each for each in paths[-1] if not each.is_known(columns, given)]:
+            raise unknown[0].untried([*columns])
         if not len(left):
             return set()
         env = {**given.usual, **env_at(columns, left[0])}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, cast
 
 from ....core.errors import TrtdslError
 from ....core.lazy import F, np, torch
@@ -17,12 +17,27 @@ from ....functional.constants import of_constants
 from ....interpreter.interpret import Interpreter
 from ....sizes.proof import Env, evaluated
 from ....sizes.size import Size, SizeLike, size_max, size_min
-from ...calls import TRUTH, Branch, SizeOf, SizeOp, Value, Weight, apart, computed, operations_for, sizes_of, values_in
+from ...calls import (
+    TRUTH,
+    Branch,
+    Op,
+    SizeOf,
+    SizeOp,
+    Value,
+    Weight,
+    along,
+    apart,
+    computed,
+    operations_for,
+    sizes_of,
+    values_in,
+)
 from ...given import Given
 from ...render import Renderer
 from ...statements import Statement
 from ...translating.lowering import statements
 from ..guards import Guard
+from ..scans.alone import argument
 from ..trace import Trace
 
 TRUTHS = 2_048  # those at which a tensor is computed
@@ -72,6 +87,8 @@ class Symbols:
                 self._mark((op.args, op.kwargs))
                 for statement in statements(op):
                     self._run(statement, self.space)
+                if op.name in ("split", "chunk") and not all(self._name(value) in self.space for value in op.made):
+                    self._take_apart(op)
 
     def _run(self, statement: Statement, space: dict[str, Any]) -> None:
         """Executes one line; one that fails leaves its values unknown, and those of every line that needs them."""
@@ -79,6 +96,16 @@ class Symbols:
         text = Renderer("\0", self._name).expression(statement.expression)[0]
         with suppress(NameError, TrtdslError, TypeError, AttributeError, KeyError, ValueError, ZeroDivisionError):
             exec(f"{', '.join(names)}{',' if statement.several else ''} = {text}", space)
+
+    def _take_apart(self, op: Op) -> None:
+        """The parts of a tensor one by one: as many as there are here, and not at all sizes."""
+        with suppress(KeyError, TrtdslError, TypeError):
+            whole, given = self.space[self._name(op.args[0])], next(iter([*op.args[1:], *op.kwargs.values()]))
+            axis, size = argument(op, 2, "dim", 0) % whole.ndim, cast(int, self.whole(given))
+            each = size if op.name == "split" else -(-whole.shape[axis] // size)
+            for place, value in enumerate(op.made, start=1):
+                end = place * each if place < len(op.made) else None
+                self.space[self._name(value)] = whole[along(axis, slice((place - 1) * each, end))]
 
     def _mark(self, tree: Any) -> None:
         """Notes which sizes are no one number everywhere: these stand in the text as they are computed."""

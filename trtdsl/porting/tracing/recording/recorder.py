@@ -499,7 +499,7 @@ class Recorder:
         if name == "unbind" and not self._is_constant(args[0]):
             return parted(result, op, here())
         if name in ("split", "chunk") and not self._is_constant(args[0]):
-            count_parts(name, self._sizes, result, *args, **kwargs)
+            count_parts(op, self._sizes, result, *args, **kwargs)
         return result
 
     def _by_its_batch(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -175,18 +175,22 @@ def sliced(name: str, tensor: Any, size: Any = None, dim: int = 0, **named: Any)
 
 
 def count_parts(
-    name: str, sizes: Callable[..., Any], parts: Any, tensor: Any, size: Any = None, dim: int = 0, **named: Any
+    op: Op, sizes: Callable[..., Any], parts: Any, tensor: Any, size: Any = None, dim: int = 0, **named: Any
 ) -> None:
     """Notes how many parts ``split`` or ``chunk`` gives of a size: they are as many at all sizes of one program.
+
+    But for those whose parts are joined again, which may be one call of the whole.
 
     ``sizes(shape, tensor, dim)`` gives a size of the tensor as one that is traced.
     """
     size = next(iter(named.values()), None) if size is None else size
     whole = sizes(tensor.shape[dim], tensor, dim)
     if isinstance(size, int) and is_traced(whole):
-        each = size if name == "split" else -(-whole // size)
-        count = expression_of(-(-whole // each))
+        each = size if op.name == "split" else -(-whole // size)
+        count, record = expression_of(-(-whole // each)), GUARDS.get()
         note("==", count, len(parts), True, here(), loop=plain_number(each) == 1)
+        if record is not None and op.location is not None:
+            record.parted[op] = record.guards[-1]
 
 
 def in_steps(index: Any) -> tuple[Any, Any] | None:

@@ -1,0 +1,195 @@
+"""One call in the place of those of all pieces of a tensor that are joined: ``cat([f(c) for c in x.split(4)])``.
+
+However many pieces a size makes, of whatever length the last one is: where each call computes each place of the
+dimension alone (alone.py), the whole gives what its pieces give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ...calls import Call, Op, SizeOf, SizeOp, Value, apart, change_trees, operations, operations_for, values_in
+from ...calls import joined as rejoined
+from ..guards import Record
+from ..names import RANDOM
+from .alone import Together, argument, axis_of_result, has_lengths
+
+JOINING = {"cat", "concat", "concatenate"}
+
+
+@dataclass
+class Pieces:
+    """What is done with all pieces of some tensors in the same way, by the values of the first pieces."""
+
+    record: Record
+    axes: dict[Value, int] = field(default_factory=dict)
+    """The dimension along which a value goes on in the next piece."""
+    wholes: dict[Value, Value] = field(default_factory=dict)
+    """The tensors that are in pieces, by the first ones."""
+    sizes: dict[Value, int] = field(default_factory=dict)
+    """How long a value is along its dimension in all pieces together."""
+    ops: dict[Op, None] = field(default_factory=dict)
+    joins: list[Op] = field(default_factory=list)
+    every: dict[Value, int] = field(default_factory=dict)
+    """As ``axes``, of the values of all pieces."""
+    beside: set[Value] = field(default_factory=set)
+    """What all pieces take as it is."""
+    _known: dict[tuple[int, ...], bool] = field(default_factory=dict)
+
+    def join(self, op: Op) -> None:
+        """Takes what is joined. Raises Together where it is not of all pieces, each place of a dimension alone."""
+        values, dim = op.args[0], argument(op, 1, "dim", argument(op, 1, "axis", 0))
+        if not all(isinstance(each, Value) for each in values) or not self._goes_on(values):
+            raise Together
+        if type(dim) is not int or dim % len(values[0].shape) != self.axes[values[0]]:
+            raise Together
+        self.joins.append(op)
+
+    def _goes_on(self, values: Sequence[Value]) -> bool:
+        """Whether the values are of one piece after the other, and not one that all of them have."""
+        key = tuple(map(id, values))
+        if key not in self._known:
+            self._known[key] = self._is_of_pieces(values)
+        return self._known[key]
+
+    def _is_of_pieces(self, values: Sequence[Value]) -> bool:
+        first, op = values[0], values[0].producer
+        if op is not None and op in self.record.parted and _are_same(op.made, values):
+            self._take(values, argument(op, 2, "dim", 0) % len(first.shape))
+            self.wholes[first] = op.args[0]
+            return True
+        if op is None or (len(values) > 1 and _are_same([first] * len(values), values)):
+            self.beside.add(first)
+            return _together_unless(_are_same([first] * len(values), values))
+        return self._is_made_of_pieces(op, values)
+
+    def _is_made_of_pieces(self, op: Op, values: Sequence[Value]) -> bool:
+        ops = [each.producer for each in values if each.producer is not None]
+        alone = len({*map(id, ops)}) == len(values)
+        places = {[*map(id, each.made)].index(id(value)) for each, value in zip(ops, values) if alone}
+        _together_unless(len(places) == 1 and len({len(each.made) for each in ops}) == 1)
+        operands: list[Value] = []
+        self._compare([(x.name, x.qualified, x.form, x.path, x.args, x.kwargs) for x in ops], operands)
+        going = {each: self.axes[each] for each in operands}
+        if not going:  # what each piece computes alike, of what is none of it
+            asks = op.inner or op.name in RANDOM or has_lengths((op.args, op.kwargs), self.axes)
+            return _together_unless(not asks)
+        _together_unless(len({self.sizes[each] for each in going}) == 1)
+        axis = axis_of_result(op, going, self.axes)
+        for made in zip(*(each.made for each in ops)):
+            self._take(made, axis)
+        self.ops[op] = None
+        return True
+
+    def _compare(self, trees: Sequence[Any], operands: list[Value]) -> None:
+        """Raises Together where trees differ in more than the piece; adds what goes on, of the first."""
+        first = trees[0]
+        if isinstance(first, Value):
+            _together_unless(all(isinstance(each, Value) for each in trees))
+            operands += [first] if self._goes_on(trees) else []
+            return
+        if isinstance(first, (SizeOf, SizeOp)):
+            operands = []  # it takes a size, and not the tensor
+        nodes = [apart(each) for each in trees]
+        kinds = [(type(tree), tree) if node is None else (node[0], len(node[1])) for tree, node in zip(trees, nodes)]
+        _together_unless(all(each == kinds[0] for each in kinds))
+        for each in zip(*(node[1] for node in nodes if node is not None)):
+            self._compare(each, operands)
+
+    def _take(self, values: Sequence[Value], axis: int) -> None:
+        """Notes values of one piece after the other, which go on in a dimension."""
+        first = values[0]
+        _together_unless(self.axes.setdefault(first, axis) == axis)
+        _together_unless(len({(*each.shape[:axis], *each.shape[axis + 1 :]) for each in values}) == 1)
+        self.sizes[first] = sum(each.shape[axis] for each in values)
+        self.every.update(dict.fromkeys(values, axis))
+        self._known[tuple(map(id, values))] = True
+
+
+def _together_unless(alone: bool) -> bool:
+    """False, and raises Together unless it holds."""
+    if not alone:
+        raise Together
+    return False
+
+
+def _are_same(values: Sequence[Value], others: Sequence[Value]) -> bool:
+    return [*map(id, values)] == [*map(id, others)]
+
+
+def with_wholes(root: Call, results: Any, record: Record) -> Any:
+    """Makes one call of those of all pieces, wherever these are joined; the results of forward, as that gives them."""
+    for group in _groups(root, record) if record.parted else ():
+        found = Pieces(record)
+        with suppress(Together):  # which others may have changed
+            for op in group:
+                found.join(op)
+            if _are_alone(root, results, found):
+                results = _made_whole(root, results, found)
+    needed = _needed(root, results, record) if record.parted else {}
+    several = (op for op in record.parted if len(op.made) > 1)  # how it goes on after one is not seen
+    gone = {id(record.parted[op]) for op in several if op not in needed}
+    record.guards[:] = [guard for guard in record.guards if id(guard) not in gone]
+    return results
+
+
+def _groups(root: Call, record: Record) -> Iterator[list[Op]]:
+    """What is joined of pieces, together with what else is of these."""
+    groups: list[tuple[set[Value], list[Op]]] = []
+    for op in operations(root):
+        if op.name not in JOINING or not op.args or not isinstance(op.args[0], (list, tuple)):
+            continue
+        found = Pieces(record)
+        try:
+            found.join(op)
+        except Together:
+            continue
+        same = [each for each in groups if not each[0].isdisjoint(found.wholes)]
+        groups = [each for each in groups if each not in same]
+        firsts = {*found.wholes}.union(*(each[0] for each in same))
+        groups.append((firsts, [*(other for each in same for other in each[1]), op]))
+    return iter([group for _, group in groups])
+
+
+def _needed(root: Call, results: Any, record: Record) -> dict[Op, None]:
+    asked = [value for guard in record.guards for value in values_in((guard.left, guard.right))]
+    return operations_for(root, [*values_in(results), *asked], lambda value: value)
+
+
+def _are_alone(root: Call, results: Any, found: Pieces) -> bool:
+    """Whether nothing else takes what the first pieces become, or asks how long a piece is."""
+    changed = found.axes.keys()
+    if any(has_lengths((guard.left, guard.right), found.every) for guard in found.record.guards):
+        return False
+    others = (op for op in _needed(root, results, found.record) if op not in found.ops and op not in found.joins)
+    taken = {*values_in(results), *found.beside, *(value for op in others for value in op.taken)}
+    return changed.isdisjoint(taken)
+
+
+def _made_whole(root: Call, results: Any, found: Pieces) -> Any:
+    for value, length in found.sizes.items():
+        axis = found.axes[value]
+        value.shape = (*value.shape[:axis], length, *value.shape[axis + 1 :])
+    joined = {op.results: op.args[0][0] for op in found.joins}
+    for whole, value in joined.items():
+        value.name = whole.name or value.name
+
+    def image(tree: Any) -> Any:
+        if isinstance(tree, Value):
+            value = joined.get(tree, tree)
+            return found.wholes.get(value, value)
+        node = apart(tree)
+        if node is None:
+            return tree
+        new = rejoined(tree, [image(each) for each in node[1]])
+        return replace(new, number=new.value.shape[new.axis]) if isinstance(new, SizeOf) else new
+
+    change_trees(root, image)
+    record = found.record
+    new = {id(each): replace(each, left=image(each.left), right=image(each.right)) for each in record.guards}
+    record.parted = {op: new[id(guard)] for op, guard in record.parted.items()}
+    record.guards[:] = [new[id(each)] for each in record.guards]
+    return image(results)
