@@ -57,6 +57,13 @@ def products(x):
     return flat, x.reshape(-1, int(np.prod(x.shape[2:]))), x / np.sqrt(x.shape[-1]) + np.log2(x.shape[2])
 
 
+def beside_a_constant(x):
+    kernel = torch.tensor([4, 3])
+    pads = [max((-(-size // 2) - 1) * 2 + kernel[axis] - size, 0) for axis, size in enumerate(x.shape[2:])]
+    whole = F.pad(x, [pads[1] // 2, pads[1] - pads[1] // 2, pads[0] // 2, pads[0] - pads[0] // 2])
+    return F.max_pool2d(whole, (4, 3), 2), x.new_ones(int(kernel[0] * x.shape[2] - 1))
+
+
 def from_numpy(x):
     sides = torch.from_numpy(np.array([x.shape[3], x.shape[2]], dtype=np.float32))
     return x * sides.sum(), x.mean() * torch.tensor(np.asarray(x.shape[2:]) * 2), x + np.fft.fft(np.ones(2)).real[0]
@@ -72,7 +79,9 @@ class Applied(torch.nn.Module):
 
 
 @pytest.mark.parametrize(
-    "function", [iterated, reduced, written, made, overwritten, arrays, products, from_numpy], ids=lambda f: f.__name__
+    "function",
+    [iterated, reduced, written, made, overwritten, arrays, products, beside_a_constant, from_numpy],
+    ids=lambda f: f.__name__,
 )
 def test_sizes_in_tensors_and_arrays_stay_sizes(function):
     network = td.from_module(Applied(function), {"x": "N,3,H,W"}, dims=DIMS).define()

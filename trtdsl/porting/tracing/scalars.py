@@ -144,7 +144,8 @@ class SizesHeld:
         """Notes what the tensors hold that a call gives or writes to, computed from what its operands hold."""
         if self._greatest:
             self._follow(name, args, kwargs, result, target)
-        given = (args, kwargs) if name in {*MADE, "setitem"} else ()
+        whole = name in COMPUTED and not any(each.is_floating_point() for each in torch_tensors((args, result)))
+        given = (args, kwargs) if whole or name in {*MADE, "setitem"} else ()
         if not any(id(leaf) in self._held for leaf in leaves((args, kwargs))) and not any(
             map(is_traced, leaves(given))
         ):

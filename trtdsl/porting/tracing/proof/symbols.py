@@ -89,6 +89,8 @@ class Symbols:
                     self._run(statement, self.space)
                 if op.name in ("split", "chunk") and not all(self._name(value) in self.space for value in op.made):
                     self._take_apart(op)
+                if op.name == "squeeze":
+                    self._squeeze(op)
 
     def _run(self, statement: Statement, space: dict[str, Any]) -> None:
         """Executes one line; one that fails leaves its values unknown, and those of every line that needs them."""
@@ -106,6 +108,15 @@ class Symbols:
             for place, value in enumerate(op.made, start=1):
                 end = place * each if place < len(op.made) else None
                 self.space[self._name(value)] = whole[along(axis, slice((place - 1) * each, end))]
+
+    def _squeeze(self, op: Op) -> None:
+        """A tensor without the dimensions that are 1 here, and not at all sizes."""
+        dims, rank = argument(op, 1, "dim"), len(op.args[0].shape)
+        asked = range(rank) if dims is None else [dims] if isinstance(dims, int) else dims
+        ones = {axis % rank for axis in asked if rank and op.args[0].shape[axis] == 1}
+        with suppress(KeyError, TrtdslError, TypeError):
+            index = tuple(0 if axis in ones else slice(None) for axis in range(rank))
+            self.space[self._name(op.results)] = self.space[self._name(op.args[0])][index]
 
     def _mark(self, tree: Any) -> None:
         """Notes which sizes are no one number everywhere: these stand in the text as they are computed."""
