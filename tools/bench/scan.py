@@ -12,7 +12,7 @@ import trtdsl as td
 import trtdsl.functional as F
 from trtdsl.engine.compiling.compiler import compile_engine
 from trtdsl.engine.program import program_of_plan
-from trtdsl.functional.scanning.selective import PAIRS
+from trtdsl.functional.scanning.scan import PAIRS
 
 CHANNELS, STATE = 1536, 16  # of mamba-130m
 

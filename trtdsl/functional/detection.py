@@ -10,7 +10,7 @@ from ..core.errors import DefinitionError, ShapeError, UnsupportedError
 from .common import L, SizeLike, Tensor, operation, require_one_of, shape_text, torch
 from .indexing.gather import nonzero
 from .operands import along, binary, choose, combined, floating, per_axis
-from .products.matmul import matmul
+from .products.linalg import matmul
 from .reducing.reduction import top
 from .reducing.statistics import argsort
 from .sampling.grid_sample import gather_taps

@@ -9,7 +9,7 @@ from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ..common import L, Tensor, operation, require_network, require_one_of, require_rank, shape_text, torch
 from ..operands import as_tensor, binary, choose, numeric, result_type
 from ..pointwise.arithmetic import mul
-from ..products.matmul import matmul
+from ..products.linalg import matmul
 from ..reducing.cumulative import cumsum
 from ..reducing.reduction import any as any_of
 from ..shaping.create import counted

@@ -15,8 +15,7 @@ from ..pointwise.arithmetic import add
 from ..reducing.statistics import vector_norm
 from ..shaping.create import counted, filled, indices_of
 from ..shaping.reshape import broadcast_tensors
-from .linalg import inverse
-from .matmul import matmul
+from .linalg import inverse, matmul
 
 
 def _of_matrices(ndim: int, input: Tensor, mat2: Tensor) -> Tensor:

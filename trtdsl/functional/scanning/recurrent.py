@@ -10,7 +10,7 @@ from ...core.errors import DefinitionError, ShapeError, UnsupportedError, severa
 from ..common import L, Tensor, family, member, operation, require_rank, shape_text, torch
 from ..operands import along
 from ..pointwise.activation import relu, sigmoid, tanh
-from ..products.matmul import linear
+from ..products.linalg import linear
 from ..shaping.arrange import flip
 from ..shaping.create import counted, filled
 from ..shaping.join import cat, chunk, stack, unbind

@@ -23,7 +23,7 @@ from ..pointwise.activation import tanh
 from ..pointwise.arithmetic import atan2, hypot, maximum, minimum, mul
 from ..pointwise.elementary import cos, cosh, exp, log, log1p, neg, sin, sinh, sqrt
 from ..pointwise.logic import isfinite, isinf, isnan, logical_and, logical_not, logical_or, where
-from ..products.matmul import matmul
+from ..products.linalg import matmul
 from ..products.products import bmm, dot, inner, kron, mm, mv, outer, tensordot, vecdot
 from ..shaping.join import stack, unbind
 from ..shaping.reshape import broadcast_tensors

@@ -11,7 +11,7 @@ from ... import layers as L
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ..common import SizeLike, Tensor, bounds, family, member, operation, require_one_of, require_rank, size_min, torch
 from ..operands import along, axes_of, axis_of, binary, floating, with_last
-from ..products.matmul import matmul
+from ..products.linalg import matmul
 from ..shaping.arrange import pad
 from ..shaping.create import arange
 from ..windows.convolution import conv1d, conv_transpose1d
