@@ -253,10 +253,6 @@ def kv_cache_update(
 
     A packed ``update`` is (tokens, H, D) with the cumulative ``update_lengths`` (N + 1). An engine writes into the
     cache's own memory.
-
-    >>> i = net.input("i", (2,), "int32")
-    >>> kv_cache_update(net.input("cache", (2, 3, 10, 8)), net.input("u", (2, 3, 1, 8)), i).shape
-    (2, 3, 10, 8)
     """
 
     trt = cache.network.trt

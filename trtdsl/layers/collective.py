@@ -33,9 +33,6 @@ def all_gather(x: Tensor, num_ranks: int) -> Tensor:
     """``x`` (A, …) of all ranks, one behind the other, for each of them, (ranks * A, …): one IDistCollectiveLayer.
 
     With ``num_ranks=1`` it is ``x`` itself, and no layer. Raises UsageError for less than one rank.
-
-    >>> all_gather(net.input("x", (2, 3)), 4).shape
-    (8, 3)
     """
     return _collective(x, "ALL_GATHER", "NONE", num_ranks)
 
@@ -46,9 +43,6 @@ def reduce_scatter(x: Tensor, num_ranks: int, op: str = "SUM") -> Tensor:
 
     With ``num_ranks=1`` it is ``x`` itself, and no layer. Raises ShapeError where the ranks do not divide the first
     dimension, UnsupportedError for another ``op`` than :func:`all_reduce` has.
-
-    >>> reduce_scatter(net.input("x", (8, 3)), 4).shape
-    (2, 3)
     """
     return _collective(x, "REDUCE_SCATTER", op, num_ranks)
 

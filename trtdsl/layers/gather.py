@@ -155,10 +155,6 @@ def scatter(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "ELEMENT
     ELEMENT: ``result[i][indices[i][j]] = updates[i][j]`` along ``axis``, all three of one rank. ND: the last dimension
     of ``indices`` (..., k) indexes the first k dimensions of ``data``, and ``updates`` is (..., data.shape[k:]…).
     Writing to one place twice is undefined.
-
-    >>> i = net.input("i", (2, 2), "int64")
-    >>> scatter(net.input("x", (5, 3)), i, net.input("u", (2,)), "ND").shape
-    (5, 3)
     """
     axis = normalize_axis(axis, data.ndim)
     mode = mode.upper()
@@ -218,9 +214,6 @@ def one_hot(indices: Tensor, values: Tensor, depth: Tensor | int, axis: int = -1
 
     ``values`` is ``[off, on]`` and gives the dtype; ``depth``, the new dimension's size, a constant; the new dimension
     is ``axis`` of the result.
-
-    >>> one_hot(net.input("i", (2, 3), "int32"), net.constant([0.0, 1.0]), 5).shape
-    (2, 3, 5)
     """
     network = indices.network
     place = normalize_axis(axis, indices.ndim + 1)

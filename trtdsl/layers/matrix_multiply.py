@@ -99,9 +99,6 @@ def einsum(equation: str, *operands: Tensor) -> Tensor:
     Lower-case labels, ``...`` and an optional ``->``; floating-point operands of one dtype. ``functional.einsum`` plans
     matrix products instead, which is what usually runs faster. Raises UnsupportedError for the form of ``"ad,abd->b"``,
     of which TensorRT's builder sums the wrong products (docs/traps/builder-einsum.md).
-
-    >>> einsum("ik,kj->ij", net.input("a", (2, 3)), net.input("b", (3, 4))).shape
-    (2, 4)
     """
     inputs, output = parse(equation, [tensor.ndim for tensor in operands])
     if _are_apart(inputs, output):

@@ -30,10 +30,6 @@ def normalization(
     ``scale`` and ``bias`` have the rank of ``x`` and are broadcast to it. ``groups`` splits dimension 1; ``axes`` are
     then all dimensions after it, and ``scale`` and ``bias`` (1, C, 1, …), or (1, groups, 1, …) in version 1, the only
     one that TensorRT has before 10.15.
-
-    >>> one = net.constant(torch.ones(1, 1, 6))
-    >>> normalization(net.input("x", (2, 4, 6)), one, one, [2]).shape
-    (2, 4, 6)
     """
     axes = [normalize_axis(axis, x.ndim) for axis in axes]
     # Of a sequence in half precision, between casts, the builder has a kernel that takes in both.
@@ -129,10 +125,6 @@ def scale(x: Tensor, shift: Tensor | None, scale: Tensor | None, power: Tensor |
 
     ``scale``, ``shift`` and ``power`` are constants of one element per channel and of the dtype of ``x``; None is 1,
     0, 1.
-
-    >>> one = net.constant([1.0, 2.0, 3.0])
-    >>> scale(net.input("x", (2, 3, 4, 4)), one, one).shape
-    (2, 3, 4, 4)
     """
     axis = normalize_axis(axis, x.ndim)
     for constant in (shift, scale, power):

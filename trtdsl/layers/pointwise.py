@@ -18,9 +18,6 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
     Floating-point to integer truncates; to int32 and int64 it saturates, int8 and uint8 keep the low bits of a wider
     conversion, which saturates; anything to bool is ``!= 0``. A constant without
     dimensions and a weight in float64, int16 or uint8, of which TensorRT makes none, are converted at once.
-
-    >>> cast(net.input("x", (2, 3)), "float16").dtype
-    torch.float16
     """
     dtype = as_dtype(dtype)
     if x.dtype == dtype:
@@ -275,10 +272,6 @@ def select(condition: Tensor, then: Tensor, otherwise: Tensor) -> Tensor:
     """``then`` where ``condition`` (bool) holds, ``otherwise`` elsewhere: one ISelectLayer.
 
     All three have one rank, ``then`` and ``otherwise`` one dtype; dimensions of size 1 are broadcast.
-
-    >>> c = net.input("c", (2, 1), "bool")
-    >>> select(c, net.input("a", (2, 3)), net.input("b", (1, 3))).shape
-    (2, 3)
     """
     if not condition.ndim == then.ndim == otherwise.ndim:
         raise ShapeError(f"select operands must have one rank, not {condition.ndim}, {then.ndim} and {otherwise.ndim}")

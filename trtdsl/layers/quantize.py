@@ -29,9 +29,6 @@ def quantize(
     each index of ``axis``, or has the rank of ``x`` with one value per block (``block_shape``). TensorRT multiplies by
     the reciprocal, in the dtype of ``x``, or divides by a ``scale`` that is computed in half precision. With ``meant``
     the network means ``x / scale``, and its rounding counts as a matter of quality, as that of float16 does.
-
-    >>> quantize(net.input("x", (2, 3)), net.constant(0.5)).dtype
-    torch.int8
     """
     return _add("add_quantize", x, scale, dtype, axis, block_shape, meant)
 

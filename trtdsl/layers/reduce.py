@@ -19,9 +19,6 @@ def reduce(x: Tensor, op: str, axes: Sequence[int], keep_dims: bool = False) -> 
     """Reduces ``x`` over ``axes`` with ``op`` (SUM, PROD, MAX, MIN, AVG): one IReduceLayer.
 
     At least one axis. MAX and MIN skip NaN. AVG of integers truncates.
-
-    >>> reduce(net.input("x", (2, 3, 4)), "SUM", [1]).shape
-    (2, 4)
     """
     axes = sorted({normalize_axis(axis, x.ndim) for axis in axes})
     shape = tuple(1 if axis in axes else size for axis, size in enumerate(x.shape) if keep_dims or axis not in axes)

@@ -223,9 +223,6 @@ def grid_sample(
     them.
 
     Raises ShapeError where the ranks do not fit each other, UnsupportedError for CUBIC with FILL of what layers give.
-
-    >>> grid_sample(net.input("x", ("N", 3, 8, 8)), net.input("g", ("N", 5, 6, 2))).shape
-    (N, 3, 5, 6)
     """
     batches = {size for size in (x.shape[0], grid.shape[0]) if isinstance(size, int)}
     if x.ndim != grid.ndim or x.ndim < 4 or grid.shape[-1] != x.ndim - 2 or len(batches) > 1:

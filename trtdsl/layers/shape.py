@@ -15,11 +15,7 @@ from .pointwise import elementwise
 
 @operation
 def concatenation(tensors: Sequence[Tensor], axis: int) -> Tensor:
-    """Tensors of one rank and dtype, one after the other along ``axis``: one IConcatenationLayer.
-
-    >>> concatenation([net.input("a", (2, 3)), net.input("b", (2, 5))], 1).shape
-    (2, 8)
-    """
+    """Tensors of one rank and dtype, one after the other along ``axis``: one IConcatenationLayer."""
     if not tensors:
         raise DefinitionError("concatenation needs at least one tensor")
     axis = normalize_axis(axis, tensors[0].ndim)

@@ -323,9 +323,6 @@ def squeeze(x: Tensor, axes: Sequence[int]) -> Tensor:
     """Removes the dimensions ``axes``, all of size 1: one IShuffleLayer, or ISqueezeLayer where sizes are dynamic.
 
     Raises ShapeError for a dimension that is known not to be 1.
-
-    >>> squeeze(net.input("x", ("N", 1, "T")), [1]).shape
-    (N, T)
     """
     places = sorted(normalize_axis(axis, x.ndim) for axis in axes)
     for axis in places:

@@ -59,10 +59,6 @@ def scaled_dot_product_attention(
     overflow. A constant mask without such rows costs nothing. One that is added, (2, 8, 256, 256) for (2, 8, 256, 64),
     takes 4 launches as without the rule in float32, and 6 instead of 5 in half precision, with 1.25 times the bytes;
     (2, 1, 1, 256) takes one launch more in each, and no more bytes (TensorRT-RTX 1.7).
-
-    >>> q, k, v = (net.input(name, ("N", 4, length, 8)) for name, length in (("q", 5), ("k", 7), ("v", 7)))
-    >>> F.scaled_dot_product_attention(q, k, v).shape
-    (N, 4, 5, 8)
     """
     _check(query, key, value, attn_mask, dropout_p, is_causal)
     groups = [_heads_of_each(x, query) for x in (key, value)] if enable_gqa else None

@@ -26,9 +26,6 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     """torch's product for every pair of ranks: IMatrixMultiplyLayer, VECTOR for a 1-d operand.
 
     Batch dimensions are broadcast. Raises ShapeError when the contracted sizes differ.
-
-    >>> F.matmul(net.input("a", ("N", 2, 3)), net.input("b", (3, 4))).shape
-    (N, 2, 4)
     """
     if input.ndim == 0 or other.ndim == 0:
         raise ShapeError(f"matmul takes no scalar: {shape_text(input.shape)} and {shape_text(other.shape)}")
@@ -71,9 +68,6 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
     The layer transposes the weight, which stays as it lies in its file: but where ``input`` is flattened otherwise than
     it lies in memory, as it is after a convolution, the weight's columns are put in the order of memory instead.
-
-    >>> F.linear(net.input("x", ("N", 3)), net.constant(torch.ones(5, 3))).shape
-    (N, 5)
     """
     if weight.ndim == 1 or not input.dtype.is_floating_point:  # torch: weight (in,) gives a dot product
         result = matmul(input, weight if weight.ndim == 1 else L.shuffle(weight, (1, 0)))
@@ -236,9 +230,6 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X with ``A X = B`` for square A (…, n, n) of up to 16 rows and B (…, n, k) or (n,): as :func:`inverse`.
 
     By a constant A of any size, IMatrixMultiplyLayer with its inverse.
-
-    >>> F.solve(net.input("a", ("N", 3, 3)), net.input("b", ("N", 3, 2))).shape
-    (N, 3, 2)
     """
     if are_constants(A) and left:
         return matmul(of_constants(torch.linalg.inv, A), B)
@@ -261,9 +252,6 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
 
     Substitution row by row: IMatrixMultiplyLayers and IElementWiseLayers. By a constant A of any size, one
     IMatrixMultiplyLayer with its inverse.
-
-    >>> F.solve_triangular(net.input("a", ("N", 3, 3)), net.input("b", ("N", 3, 2)), upper=False).shape
-    (N, 3, 2)
     """
     if not left:
         found = solve_triangular(A.mT, B.mT, upper=not upper, unitriangular=unitriangular)
@@ -306,10 +294,6 @@ def slogdet(input: Tensor) -> tuple[Tensor, Tensor]:
     """The sign of the determinant of square matrices (…, n, n) of up to 16 rows, and the logarithm of its magnitude.
 
     As :func:`inverse`, and IUnaryLayers SIGN, ABS and LOG of each row's pivot; 0 and -inf for a singular matrix.
-
-    >>> sign, logarithm = F.slogdet(net.input("x", ("N", 3, 3)))
-    >>> logarithm.shape
-    (N,)
     """
     rows = _square(input, "slogdet")
     if rows == 0:

@@ -56,11 +56,7 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
 
 @operation
 def inner(input: Tensor, other: Tensor) -> Tensor:
-    """The products along the last dimensions of both; a product with a scalar: IMatrixMultiplyLayer.
-
-    >>> F.inner(net.input("a", (2, 3)), net.input("b", (4, 3))).shape
-    (2, 4)
-    """
+    """The products along the last dimensions of both; a product with a scalar: IMatrixMultiplyLayer."""
     return input * other if input.ndim == 0 or other.ndim == 0 else tensordot(input, other, ([-1], [-1]))
 
 
@@ -86,11 +82,7 @@ def _scaled_sum(input: Tensor, result: Tensor, beta: float, alpha: float) -> Ten
 
 @operation
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """``beta * input + alpha * (mat1 @ mat2)``: IMatrixMultiplyLayer and IElementWiseLayer SUM, PROD for the factors.
-
-    >>> F.addmm(net.input("x", (4,)), net.input("a", (2, 3)), net.input("b", (3, 4))).shape
-    (2, 4)
-    """
+    """``beta * input + alpha * (mat1 @ mat2)``: IMatrixMultiplyLayer and IElementWiseLayer SUM, PROD for factors."""
     return _scaled_sum(input, mm(mat1, mat2), beta, alpha)
 
 
@@ -120,11 +112,7 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, a
 
 @operation
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
-    """The product of matrices (the outer two may be vectors), in the order of least work: IMatrixMultiplyLayers.
-
-    >>> F.multi_dot([net.input("a", (2, 3)), net.input("b", (3, 4)), net.input("c", (4, 5))]).shape
-    (2, 5)
-    """
+    """The product of matrices (the outer two may be vectors), in the order of least work: IMatrixMultiplyLayers."""
     if len(tensors) < 2:
         raise ShapeError("multi_dot needs two matrices at least")
     chain = list(tensors)
@@ -222,11 +210,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
 
 @operation
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """``input1 @ weight[k] @ input2`` for each k, plus ``bias``: the layers of :func:`einsum`.
-
-    >>> F.bilinear(net.input("a", ("N", 3)), net.input("b", ("N", 4)), net.constant(torch.ones(5, 3, 4))).shape
-    (N, 5)
-    """
+    """``input1 @ weight[k] @ input2`` for each k, plus ``bias``: the layers of :func:`einsum`."""
     require_rank(weight, "bilinear takes a weight of 3 dimensions", 3)
     result = einsum("...i,kij,...j->...k", input1, weight, input2)
     return result if bias is None else result + bias
@@ -234,11 +218,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
 
 @operation
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """``sum(x1 * x2) / (max(|x1|, eps) * max(|x2|, eps))`` along ``dim``: as :func:`normalize` and :func:`vecdot`.
-
-    >>> F.cosine_similarity(net.input("a", ("N", 8)), net.input("b", ("N", 8))).shape
-    (N,)
-    """
+    """``sum(x1 * x2) / (max(|x1|, eps) * max(|x2|, eps))`` along ``dim``: as :func:`normalize` and :func:`vecdot`."""
     a, b = promote(x1, x2)
     require_floats("cosine_similarity takes", a)
     shape = broadcast(a.shape, b.shape)
@@ -261,9 +241,6 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
     """The ``p``-norm of the difference of every row of ``x1`` with every row of ``x2``: as :func:`vector_norm`.
 
     Always computed from differences, the more exact of torch's ways: ``compute_mode`` chooses between ways alone.
-
-    >>> F.cdist(net.input("a", ("N", 5, 8)), net.input("b", ("N", 7, 8))).shape
-    (N, 5, 7)
     """
     if x1.ndim < 2 or x2.ndim < 2:
         raise ShapeError(f"cdist takes matrices, not {shape_text(x1.shape)} and {shape_text(x2.shape)}")

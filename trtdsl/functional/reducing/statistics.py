@@ -266,9 +266,6 @@ def quantile(
     NaN, IUnaryLayer ISNAN, ISelectLayer and IReduceLayer SUM.
 
     Raises UnsupportedError for a ``q`` that is computed.
-
-    >>> F.quantile(net.input("x", ("N", 9)), 0.5, dim=1).shape
-    (N,)
     """
     known = ("linear", "lower", "higher", "nearest", "midpoint")
     require_one_of("quantile: interpolation", interpolation, known)

@@ -43,9 +43,6 @@ def grid_sample(
     otherwise "taps".
 
     Raises ShapeError for shapes that do not fit, UnsupportedError for a lowering that cannot express the case.
-
-    >>> F.grid_sample(net.input("x", ("N", 3, 8, 8)), net.input("grid", ("N", 5, 6, 2)), align_corners=False).shape
-    (N, 3, 5, 6)
     """
     _check(input, grid, mode, padding_mode)
     align = bool(align_corners)
@@ -209,10 +206,6 @@ def bilinear_sample(
 
     IGatherLayers, as ``grid_sample(lowering="taps")``, without the way through normalised coordinates.
     Raises ShapeError for shapes that do not fit, UnsupportedError for an unknown padding_mode.
-
-    >>> samples, valid = F.bilinear_sample(net.input("x", ("N", 3, 8, 8)), net.input("at", ("N", 5, 6, 2)))
-    >>> samples.shape, valid.shape
-    ((N, 3, 5, 6), (N, 1, 5, 6))
     """
     require_one_of("bilinear_sample: padding_mode", padding_mode, ("valid", *PADDINGS))
     if image.ndim != 4 or coords.ndim != 4 or coords.shape[-1] != 2:
@@ -295,9 +288,6 @@ def affine_grid(theta: Tensor, size: Sequence[SizeLike], align_corners: bool | N
     (IElementWiseLayer), in float32.
 
     Raises ShapeError for shapes that do not fit.
-
-    >>> F.affine_grid(net.input("theta", ("N", 2, 3)), ("N", 3, 8, 10), align_corners=False).shape
-    (N, 8, 10, 2)
     """
     dims = len(size) - 2
     if dims not in (2, 3):

@@ -43,10 +43,6 @@ def linear_recurrence(
     one h at a time, for any length.
 
     Raises UnsupportedError for a length without an upper bound, unless in a loop.
-
-    >>> T = td.Dim("T", min=1, max=100)
-    >>> F.linear_recurrence(net.input("a", (2, T, 3)), net.input("b", (2, T, 3)), 1).shape
-    (2, T, 3)
     """
     dtype = promote(a, b)[0].dtype
     a, b = promote(a, b, dtype=torch.float32)

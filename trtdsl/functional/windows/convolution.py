@@ -69,9 +69,6 @@ def conv1d():
     IConvolutionLayer between two IShuffleLayers, since TensorRT has two spatial dimensions or three. Where each
     channel has a constant kernel of its own, of at most 16 values, an ISliceLayer and an IElementWiseLayer PROD for
     each value, summed in float32.
-
-    >>> F.conv1d(net.input("x", ("N", 3, 8)), net.constant(torch.ones(5, 3, 3)), padding=1).shape
-    (N, 5, 8)
     """
 
 
@@ -83,9 +80,6 @@ def conv2d():
     is (O,). An odd number of channels in half precision becomes an even one: by IShuffleLayers that make blocks of
     pixels the channels, where the stride divides the image, else by an ISliceLayer (FILL). A window of blocks may
     reach further than the kernel, with weights of 0: an infinite pixel there makes the result NaN.
-
-    >>> F.conv2d(net.input("x", ("N", 3, 8, 8)), net.constant(torch.ones(5, 3, 3, 3)), stride=2, padding=1).shape
-    (N, 5, 4, 4)
     """
 
 
@@ -265,9 +259,6 @@ def conv_transpose2d():
 
     That of bfloat16 is computed in float32 and rounded, between ICastLayers: builders have no kernel for it. An
     ``output_padding`` larger than ``padding`` adds ISliceLayer (FILL) and IElementWiseLayer SUM for the bias.
-
-    >>> F.conv_transpose2d(net.input("x", ("N", 3, 8, 8)), net.constant(torch.ones(3, 5, 2, 2)), stride=2).shape
-    (N, 5, 16, 16)
     """
 
 

@@ -265,19 +265,12 @@ def max_pool2d():
     elements without padding over what does not lie channels last or is bfloat16. ``return_indices`` takes an
     IGatherLayer of the elements along each side of a window, and ITopKLayer. ``"reduce"`` and ``"slices"`` may
     leave out NaN, where torch gives NaN.
-
-    >>> F.max_pool2d(net.input("x", ("N", 3, 8, 8)), 2).shape
-    (N, 3, 4, 4)
     """
 
 
 @member(_maximum, 3)
 def max_pool3d():
-    """Maxima over windows of the last three dimensions, as :func:`max_pool2d`; four dimensions are (C, D, H, W).
-
-    >>> F.max_pool3d(net.input("x", (64, 8, 56, 56)), (1, 3, 3), (4, 2, 2), (0, 1, 1)).shape
-    (64, 2, 28, 28)
-    """
+    """Maxima over windows of the last three dimensions, as :func:`max_pool2d`; four dimensions are (C, D, H, W)."""
 
 
 def _pooled(ndim: int, function: str, windows: Windows, by_slices: bool, lowering: str) -> Any:
