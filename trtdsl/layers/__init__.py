@@ -20,9 +20,8 @@ from .pooling import pooling
 from .quantize import dequantize, dynamic_quantize, int4_constant, quantize, quantize_values
 from .reduce import cumulative, ragged_softmax, reduce, reverse_sequence, softmax
 from .sampling import grid_sample, resize
-from .shape import concatenation, shape
+from .shape import concatenation, padding, shape, slice
 from .shuffle import shuffle, squeeze, unsqueeze
-from .slice import padding, slice
 from .topk import assertion, nms, non_zero, topk
 
 __all__ = [

@@ -80,11 +80,6 @@ def deconvolution(
     """The transpose of a convolution: ``kernel`` is (C, O / groups, size…): one IDeconvolutionLayer.
 
     Paddings shorten the result; otherwise as :func:`convolution`.
-
-    >>> kernel = net.constant(torch.ones(3, 5, 2, 2))
-    >>> two = dict(stride=(2, 2), pre_padding=(0, 0), post_padding=(0, 0), dilation=(1, 1))
-    >>> deconvolution(net.input("x", (2, 3, 8, 8)), kernel, **two).shape
-    (2, 5, 16, 16)
     """
     how = Geometry(stride, pre_padding, post_padding, dilation, groups)
     return convolution_of_shape(deconvolution_shape(x, kernel, how), x, kernel, bias, how, "add_deconvolution_nd")

@@ -309,9 +309,6 @@ def activation(x: Tensor, type: str, alpha: float | None = None, beta: float | N
     CLIP ``max(alpha, min(beta, x))``; HARD_SIGMOID ``max(0, min(1, alpha*x + beta))``;
     SCALED_TANH ``alpha * tanh(beta*x)``; THRESHOLDED_RELU ``x if x > alpha else 0``. The others
     (RELU, SIGMOID, TANH, SOFTSIGN, GELU_ERF, GELU_TANH) take none. ``x`` is floating-point; RELU takes integers too.
-
-    >>> activation(net.input("x", (2, 3)), "LEAKY_RELU", alpha=0.1).shape
-    (2, 3)
     """
     kind = member(x.network.trt.ActivationType, type, "activation")
     add = adds("add_activation", kind, numbers={"alpha": alpha, "beta": beta})

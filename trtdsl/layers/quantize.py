@@ -65,11 +65,7 @@ def _add(
 
 
 def int4_constant(values: Tensor) -> Tensor:
-    """int4 from a constant of int8 values between -8 and 7: one IConstantLayer, two values a byte, the first one low.
-
-    >>> int4_constant(net.constant(torch.arange(-8, 8, dtype=torch.int8))).dtype
-    torch.int4
-    """
+    """int4 from a constant of int8 values between -8 and 7: one IConstantLayer, two values a byte, the first is low."""
     flat = values.data.to(torch.int8).flatten()
     if bool(((flat < -8) | (flat > 7)).any()):
         raise ShapeError("int4 holds whole numbers from -8 to 7")

@@ -93,11 +93,6 @@ def fake_quantize_per_channel_affine(
     """:func:`fake_quantize_per_tensor_affine` with a scale and a zero point for each index of ``axis``.
 
     What is not constant is computed in floating point: IElementWiseLayer, IUnaryLayer ROUND.
-
-    >>> net = td.Network()
-    >>> x, steps = net.input("x", (2, 8)), torch.tensor([0.5, 0.25])
-    >>> F.fake_quantize_per_channel_affine(x, steps, torch.zeros(2), 0, -128, 127).dtype
-    torch.float32
     """
     return _faked(input, scale, zero_point, axis % input.ndim, quant_min, quant_max)
 
