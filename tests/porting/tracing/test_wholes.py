@@ -91,6 +91,42 @@ def masked(self, x):
     return torch.cat([p.masked_fill(m, 0) for p, m in zip(x.split(3, 1), mask.split(3, 1))], 1)
 
 
+def strided(self, x):
+    y, outs = self.linear(x), []
+    for start in range(0, x.shape[1], 4):
+        outs.append(self.feed(y[:, start : start + 4]))
+    return torch.cat(outs, 1)
+
+
+def strided_to_the_end(self, x):
+    rows, step = x.shape[0], 2
+    return torch.cat([self.conv(x[i : min(i + step, rows)].mT) for i in range(0, rows, step)])
+
+
+def strided_and_counted(self, x):
+    outs, rounds = [], 0
+    for start in range(0, x.shape[1], 4):
+        outs.append(self.linear(x[:, start : start + 4]))
+        rounds += 1
+    return torch.cat(outs, 1) * rounds
+
+
+def strided_with_more(self, x):
+    outs, more = [], 0
+    for start in range(0, x.shape[1], 4):
+        outs.append(self.linear(x[:, start : start + 4]))
+        more = more + x[:, start].sum()
+    return torch.cat(outs, 1) + more
+
+
+def strided_with_a_lap(self, x):
+    return torch.cat([self.linear(x[:, i : i + 5]) for i in range(0, x.shape[1], 4)], 1)
+
+
+def strided_beyond(self, x):
+    return torch.cat([self.linear(self.linear(x)[:, i : i + 4]) for i in range(0, x.shape[1] - 2, 4)], 1)
+
+
 WHOLE = [
     lambda self, x: torch.cat([self.feed(piece) for piece in x.chunk(5, dim=1)], dim=1),
     lambda self, x: torch.cat([self.feed(self.norm(p)) + p for p in x.split(4, dim=-2)], dim=-2),
@@ -101,7 +137,7 @@ WHOLE = [
     lambda self, x: torch.cat([p[:, :, :3] * p[..., 3:] for p in x.split(4, 1)], 1),
     lambda self, x: torch.cat(list(map(self.feed, x.split(4, 1))), 1),
     lambda self, x: torch.cat(x.split(4, 1), 1) * 2,
-    *(heads, two, queries, zipped, masked),
+    *(heads, two, queries, zipped, masked, strided, strided_to_the_end),
 ]
 TOGETHER = [
     lambda self, x: torch.cat([self.conv(p.transpose(1, 2)).mT for p in x.split(4, 1)], 1),
@@ -121,6 +157,7 @@ TOGETHER = [
     lambda self, x: torch.cat([self.prelu(p.mT).mT for p in x.split(4, 1)], 1) + x.split(4, 1)[0].sum(),
     lambda self, x: torch.cat([p @ p.mT @ p for p in x.split(4, 1)], 1),
     *(before, in_place, first, count, some_count, asked),
+    *(strided_and_counted, strided_with_more, strided_with_a_lap, strided_beyond),
 ]
 
 
@@ -130,13 +167,14 @@ def served(module):
     space = {}
     exec(compile(result.text, "ported", "exec"), space)
     specs = [each for each in space.values() if isinstance(each, td.NetworkSpec)]
-    return result.text, [(each.dims["T"], Interpreter(each.define(weights=result.weights))) for each in specs]
+    runs = [(each.inputs["x"].shape[1], Interpreter(each.define(weights=result.weights))) for each in specs]
+    return result.text, [(range(dim.min, dim.max + 1) if isinstance(dim, td.Dim) else [dim], run) for dim, run in runs]
 
 
 @torch.no_grad()
 def assert_equal_at_all_sizes(module, networks):
     for size in range(LOW, HIGH + 1):
-        run = next(run for dim, run in networks if dim.min <= size <= dim.max)
+        run = next(run for sizes, run in networks if size in sizes)
         for batch in (1, 2, 5):
             x = torch.randn(batch, size, 6)
             (got,) = run({"x": x}).values()

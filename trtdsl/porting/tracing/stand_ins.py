@@ -210,8 +210,8 @@ def _one_value(name: str) -> Callable[..., Any]:
 def _len(given: Any) -> int:
     given, record = held_by(given), GUARDS.get()
     if type(given) in (list, tuple) and record is not None and any(isinstance(each, torch.Tensor) for each in given):
-        for op, guard in [*record.parted.items()]:
-            if len(op.made) == len(given):  # it may be that list, or what is made of each in it
+        for parts, guard in [*record.parted.items()]:
+            if len(getattr(parts, "made", parts)) == len(given):  # it may be that list, or what is made of each in it
                 note("==", guard.left, guard.right, True, asking())
     return given.shape[0] if isinstance(given, torch.Tensor) and given.dim() else len(given)
 

@@ -84,7 +84,7 @@ def fitted(function: Callable[[int], Any], size: SizeExpression) -> SizeExpressi
     """
     number = int(number_of(size))
     low = high = number
-    while low > number - 2 * PERIOD and _is_whole(function(low - 1)):
+    while low > max(number - 2 * PERIOD, 1) and _is_whole(function(low - 1)):  # what is below is no size
         low -= 1
     while high < number + 2 * PERIOD and _is_whole(function(high + 1)):
         high += 1

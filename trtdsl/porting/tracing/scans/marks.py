@@ -69,6 +69,35 @@ class Counted(Sequence[int]):
         return self._numbers[place]
 
 
+class Strided(Sequence[int]):
+    """``range`` from 0 to a size in steps, which keeps how many calls there were before each round."""
+
+    def __init__(self, numbers: range, length: Any, guard: Guard, record: Record):
+        self.numbers, self.length, self._record = numbers, length, record
+        self._calls: list[int] = []
+        record.parted[self] = guard
+
+    def __iter__(self) -> Iterator[int]:
+        for number in self.numbers:
+            self._calls.append(self._record.calls)
+            yield number
+        self._calls.append(self._record.calls)
+
+    @property
+    def later(self) -> range | None:
+        """The places of the calls of all rounds but the first; None where it is not one loop of several."""
+        once = len(self._calls) == len(self.numbers) + 1 > 2 and self._calls[0] < self._calls[1]
+        return range(self._calls[1], self._calls[-1]) if once else None
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.numbers[place]
+
+    __hash__ = object.__hash__
+
+
 class Parts(tuple[Any, ...]):
     """The tensors that ``unbind`` gives, which mark the rounds of a loop over them."""
 
@@ -122,12 +151,14 @@ def counted(given: Sequence[Any], asked: range) -> Any:
     numbers = range(*map(plain_number, given))
     record = GUARDS.get()
     start, stop = (0, given[0]) if len(given) == 1 else given[:2]
-    if not scanning(record) or not asked:
+    if record is None or not asked:
         return numbers
-    assert record is not None and record.scans is not None
-    if numbers.step not in (1, -1):
+    if record.scans is not None and record.scans.on and numbers.step not in (1, -1):
         unlike = f"it goes on by {numbers.step}: loop over the parts of every so many, as x[:, ::{numbers.step}]"
         record.scans.unlike.setdefault(record.guards[asked[0]].location, unlike)
+    if len(given) == 3 and is_traced(stop) and not any(map(is_traced, (start, given[2]))) and start == 0 < numbers.step:
+        return Strided(numbers, expression_of(stop), record.guards[asked[-1]], record)
+    if not scanning(record) or numbers.step not in (1, -1):
         return numbers
     length = expression_of(stop - start if numbers.step == 1 else start - stop)
     return Counted(numbers, Going(length, asked, record.guards[asked[0]].location))

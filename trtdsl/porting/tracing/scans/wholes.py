@@ -11,11 +11,26 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...calls import Call, Op, SizeOf, SizeOp, Value, apart, change_trees, operations, operations_for, values_in
+from ...calls import (
+    Call,
+    Op,
+    SizeOf,
+    SizeOp,
+    Value,
+    apart,
+    change_trees,
+    number_of,
+    operations,
+    operations_for,
+    values_in,
+)
 from ...calls import joined as rejoined
+from ...statements import size_key
 from ..guards import Record
 from ..names import RANDOM
+from . import taking
 from .alone import Together, argument, axis_of_result, has_lengths
+from .marks import Strided
 
 JOINING = {"cat", "concat", "concatenate"}
 
@@ -35,6 +50,8 @@ class Pieces:
     joins: list[Op] = field(default_factory=list)
     every: dict[Value, int] = field(default_factory=dict)
     """As ``axes``, of the values of all pieces."""
+    loops: dict[Strided, SizeOf] = field(default_factory=dict)
+    """The loops that take one slice after the other, and what these are of, which is as long as the loop goes."""
     beside: set[Value] = field(default_factory=set)
     """What all pieces take as it is."""
     _known: dict[tuple[int, ...], bool] = field(default_factory=dict)
@@ -57,14 +74,29 @@ class Pieces:
 
     def _is_of_pieces(self, values: Sequence[Value]) -> bool:
         first, op = values[0], values[0].producer
-        if op is not None and op in self.record.parted and _are_same(op.made, values):
-            self._take(values, argument(op, 2, "dim", 0) % len(first.shape))
+        if op is not None and (axis := self._parted(op, values)) is not None:
+            self._take(values, axis)
             self.wholes[first] = op.args[0]
             return True
         if op is None or (len(values) > 1 and _are_same([first] * len(values), values)):
             self.beside.add(first)
             return _together_unless(_are_same([first] * len(values), values))
         return self._is_made_of_pieces(op, values)
+
+    def _parted(self, op: Op, values: Sequence[Value]) -> int | None:
+        """The dimension of which these are all pieces, by one call or by one slice after the other; None of others."""
+        if op in self.record.parted:
+            return argument(op, 2, "dim", 0) % len(values[0].shape) if _are_same(op.made, values) else None
+        for loop in self.record.parted if op.name == "getitem" else ():
+            if isinstance(loop, Strided) and len(loop) == len(values):
+                axes = {
+                    _sliced_axis(value.producer, op.args[0], loop, each) for value, each in zip(values, loop.numbers)
+                }
+                if len(axes) == 1 and None not in axes:
+                    axis = axes.pop()
+                    self.loops[loop] = SizeOf(op.args[0], axis or 0, number_of(loop.length))
+                    return axis
+        return None
 
     def _is_made_of_pieces(self, op: Op, values: Sequence[Value]) -> bool:
         ops = [each.producer for each in values if each.producer is not None]
@@ -109,6 +141,22 @@ class Pieces:
         self._known[tuple(map(id, values))] = True
 
 
+def _sliced_axis(op: Op | None, whole: Value, loop: Strided, start: int) -> int | None:
+    """The dimension of a whole of which a call takes the slice of a round, and all else; None for another call."""
+    if op is None or op.name != "getitem" or op.args[0] is not whole:
+        return None
+    index = taking.index_of(op)
+    places = [place for place, item in enumerate(index) if item not in (slice(None), Ellipsis)]
+    item = index[places[0]] if len(places) == 1 else None
+    axis = taking.axis_of(whole, index, places[0]) if isinstance(item, slice) else None
+    if axis is None or not isinstance(item, slice) or whole.shape[axis] != number_of(loop.length):
+        return None
+    stop, end = item.stop, start + loop.numbers.step
+    if isinstance(stop, SizeOp) and stop.symbol == "min":
+        stop = end if {*map(size_key, stop.operands)} == {size_key(end), size_key(loop.length)} else None
+    return axis if item.step in (None, 1) and (item.start or 0, stop) == (start, end) else None
+
+
 def _together_unless(alone: bool) -> bool:
     """False, and raises Together unless it holds."""
     if not alone:
@@ -122,16 +170,30 @@ def _are_same(values: Sequence[Value], others: Sequence[Value]) -> bool:
 
 def with_wholes(root: Call, results: Any, record: Record) -> Any:
     """Makes one call of those of all pieces, wherever these are joined; the results of forward, as that gives them."""
-    for group in _groups(root, record) if record.parted else ():
+    if not record.parted:
+        return results
+    loops: dict[Strided, SizeOf] = {}
+    for group in _groups(root, record):
         found = Pieces(record)
         with suppress(Together):  # which others may have changed
             for op in group:
                 found.join(op)
             if _are_alone(root, results, found):
                 results = _made_whole(root, results, found)
-    needed = _needed(root, results, record) if record.parted else {}
-    several = (op for op in record.parted if len(op.made) > 1)  # how it goes on after one is not seen
-    gone = {id(record.parted[op]) for op in several if op not in needed}
+                loops |= found.loops
+                for loop, size in found.loops.items():
+                    record.guards.append(replace(record.parted[loop], left=size, right=loop.length))
+    needed, order = _needed(root, results, record), list(operations(root))
+    more = len(order) - record.calls  # which stand before all others
+    gone: set[int] = set()
+    for parts, guard in record.parted.items():
+        if isinstance(parts, Strided):
+            later = parts.later if parts in loops else None
+            alone = later is not None and not any(order[place + more] in needed for place in later)
+        else:  # how it goes on after one part is not seen
+            alone = len(parts.made) > 1 and parts not in needed
+        if alone:
+            gone.add(id(guard))
     record.guards[:] = [guard for guard in record.guards if id(guard) not in gone]
     return results
 
@@ -191,5 +253,8 @@ def _made_whole(root: Call, results: Any, found: Pieces) -> Any:
     record = found.record
     new = {id(each): replace(each, left=image(each.left), right=image(each.right)) for each in record.guards}
     record.parted = {op: new[id(guard)] for op, guard in record.parted.items()}
+    for loop in record.parted:
+        if isinstance(loop, Strided):
+            loop.length = image(loop.length)
     record.guards[:] = [new[id(each)] for each in record.guards]
     return image(results)
