@@ -51,6 +51,13 @@ def pooled(x, edges):
     return sums / torch.bincount(edges[0]).clamp(min=1)[:, None], torch.arange(size) * 2
 
 
+def scattered(x, edges):
+    """PyG's scatter without a size, which joins it to sizes of a tensor."""
+    count = number_of_nodes(edges[1])
+    size = x.size()[:0] + (count,) + x.size()[1:]
+    return x.new_zeros(size).scatter_add_(0, edges[1].view(-1, 1).expand(-1, 4), x[edges[0]])
+
+
 def counted(x, edges):
     weights = x[edges[0], 0]
     return torch.bincount(edges[1], weights, minlength=3), torch.nn.functional.one_hot(edges[0]).float()
@@ -64,7 +71,7 @@ def chosen(x, edges):
     return torch.zeros(count).scatter_add_(0, edges[1], x[edges[0], 0])
 
 
-@pytest.mark.parametrize("of", [attended, degrees, pooled, counted, chosen])
+@pytest.mark.parametrize("of", [attended, degrees, pooled, scattered, counted, chosen])
 def test_as_many_as_the_greatest_index_says(of):
     result = ported(Of(of), GRAPH, dims=DIMS, check=True)
     assert result.verdict is not None and result.verdict.passed, result.verdict

@@ -166,6 +166,13 @@ def by_factors(x):
     )
 
 
+def joined(x):
+    """Sizes that are joined and counted as torch.Size has it."""
+    whole = x.shape[:1] + (1,) + x.size()[1:]
+    assert isinstance(whole, torch.Size)
+    return (x.reshape(whole) * whole.numel()).sum(1), x * x.shape[1:].numel() + x.new_ones(torch.Size(x.shape) * 1)
+
+
 def roots(x):
     """Numbers that tensors of sizes hold, and the greatest of fractions."""
     n = x.shape[0]
@@ -202,6 +209,7 @@ class Applied(torch.nn.Module):
         padded_to_the_most,
         by_factors,
         antialiased,
+        joined,
         roots,
     ],
     ids=lambda each: getattr(each, "__name__", None),

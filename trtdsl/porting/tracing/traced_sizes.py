@@ -16,11 +16,11 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from ...core.lazy import np
+from ...core.lazy import np, torch
 from ...sizes.operators import ARITHMETIC, BITWISE, COMPARISONS, EXTREMA, FRACTIONS, FUNCTIONS, MATH, ROUNDING, SYMBOLS
 from ..calls import SizeExpression, SizeOf, SizeOp, Tried, Weight, leaves, number_of, rebuilt
 from .frames import asking, named_only
-from .guards import GUARDS, note
+from .guards import BY_VALUES, GUARDS, again, note
 from .names import ALIASES
 from .tried import OfNumbers, fitted, is_plain, whole_number
 
@@ -372,6 +372,41 @@ def _hashed(self: Any) -> int:
 def as_float(number: Any) -> Any:
     """The number as a float, with its expression."""
     return traced(float(plain_number(number)), expression_of(number)) if is_traced(number) else float(number)
+
+
+class TracedSizes(tuple[Any, ...]):
+    """A torch.Size that takes sizes which values say, too: torch's own asks each for its number."""
+
+    @property
+    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return torch.Size
+
+    def numel(self) -> Any:
+        """The product of all."""
+        return math.prod(self)
+
+    def __getitem__(self, place: Any) -> Any:
+        found = super().__getitem__(place)
+        return TracedSizes(found) if isinstance(place, slice) else found
+
+    def __add__(self, other: Any) -> Any:
+        return TracedSizes(super().__add__(other))
+
+    def __radd__(self, other: Any) -> Any:
+        return TracedSizes((*other, *self))
+
+    def __mul__(self, times: Any) -> Any:
+        return TracedSizes(super().__mul__(times))
+
+    __rmul__ = __mul__
+
+    def __repr__(self) -> str:
+        return f"torch.Size([{', '.join(map(str, self))}])"
+
+
+def sizes_as(sizes: list[Any]) -> Any:
+    """A tensor's sizes, as torch has them; where values say some, as what joins these, too."""
+    return TracedSizes(sizes) if BY_VALUES.get() or again() else torch.Size(sizes)
 
 
 def is_traced(number: Any) -> bool:

@@ -141,7 +141,8 @@ class ByValues:
 
         Raises UnsupportedError from NeedsBelow where nothing says that of the inputs.
         """
-        if name in READ or name in ("getitem", "setitem") or not self._is_number(given):
+        of_a_size = name == "index" and not BY_VALUES.get()  # of torch's own, which has no place for other numbers
+        if (name in READ and not of_a_size) or name in ("getitem", "setitem") or not self._is_number(given):
             return given
         below: dict[str, int] = {}
         value = self._recorder.value(given)

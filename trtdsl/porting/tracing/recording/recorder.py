@@ -48,6 +48,7 @@ from ..traced_sizes import (
     is_traced,
     lost,
     plain_number,
+    sizes_as,
     traced,
     whole_of,
 )
@@ -124,13 +125,17 @@ class Recorder:
             raise self.failure  # which the module's own try statement has caught
         except (TrtdslError, KeyboardInterrupt):
             raise
-        except (DataDependentOutputException, DynamicOutputShapeException) as error:
-            location, sized = self.place or place_of(error), isinstance(error, DynamicOutputShapeException)
-            cause = error if self.longest is None else NeedsLongest(self.longest)
-            raise UnsupportedError(needs_values(self.needed, sized), location=location) from cause
-        except BaseException as error:
-            sized = needs_values(self.needed, True) if self.tried else None
-            raise failed(error, tensors, sized, self.place) from error
+        except BaseException as raised:
+            # torch.Size says another one than what it was told when it asked for a number.
+            error = self.failure if self.failure is not None and "torch.Size() takes" in str(raised) else raised
+            if isinstance(error, TrtdslError):
+                raise error from error.__cause__
+            if isinstance(error, (DataDependentOutputException, DynamicOutputShapeException)):
+                location, sized = self.place or place_of(error), isinstance(error, DynamicOutputShapeException)
+                cause = error if self.longest is None else NeedsLongest(self.longest)
+                raise UnsupportedError(needs_values(self.needed, sized), location=location) from cause
+            tried = needs_values(self.needed, True) if self.tried else None
+            raise failed(error, tensors, tried, self.place) from error
 
     # -- modules -----------------------------------------------------------------------------------------------------
 
@@ -341,7 +346,7 @@ class Recorder:
         name, _, form = canonical(function)
         if name == "shape" or (name == "size" and form == "method"):
             inside, axes = seen_through(args[0])
-            sizes = torch.Size([self.own_sizes(inside)[axis] for axis in axes])
+            sizes = sizes_as([self.own_sizes(inside)[axis] for axis in axes])
             return sizes if name == "shape" or not (args[1:] or kwargs) else sizes[(*args[1:], *kwargs.values())[0]]
         if name in ("numel", "nelement"):
             return math.prod(self._in_transform(torch.Tensor.size, args, {}, around))
@@ -464,8 +469,12 @@ class Recorder:
             if all(map(operator.is_, leaves(numbers), leaves((args, kwargs)))):
                 if self.longest is not None:
                     raise
-                with each_call(self.called):
-                    numbers = rebuilt((args, kwargs), lambda leaf: self.by_values.size(name, leaf))
+                try:
+                    with each_call(self.called):
+                        numbers = rebuilt((args, kwargs), lambda leaf: self.by_values.size(name, leaf))
+                except UnsupportedError as error:
+                    self.failure = error  # torch.Size says another one
+                    raise
             if all(map(operator.is_, leaves(numbers), leaves((args, kwargs)))):
                 raise
             self.failure = self.place = None
@@ -777,7 +786,7 @@ class Recorder:
         if isinstance(sizes, int):
             axis = int(dim) % max(len(value.shape), 1)
             return traced(int(sizes), SizeOf(value, axis, int(sizes)))
-        return torch.Size([traced(int(size), SizeOf(value, axis, int(size))) for axis, size in enumerate(sizes)])
+        return sizes_as([traced(int(size), SizeOf(value, axis, int(size))) for axis, size in enumerate(sizes)])
 
     def _numel(self, tensor: torch.Tensor) -> Any:
         if self._is_constant(tensor):
