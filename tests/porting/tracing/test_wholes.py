@@ -103,6 +103,40 @@ def strided_to_the_end(self, x):
     return torch.cat([self.conv(x[i : min(i + step, rows)].mT) for i in range(0, rows, step)])
 
 
+def filled(self, x):
+    out = torch.empty_like(x)
+    for start in range(0, x.shape[1], 4):
+        out[:, start : start + 4] = self.linear(x[:, start : start + 4])
+    return out + x
+
+
+def twice(self, x):
+    for layer in (self.linear, self.feed):
+        x = torch.hstack([layer(x[:, i : i + 3]) for i in range(0, x.shape[1], 3)])
+    return x
+
+
+def filled_in_part(self, x):
+    out = torch.zeros_like(x)
+    for start in range(0, x.shape[1], 4):
+        out[:, start : start + 4, :3] = self.linear(x[:, start : start + 4])[..., 3:]
+    return out
+
+
+def filled_with_one(self, x):
+    out = torch.zeros_like(x)
+    for start in range(0, x.shape[1], 4):
+        out[:, start : start + 4] = self.linear(x[:, start : start + 4]).mean(1, keepdim=True)
+    return out
+
+
+def filled_and_read(self, x):
+    out = torch.zeros_like(x)
+    for start in range(0, x.shape[1], 4):
+        out[:, start : start + 4] = self.linear(x[:, start : start + 4]) + out.sum(1, keepdim=True)
+    return out
+
+
 def strided_and_counted(self, x):
     outs, rounds = [], 0
     for start in range(0, x.shape[1], 4):
@@ -137,7 +171,9 @@ WHOLE = [
     lambda self, x: torch.cat([p[:, :, :3] * p[..., 3:] for p in x.split(4, 1)], 1),
     lambda self, x: torch.cat(list(map(self.feed, x.split(4, 1))), 1),
     lambda self, x: torch.cat(x.split(4, 1), 1) * 2,
-    *(heads, two, queries, zipped, masked, strided, strided_to_the_end),
+    *(heads, two, queries, zipped, masked, strided, strided_to_the_end, filled, twice),
+    lambda self, x: torch.cat([F.scaled_dot_product_attention(q, x, x) for q in x.split(4, 1)], 1),
+    lambda self, x: torch.cat([p.sigmoid() for p in x.flatten().split(5)]),
 ]
 TOGETHER = [
     lambda self, x: torch.cat([self.conv(p.transpose(1, 2)).mT for p in x.split(4, 1)], 1),
@@ -157,6 +193,7 @@ TOGETHER = [
     lambda self, x: torch.cat([self.prelu(p.mT).mT for p in x.split(4, 1)], 1) + x.split(4, 1)[0].sum(),
     lambda self, x: torch.cat([p @ p.mT @ p for p in x.split(4, 1)], 1),
     *(before, in_place, first, count, some_count, asked),
+    *(filled_in_part, filled_with_one, filled_and_read),
     *(strided_and_counted, strided_with_more, strided_with_a_lap, strided_beyond),
 ]
 

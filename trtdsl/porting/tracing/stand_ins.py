@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import CodeType, FunctionType, ModuleType
-from typing import Any, cast
+from typing import Any
 
 from ...core.lazy import np, torch
 from ...sizes.operators import FRACTIONS, MATH
@@ -472,18 +472,18 @@ def pythons_functions(packages: Collection[str], types_in: Collection[str]) -> I
     caches: dict[int, Any] = {}
 
     def replaced(held: Any) -> Any:
-        if type(held) is CACHED and hasattr(held, "__wrapped__"):
+        cached = type(held) is CACHED and hasattr(held, "__wrapped__")
+        if cached:
             new = caches.setdefault(id(held), _remembering(held))
         else:
             new = functions.get(id(held)) or source_of(held)
-            if new is not None or not again():
-                return new
+        if not again() or (new is not None and not cached):
+            return new
         name = held.__name__ if isinstance(held, ModuleType) else getattr(held, "__module__", None)
-        if again() and str(name).partition(".")[0] not in packages:
-            return _outside(held, new)
-        return trying(cast(Any, held)) if again() and computes_numbers(held) else new
+        return new if str(name).partition(".")[0] in packages else _outside(held, new)
 
     codes: set[Any] = set()
+    tried: list[Callable[..., Any]] = []
     kept: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
     for name, space in _spaces():
         path = str(space.get("__file__") or "<frozen")
@@ -501,10 +501,10 @@ def pythons_functions(packages: Collection[str], types_in: Collection[str]) -> I
             elif issubclass(type(held), type) and held.__module__ == name:
                 inside = [(held, key, replaced(each)) for key, each in vars(held).items() if type(each) is CACHED]
                 changed += [each for each in inside if each[2] is not None]
-                changed += [each for own in vars(held).values() for each in _yielding_inside(own, codes)]
+                changed += [each for own in vars(held).values() for each in _changed_inside(own, codes, tried)]
                 kept += [(own, dict(own)) for key, own in vars(held).items() if type(own) is dict and key[:2] != "__"]
             else:
-                changed += _yielding_inside(held, codes)
+                changed += _changed_inside(held, codes, tried)
     container = sys.modules["torch.nn.modules.container"]
     changed.append((vars(container), "operator", _StandIn(operator, STAND_INS[operator])))
     tops = vars(sys.modules["torch"])
@@ -547,8 +547,11 @@ def _set(space: Any, key: str, held: Any) -> None:
         space[key] = held
 
 
-def _yielding_inside(held: Any, seen: set[Any]) -> Iterator[tuple[Any, str, Any]]:
-    """The attributes of a function, and of those inside of it, with floats that leave their results to sizes."""
+def _changed_inside(held: Any, seen: set[Any], tried: list[Callable[..., Any]]) -> Iterator[tuple[Any, str, Any]]:
+    """The attributes of a function, and of those inside of it, with floats that leave their results to sizes.
+
+    One that computes numbers alone is ``tried`` instead: it stays the same function to whoever holds it.
+    """
     if issubclass(type(held), (staticmethod, classmethod)):
         held = held.__func__
     elif issubclass(type(held), property):
@@ -557,12 +560,20 @@ def _yielding_inside(held: Any, seen: set[Any]) -> Iterator[tuple[Any, str, Any]
         return
     seen.add(held)
     own = {"__code__": _yielding_code(held.__code__), "__defaults__": _yielding_floats(held.__defaults__)}
+    if again() and computes_numbers(held):
+        plain = FunctionType(own["__code__"], held.__globals__, held.__name__, own["__defaults__"])
+        plain.__kwdefaults__ = held.__kwdefaults__
+        text = f"lambda *given, **options: {TRIED}[{len(tried)}](*given, **options)"
+        tried.append(trying(plain))
+        own = {"__code__": eval(compile(text, __file__, "eval")).__code__, "__defaults__": None, "__kwdefaults__": None}
+        yield held.__globals__, TRIED, tried
     yield from ((held, key, new) for key, new in own.items() if new is not getattr(held, key))
     for cell in held.__closure__ or ():
         with suppress(ValueError):  # of a cell that is empty
-            yield from _yielding_inside(cell.cell_contents, seen)
+            yield from _changed_inside(cell.cell_contents, seen, tried)
 
 
+TRIED = "__trtdsl_tried__"  # what the names of a module have the functions under that are tried
 _CODES: dict[int, tuple[CodeType, CodeType]] = {}  # by identity: equal ones may stand in different files
 
 

@@ -268,11 +268,13 @@ def _of_embedding(op: Op, axes: Axes) -> int:
 
 
 def _of_attention(op: Op, axes: Axes) -> int:
-    """Of samples alone: a mask, or heads that are fewer, may be of several."""
-    given = op.args[:3]
-    if len(op.args) != 3 or axes != dict.fromkeys(given, 0) or any(isinstance(x, Value) for x in leaves(op.kwargs)):
+    """Of samples, or of queries, alone: a mask, or heads that are fewer, may be of several."""
+    if len(op.args) != 3 or any(isinstance(each, Value) or each is True for each in leaves(op.kwargs)):
         raise Together
-    return 0
+    query, *others = op.args
+    if axes == dict.fromkeys(op.args, 0) or (axes == {query: len(query.shape) - 2} and query not in others):
+        return axes[query]
+    raise Together
 
 
 WINDOWS = ("conv", "conv_transpose", "max_pool", "avg_pool", "adaptive_avg_pool")

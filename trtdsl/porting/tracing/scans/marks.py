@@ -84,10 +84,15 @@ class Strided(Sequence[int]):
         self._calls.append(self._record.calls)
 
     @property
+    def places(self) -> range:
+        """The places of the calls of all rounds; of none where it is not one loop."""
+        whole = len(self._calls) == len(self.numbers) + 1
+        return range(self._calls[0], self._calls[-1]) if whole else range(0)
+
+    @property
     def later(self) -> range | None:
-        """The places of the calls of all rounds but the first; None where it is not one loop of several."""
-        once = len(self._calls) == len(self.numbers) + 1 > 2 and self._calls[0] < self._calls[1]
-        return range(self._calls[1], self._calls[-1]) if once else None
+        """The places of the calls of all rounds but the first; None where there are none."""
+        return range(self._calls[1], self._calls[-1]) if len(self.numbers) > 1 and self.places else None
 
     def __len__(self) -> int:
         return len(self.numbers)

@@ -6,7 +6,7 @@ dimension alone (alone.py), the whole gives what its pieces give.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -30,9 +30,10 @@ from ..guards import Record
 from ..names import RANDOM
 from . import taking
 from .alone import Together, argument, axis_of_result, has_lengths
-from .marks import Strided
+from .marks import Mark, Strided
 
-JOINING = {"cat", "concat", "concatenate"}
+JOINING = {"cat": None, "concat": None, "concatenate": None, "hstack": 1, "vstack": 0, "row_stack": 0}
+"""Functions that join tensors, with the dimension in which they do, of two dimensions or more."""
 
 
 @dataclass
@@ -40,6 +41,8 @@ class Pieces:
     """What is done with all pieces of some tensors in the same way, by the values of the first pieces."""
 
     record: Record
+    places: Mapping[Op, int]
+    """How many calls stand before each."""
     axes: dict[Value, int] = field(default_factory=dict)
     """The dimension along which a value goes on in the next piece."""
     wholes: dict[Value, Value] = field(default_factory=dict)
@@ -47,7 +50,10 @@ class Pieces:
     sizes: dict[Value, int] = field(default_factory=dict)
     """How long a value is along its dimension in all pieces together."""
     ops: dict[Op, None] = field(default_factory=dict)
-    joins: list[Op] = field(default_factory=list)
+    joins: dict[Op, Value] = field(default_factory=dict)
+    """What joins all pieces, with what it has of the first."""
+    writes: dict[Op, None] = field(default_factory=dict)
+    """What writes one piece after the other, the last of which joins them."""
     every: dict[Value, int] = field(default_factory=dict)
     """As ``axes``, of the values of all pieces."""
     loops: dict[Strided, SizeOf] = field(default_factory=dict)
@@ -58,12 +64,27 @@ class Pieces:
 
     def join(self, op: Op) -> None:
         """Takes what is joined. Raises Together where it is not of all pieces, each place of a dimension alone."""
-        values, dim = op.args[0], argument(op, 1, "dim", argument(op, 1, "axis", 0))
-        if not all(isinstance(each, Value) for each in values) or not self._goes_on(values):
-            raise Together
-        if type(dim) is not int or dim % len(values[0].shape) != self.axes[values[0]]:
-            raise Together
-        self.joins.append(op)
+        values, dim = self._written(op) if op.form == "setitem" else _joined(op)
+        _together_unless(all(isinstance(each, Value) for each in values) and self._goes_on(values))
+        _together_unless(type(dim) is int and dim % len(values[0].shape) == self.axes[values[0]])
+        self.joins[op] = values[0]
+
+    def _written(self, op: Op) -> tuple[list[Value], int]:
+        """What is written by one slice after the other, up to this one, until all of a tensor is; and its dimension."""
+        for loop in self.record.parted:
+            writes = [op]
+            while isinstance(loop, Strided) and len(writes) < len(loop) and _is_written(writes[0].args[0]):
+                writes.insert(0, writes[0].args[0].producer)
+            if not isinstance(loop, Strided) or len(writes) != len(loop):
+                continue
+            target, values = op.args[0], [each.args[2] for each in writes]
+            axes = {_sliced_axis(each, each.args[0], loop, start) for each, start in zip(writes, loop.numbers)}
+            axis = axes.pop() if len(axes) == 1 else None
+            if axis is not None and self.places.get(op, -1) in loop.places and _fill(values, target, axis):
+                self.loops[loop] = SizeOf(target, axis, number_of(loop.length))
+                self.writes.update(dict.fromkeys(writes))
+                return values, axis
+        raise Together
 
     def _goes_on(self, values: Sequence[Value]) -> bool:
         """Whether the values are of one piece after the other, and not one that all of them have."""
@@ -88,7 +109,7 @@ class Pieces:
         if op in self.record.parted:
             return argument(op, 2, "dim", 0) % len(values[0].shape) if _are_same(op.made, values) else None
         for loop in self.record.parted if op.name == "getitem" else ():
-            if isinstance(loop, Strided) and len(loop) == len(values):
+            if isinstance(loop, Strided) and len(loop) == len(values) and self.places.get(op, -1) in loop.places:
                 axes = {
                     _sliced_axis(value.producer, op.args[0], loop, each) for value, each in zip(values, loop.numbers)
                 }
@@ -143,7 +164,7 @@ class Pieces:
 
 def _sliced_axis(op: Op | None, whole: Value, loop: Strided, start: int) -> int | None:
     """The dimension of a whole of which a call takes the slice of a round, and all else; None for another call."""
-    if op is None or op.name != "getitem" or op.args[0] is not whole:
+    if op is None or op.name not in ("getitem", "setitem") or op.args[0] is not whole:
         return None
     index = taking.index_of(op)
     places = [place for place, item in enumerate(index) if item not in (slice(None), Ellipsis)]
@@ -155,6 +176,25 @@ def _sliced_axis(op: Op | None, whole: Value, loop: Strided, start: int) -> int 
     if isinstance(stop, SizeOp) and stop.symbol == "min":
         stop = end if {*map(size_key, stop.operands)} == {size_key(end), size_key(loop.length)} else None
     return axis if item.step in (None, 1) and (item.start or 0, stop) == (start, end) else None
+
+
+def _joined(op: Op) -> tuple[Sequence[Value], int]:
+    values = op.args[0] if op.args and isinstance(op.args[0], (list, tuple)) else ()
+    dim = JOINING[op.name]
+    _together_unless(bool(values) and all(isinstance(each, Value) for each in values))
+    _together_unless(dim is None or all(len(each.shape) > 1 for each in values))
+    return values, argument(op, 1, "dim", argument(op, 1, "axis", 0)) if dim is None else dim
+
+
+def _is_written(value: Any) -> bool:
+    return isinstance(value, Value) and value.producer is not None and value.producer.form == "setitem"
+
+
+def _fill(values: Sequence[Any], target: Value, axis: int) -> bool:
+    """Whether what is written has the shapes of the slices, so that nothing of it is repeated or converted."""
+    rest = (target.dtype, *target.shape[:axis], None, *target.shape[axis + 1 :])
+    same = (isinstance(x, Value) and rest == (x.dtype, *x.shape[:axis], None, *x.shape[axis + 1 :]) for x in values)
+    return all(same) and sum(x.shape[axis] for x in values) == target.shape[axis]
 
 
 def _together_unless(alone: bool) -> bool:
@@ -173,8 +213,11 @@ def with_wholes(root: Call, results: Any, record: Record) -> Any:
     if not record.parted:
         return results
     loops: dict[Strided, SizeOf] = {}
-    for group in _groups(root, record):
-        found = Pieces(record)
+    order = [op for op in operations(root) if not isinstance(op, Mark)]
+    order = order[max(len(order) - record.calls, 0) :]  # without what stands before all others
+    places = {op: place for place, op in enumerate(order)}
+    for group in _groups(root, record, places):
+        found = Pieces(record, places)
         with suppress(Together):  # which others may have changed
             for op in group:
                 found.join(op)
@@ -183,13 +226,12 @@ def with_wholes(root: Call, results: Any, record: Record) -> Any:
                 loops |= found.loops
                 for loop, size in found.loops.items():
                     record.guards.append(replace(record.parted[loop], left=size, right=loop.length))
-    needed, order = _needed(root, results, record), list(operations(root))
-    more = len(order) - record.calls  # which stand before all others
+    needed = _needed(root, results, record)
     gone: set[int] = set()
     for parts, guard in record.parted.items():
         if isinstance(parts, Strided):
             later = parts.later if parts in loops else None
-            alone = later is not None and not any(order[place + more] in needed for place in later)
+            alone = later is not None and needed.keys().isdisjoint(order[later.start : later.stop])
         else:  # how it goes on after one part is not seen
             alone = len(parts.made) > 1 and parts not in needed
         if alone:
@@ -198,13 +240,13 @@ def with_wholes(root: Call, results: Any, record: Record) -> Any:
     return results
 
 
-def _groups(root: Call, record: Record) -> Iterator[list[Op]]:
+def _groups(root: Call, record: Record, places: Mapping[Op, int]) -> Iterator[list[Op]]:
     """What is joined of pieces, together with what else is of these."""
     groups: list[tuple[set[Value], list[Op]]] = []
     for op in operations(root):
-        if op.name not in JOINING or not op.args or not isinstance(op.args[0], (list, tuple)):
+        if op not in places or (op.name not in JOINING and op.form != "setitem"):
             continue
-        found = Pieces(record)
+        found = Pieces(record, places)
         try:
             found.join(op)
         except Together:
@@ -223,10 +265,11 @@ def _needed(root: Call, results: Any, record: Record) -> dict[Op, None]:
 
 def _are_alone(root: Call, results: Any, found: Pieces) -> bool:
     """Whether nothing else takes what the first pieces become, or asks how long a piece is."""
-    changed = found.axes.keys()
     if any(has_lengths((guard.left, guard.right), found.every) for guard in found.record.guards):
         return False
-    others = (op for op in _needed(root, results, found.record) if op not in found.ops and op not in found.joins)
+    own = {**found.ops, **found.joins, **found.writes}
+    changed = {*found.axes, *(op.results for op in found.writes if op not in found.joins)}
+    others = (op for op in _needed(root, results, found.record) if op not in own)
     taken = {*values_in(results), *found.beside, *(value for op in others for value in op.taken)}
     return changed.isdisjoint(taken)
 
@@ -235,7 +278,7 @@ def _made_whole(root: Call, results: Any, found: Pieces) -> Any:
     for value, length in found.sizes.items():
         axis = found.axes[value]
         value.shape = (*value.shape[:axis], length, *value.shape[axis + 1 :])
-    joined = {op.results: op.args[0][0] for op in found.joins}
+    joined = {op.results: value for op, value in found.joins.items()}
     for whole, value in joined.items():
         value.name = whole.name or value.name
 
