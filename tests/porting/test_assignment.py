@@ -190,3 +190,15 @@ class Filled(torch.nn.Module):
 def test_what_inputs_are_written_to_has_values_of_inputs(made):
     dims = {"N": (1, 2, 3)}
     assert td.porting.ported(Filled(made).eval(), {"x": "N,6"}, dims=dims, check=True).verdict.passed
+
+
+class ToTheEnd(torch.nn.Module):
+    def forward(self, x):
+        out = torch.zeros_like(x)
+        out[:, 8:12] = x.mean(1, keepdim=True)
+        return out
+
+
+def test_what_is_written_over_a_slice_that_ends_early_is_written_over_all_of_a_longer_one():
+    dims = {"N": (1, 2, 3), "T": (9, 9, 12)}  # of 9, the slice has one element, as what is written
+    assert td.porting.ported(ToTheEnd(), {"x": "N,T,6"}, dims=dims, check=True).verdict.passed

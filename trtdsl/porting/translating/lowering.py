@@ -123,6 +123,9 @@ def _written_along(target: Any, items: list[Any], given: Any) -> Expression | No
     stepped = isinstance(item, slice) and item.step not in (None, 1)
     if len(axes) > 1 or stepped or not _fits(given, target, axes[0], item):
         return None
+    cut = isinstance(item, slice) and isinstance(item.stop, int) and item.stop > target.shape[axes[0]]
+    if cut and given.shape[axes[0]] == 1:
+        return None  # a longer tensor has a longer slice, of which it becomes every element
     if isinstance(item, slice):
         ends = [Argument(name, plain(end), None) for name, end in (("start", item.start), ("end", item.stop))]
         return made("function", "slice_scatter", target, given, Argument("dim", Literal(axes[0], "dim"), 0), *ends)
