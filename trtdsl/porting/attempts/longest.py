@@ -22,7 +22,10 @@ def remedy(attempt: Attempt, refusal: UnsupportedError, again: Again[Made]) -> t
     assert isinstance(refusal.__cause__, NeedsLongest)
     given, known = attempt.given, refusal.__cause__.greatest
     name, axis = known.input, known.axis
-    if refusal.__cause__.first:
+    spec, first = given.inputs[name], refusal.__cause__.first
+    if spec.descending if first else spec.longest is not None:
+        raise refusal  # which is taken for it already
+    if first:
         remarks, given = _in_order(given, name, refusal)
         return again(attempt.changed(remarks, given=given))
     sizes = _sizes(given, name) if axis is None else [given.inputs[name].shape[axis]]

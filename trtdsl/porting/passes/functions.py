@@ -16,7 +16,7 @@ from typing import Any
 from ...core.lazy import torch
 from ..calls import Call, Helper, Part, SizeOf, SizeOp, Value, ValueList, Weight, apart, leaves
 from ..render import kind
-from ..statements import Argument, Copy, Literal, Loop, Scope, flat, key_of, parts, pattern, same, size_key
+from ..statements import Argument, Copy, Literal, Loop, Scope, Statement, flat, key_of, parts, pattern, same, size_key
 from ..tracing.trace import Trace
 from .instances import Builder, Instance, under, weights_in
 from .loops import rolled
@@ -148,6 +148,7 @@ class _Sharing:
         if (
             instance.call.room.startswith("torch.nn.")
             and len(instance.body) == 1
+            and isinstance(first, Statement)
             and first.expression.form == "function"
         ):
             return [first.expression.name]

@@ -10,7 +10,7 @@ from unittest import mock
 
 from ....core.errors import UnsupportedError
 from ....core.lazy import torch
-from ...calls import along
+from ...calls import along, leaves, rebuilt
 from ...translating.spellings import Listed
 from ..frames import here, is_inside, named_only
 from ..traced_sizes import is_traced
@@ -46,6 +46,50 @@ def at_numbers(input: torch.Tensor, index: Any) -> Callable[[], Any] | None:
         return found[tuple(0 if place in places else part for place, part in enumerate(parts))]
 
     return taken
+
+
+def own_numbers(
+    name: str, args: tuple[Any, ...], kwargs: dict[str, Any], has_values: Callable[[torch.Tensor], bool]
+) -> Callable[[], Any] | None:
+    """The arguments, with numbers where torch takes no tensors of those that have values; None for other calls."""
+
+    def is_number(leaf: Any) -> bool:
+        return isinstance(leaf, torch.Tensor) and not leaf.dim() and not leaf.is_complex() and has_values(leaf)
+
+    given: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
+    places = [place for place, each in given.items() if place != 0 and any(map(is_number, leaves(each)))]
+    plain = [place for place in places if not _takes_tensor(name, place)]
+    if not plain:
+        return None
+
+    def numbers() -> tuple[tuple[Any, ...], dict[str, Any]]:
+        given.update({place: rebuilt(given[place], lambda x: x.item() if is_number(x) else x) for place in plain})
+        return tuple(given[place] for place in range(len(args))), {key: given[key] for key in kwargs}
+
+    return numbers
+
+
+@functools.cache
+def _takes_tensor(name: str, place: int | str) -> bool:
+    """Whether an operator of that name takes a tensor there, or nothing is known of it."""
+    packet = getattr(torch.ops.aten, name, None)
+    schemas = [getattr(packet, overload)._schema.arguments for overload in packet.overloads()] if packet else []
+    types = [str(each.type) for schema in schemas for number, each in enumerate(schema) if place in (number, each.name)]
+    return not schemas or any("Tensor" in kind for kind in types)
+
+
+def lists_of_numbers(index: Any) -> Callable[[], Any] | None:
+    """An index in which lists of whole numbers are tensors, where some have no values; None for another one."""
+    parts = index if isinstance(index, tuple) else (index,)
+    if not any(isinstance(part, list) and any(map(_is_place, part)) for part in parts):
+        return None
+
+    def joined(part: Any) -> Any:
+        if not isinstance(part, list) or not any(map(_is_place, part)):
+            return part
+        return torch.stack([torch.as_tensor(each) for each in part])
+
+    return lambda: tuple(map(joined, parts)) if isinstance(index, tuple) else joined(index)
 
 
 def writes_at_a_place(name: str, args: tuple[Any, ...]) -> bool:

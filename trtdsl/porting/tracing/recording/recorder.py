@@ -59,7 +59,16 @@ from .constants import MOST_NUMBERS, Constants
 from .failures import TRUTHS, failed, needs_values
 from .lengths import CountedLengths
 from .memory import Memory, check_writes, layout, refuse_set, target_of, writes_itself
-from .numbers import as_pythons, at_numbers, filled, standing_in, stands_in, writes_at_a_place
+from .numbers import (
+    as_pythons,
+    at_numbers,
+    filled,
+    lists_of_numbers,
+    own_numbers,
+    standing_in,
+    stands_in,
+    writes_at_a_place,
+)
 from .packed import PackedSequences
 from .sparse import SparseTensors
 from .subclasses import with_own_way
@@ -288,11 +297,17 @@ class Recorder:
             return self._numel(args[0])
         if name in ("getitem", "setitem"):
             arrays = rebuilt(args[1], lambda x: torch.from_numpy(x) if isinstance(x, np.ndarray) else held_by(x))
+            if (lists := lists_of_numbers(arrays)) is not None:
+                with each_call(self.called):
+                    arrays = lists()
             args = (args[0], rebuilt(arrays, self.numbers.number), *args[2:])
             cut = self.by_values.cut if name == "getitem" else self.by_values.written
             if (cut_at := cut(*args)) is not None:
                 with each_call(self.called):
                     return cut_at()
+        if (own := own_numbers(name, args, kwargs, self._has_values)) is not None:
+            with each_call(self.called):
+                args, kwargs = own()
         if name == "type":  # with what stands in for a class of torch's
             args = tuple(getattr(each, "plain", each) for each in args)
         if name in ARRANGING:
