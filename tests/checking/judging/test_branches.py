@@ -93,3 +93,12 @@ def test_what_a_module_keeps_is_not_changed():
     reference = Reference(Keeps, None, Exact())
     Branches(network, reference.copied, sizes_to_try(network))
     assert torch.equal(reference.module.last, torch.zeros(1))
+
+
+def test_squeezing_in_place_where_there_is_nothing_to_do_leaves_the_process_alive():
+    def forward(x):
+        y = (x * 2).squeeze_(-1).unsqueeze_(1).squeeze_(1)
+        return y if y.shape[0] == 9 else x
+
+    (point,) = branches(forward, (*SHAPE[:2], 3)).further
+    assert point["A"] == 9

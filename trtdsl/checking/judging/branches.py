@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+from unittest import mock
 
 from ...core.errors import DefinitionError, Location, placed
 from ...core.lazy import np, torch
@@ -61,7 +62,8 @@ class Branches:
 
         (shapes, mode, sizes, named), feeds = _symbols(point), {}
         # Of a value that is asked for: what was asked before counts.
-        with contextlib.suppress(DefinitionError), unlogged(), self.copied() as module, torch.no_grad(), mode:
+        squeezed = mock.patch.object(torch.Tensor, "squeeze_", _squeezed)
+        with contextlib.suppress(DefinitionError), unlogged(), self.copied() as module, torch.no_grad(), mode, squeezed:
             for name, tensor in self.network.inputs.items():
                 feeds[name] = torch.empty([value(size, sizes) for size in tensor.shape], dtype=tensor.dtype)
             call_reference(module, feeds)
@@ -107,6 +109,12 @@ class Branches:
             about = {str(symbol) for each in conditions for symbol in each.free_symbols}
             ranges |= {name: (opt, opt) for name, (_, opt, _) in self.ranges.items() if name not in about}
         return grid(ranges) if is_few(ranges) else samples(ranges)
+
+
+def _squeezed(tensor: torch.Tensor, *dims: Any, **named: Any) -> torch.Tensor:
+    """``squeeze_``, with which torch ends the process where it has nothing to do and a size is a symbol."""
+    found = tensor.squeeze(*dims, **named)
+    return tensor if found.dim() == tensor.dim() else tensor.as_strided_(found.shape, found.stride())
 
 
 def _ranges(network: Network) -> Mapping[str, tuple[int, int, int]]:
