@@ -345,3 +345,23 @@ def test_lengths_that_are_packed_as_they_are_come_with_the_longest_first():
     assert result.verdict is not None and result.verdict.passed, result.verdict
     assert '"lengths": td.Input((N,), "int64", sample=(1, 4), descending=True)' in result.text
     assert any("lengths is to have its longest first" in note for note in result.notes)
+
+
+class Decoded(nn.Module):
+    """A tagger that counts its lengths in what pads, and looks for its tags by values."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.rnn = nn.Embedding(50, 4), nn.GRU(4, 3, batch_first=True)
+
+    def forward(self, ids):
+        lengths = (ids > 0).sum(1)
+        packed = pack_padded_sequence(self.embedding(ids), lengths.cpu(), batch_first=True, enforce_sorted=False)
+        scores, _ = pad_packed_sequence(self.rnn(packed)[0], batch_first=True)
+        return torch.tensor([max(row.tolist(), key=int) for row in scores.argmax(-1).numpy()])
+
+
+def test_what_fails_with_each_length_is_refused_once():
+    """A search for the length that is one ends, where forward cannot be ported with any."""
+    with pytest.raises(td.UnsupportedError, match="asks for the greatest of ids"):
+        td.port(Decoded(), {"ids": "N,T:int64:1:50"}, dims={"N": (1, 2, 3), "T": (4, 6, 8)})

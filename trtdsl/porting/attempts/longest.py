@@ -44,7 +44,7 @@ def remedy(attempt: Attempt, refusal: UnsupportedError, again: Again[Made]) -> t
     if len(found) == 1:
         return found[0][1]
     with suppress(TrtdslError):
-        if not found:
+        if not found and not attempt.by_values:
             return again(attempt.changed([], by_values=True))
     if len(failed) == len(sizes) == 1:
         asks = f"{refusal.location} asks for the greatest of {name}"
