@@ -73,9 +73,15 @@ def own_numbers(
 def _takes_tensor(name: str, place: int | str) -> bool:
     """Whether an operator of that name takes a tensor there, or nothing is known of it."""
     packet = getattr(torch.ops.aten, name, None)
-    schemas = [getattr(packet, overload)._schema.arguments for overload in packet.overloads()] if packet else []
-    types = [str(each.type) for schema in schemas for number, each in enumerate(schema) if place in (number, each.name)]
-    return not schemas or any("Tensor" in kind for kind in types)
+    types = list[str]()
+    for overload in packet.overloads() if packet else ():
+        schema = getattr(packet, overload)._schema.arguments
+        positional = [str(each.type) for each in schema if not each.kwarg_only]
+        types += [str(each.type) for each in schema if each.name == place]
+        if isinstance(place, int):
+            several = [kind for kind in positional[-1:] if "List" in kind]  # of which each may stand for itself
+            types += positional[place : place + 1] or several
+    return not types or any("Tensor" in kind for kind in types)
 
 
 def lists_of_numbers(index: Any) -> Callable[[], Any] | None:
