@@ -192,11 +192,11 @@ def _trace(
         record.parted.clear()
         record.calls, record.container, record.told = 0, recorder.bodies.container, Whiles().asked
         returned = recorder.run(module, tensors)
+        recorder.packed.refuse(leaf for _, leaf in walk(returned))
         found = {path: _as_real(leaf) for path, leaf in walk(returned)}
     complex_ones = [path for path, leaf in walk(returned) if leaf is not found[path]]
     for op in operations(recorder.bodies.root):
         _choose(op)
-    recorder.packed.refuse(found.values())
     left_out = {path: leaf for path, leaf in found.items() if not isinstance(leaf, torch.Tensor)}
     changed = [name for name, number in numbers_of(module).items() if before.get(name, number) != number]
     remarks = [*_updates(recorder, module, changed), *_differences(recorder), *map(_remark, left_out.items())]
