@@ -447,9 +447,14 @@ def change_trees(call: Call, change: Callable[[Any], Any]) -> None:
             inner.results = results
 
 
+def argument(op: Op, place: int, name: str, default: Any = None) -> Any:
+    """An argument of a call, by its place or its name."""
+    return op.args[place] if len(op.args) > place else op.kwargs.get(name, default)
+
+
 def pads_of(op: Op) -> Any:
     """The numbers of a pad; None for another call."""
-    return op.kwargs.get("pad", op.args[1] if len(op.args) > 1 else None) if op.name == "pad" else None
+    return argument(op, 1, "pad") if op.name == "pad" else None
 
 
 def function_of(path: str) -> Any:

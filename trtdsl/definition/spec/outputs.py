@@ -119,7 +119,7 @@ def _as_leaf(value: Any) -> torch.Tensor | Other:
         return Other(f"a {type(value).__name__} that cannot be compared ({reason})")
     if isinstance(value, torch.Tensor):
         if value.is_complex():
-            return _as_real(value)
+            return as_real(value)
         if type(value) is torch.Tensor:
             return value
         with torch._C.DisableTorchFunctionSubclass():  # one of a class of the author's may compare otherwise
@@ -131,9 +131,9 @@ def _as_leaf(value: Any) -> torch.Tensor | Other:
     return Other(f"a {type(value).__name__}")
 
 
-def _as_real(value: torch.Tensor) -> torch.Tensor:
+def as_real(value: torch.Tensor) -> torch.Tensor:
     """Both parts of complex numbers, along a new last dimension; so of their exact values where they have others."""
     parts = torch.view_as_real(value.resolve_conj())
     if (held := vars(value).get("_exact")) is not None:
-        vars(parts)["_exact"] = held[0], torch.view_as_real(held[1].resolve_conj())
+        held[0].keep(parts, torch.view_as_real(held[1].resolve_conj()))
     return parts

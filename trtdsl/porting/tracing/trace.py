@@ -24,7 +24,7 @@ from ...core.lazy import torch
 from ...core.tensors.higher_order import written_out
 from ...core.tensors.watched import each_call, subclassed_by, unlogged
 from ...definition.input import Input
-from ...definition.spec.outputs import walk
+from ...definition.spec.outputs import as_real, walk
 from ...definition.spec.reference import forward_of, with_hooks
 from ..calls import Call, Op, Value, Weight, operations, operations_for, tensors_in, values_in
 from ..given import Fed
@@ -192,9 +192,10 @@ def _trace(
         record.parted.clear()
         record.calls, record.container, record.told = 0, recorder.bodies.container, Whiles().asked
         returned = recorder.run(module, tensors)
-        recorder.packed.refuse(leaf for _, leaf in walk(returned))
-        found = {path: _as_real(leaf) for path, leaf in walk(returned)}
-    complex_ones = [path for path, leaf in walk(returned) if leaf is not found[path]]
+        found = dict(walk(returned))
+        recorder.packed.refuse(found.values())
+        complex_ones = [path for path, leaf in found.items() if isinstance(leaf, torch.Tensor) and leaf.is_complex()]
+        found.update({path: as_real(found[path]) for path in complex_ones})
     for op in operations(recorder.bodies.root):
         _choose(op)
     left_out = {path: leaf for path, leaf in found.items() if not isinstance(leaf, torch.Tensor)}
@@ -222,13 +223,6 @@ def _trace(
     made.choices, made.held = choices.made if choices is not None else [], recorder.held
     refuse_random(made)
     return made
-
-
-def _as_real(leaf: Any) -> Any:
-    """An output that an engine has: of complex numbers, both parts along a new last dimension."""
-    if not isinstance(leaf, torch.Tensor) or not leaf.is_complex():
-        return leaf
-    return torch.view_as_real(leaf.resolve_conj() if leaf.is_conj() else leaf)
 
 
 def _yield_to_sizes(module: torch.nn.Module) -> None:

@@ -27,6 +27,7 @@ from ...calls import (
     Weight,
     along,
     apart,
+    argument,
     computed,
     operations_for,
     sizes_of,
@@ -37,7 +38,6 @@ from ...render import Renderer
 from ...statements import Statement
 from ...translating.lowering import statements
 from ..guards import Guard
-from ..scans.alone import argument
 from ..trace import Trace
 
 TRUTHS = 2_048  # those at which a tensor is computed

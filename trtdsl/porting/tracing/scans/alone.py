@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ....core.lazy import torch
-from ...calls import Op, SizeOf, SizeOp, Value, leaves, pads_of, sizes_of, tensors_in
+from ...calls import Op, SizeOf, SizeOp, Value, argument, leaves, pads_of, sizes_of, tensors_in
 from ..names import CONVERSIONS, IN_PLACE, RANDOM, UNCHANGED
 
 Axes = Mapping[Value, int]
@@ -54,11 +54,6 @@ def _is_pointwise(name: str) -> bool:
     packet = None if name == "prelu" else getattr(torch.ops.aten, name, None)  # its weights are of the second dimension
     overloads = [] if packet is None else packet.overloads()
     return any(torch.Tag.pointwise in getattr(packet, overload).tags for overload in overloads)
-
-
-def argument(op: Op, place: int, name: str, default: Any = None) -> Any:
-    """An argument of a call, by its place or its name."""
-    return op.args[place] if len(op.args) > place else op.kwargs.get(name, default)
 
 
 def _first(op: Op, axes: Axes) -> tuple[Value, int]:
@@ -173,11 +168,16 @@ def _reducing(op: Op, axes: Axes) -> int:
     return axis if kept else axis - sum(each < axis for each in dims)
 
 
+def _numbers(op: Op, name: str) -> Sequence[Any]:
+    """Numbers that a call is given in a list, or one by one."""
+    listed = len(op.args) == 2 and isinstance(op.args[1], (list, tuple))
+    return op.kwargs.get(name, op.args[1] if listed else op.args[1:])
+
+
 def _of_shape(op: Op, axes: Axes, parts: Axes) -> int:
     """Of another shape, which has the dimension between as many elements as before."""
     first, axis = _first(op, axes)
-    shape = op.args[1] if len(op.args) == 2 and isinstance(op.args[1], (list, tuple)) else op.args[1:]
-    shape = op.kwargs.get("shape", shape)
+    shape = _numbers(op, "shape")
     new, size = op.results.shape, first.shape[axis]
     for place, asked in enumerate(shape):
         before = new[:place] == first.shape[:axis]
@@ -207,8 +207,7 @@ def _transposed(op: Op, axes: Axes) -> int:
 
 def _permuted(op: Op, axes: Axes) -> int:
     first, axis = _first(op, axes)
-    dims = op.args[1] if len(op.args) == 2 and isinstance(op.args[1], (list, tuple)) else op.args[1:]
-    dims = op.kwargs.get("dims", dims)
+    dims = _numbers(op, "dims")
     if not all(type(each) is int for each in dims):
         raise Together
     return [each % len(first.shape) for each in dims].index(axis)

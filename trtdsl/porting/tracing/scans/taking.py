@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ...calls import Call, Op, SizeOf, SizeOp, Value, keyed, operations_in
+from ...calls import Call, Op, SizeOf, SizeOp, Value, argument, keyed, operations_in
 from ...statements import size_key
 from ..traced_sizes import combined
 
@@ -126,7 +126,7 @@ def part_of(value: Value) -> tuple[Value, int] | None:
 
 def taken_apart(op: Any) -> int:
     """The dimension that ``unbind`` takes apart."""
-    return op.kwargs.get("dim", op.args[1] if len(op.args) > 1 else 0) % len(op.args[0].shape)
+    return argument(op, 1, "dim", 0) % len(op.args[0].shape)
 
 
 def more(a: Any, b: Any) -> Any:

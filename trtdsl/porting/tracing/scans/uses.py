@@ -7,7 +7,19 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ...calls import Op, Value, along, apart, calls, change_trees, imaged, joined, operations, operations_in
+from ...calls import (
+    Op,
+    Value,
+    along,
+    apart,
+    argument,
+    calls,
+    change_trees,
+    imaged,
+    joined,
+    operations,
+    operations_in,
+)
 from ..guards import Guard
 from . import taking
 from .marks import Mark, between
@@ -120,7 +132,7 @@ class Uses:
             one = partial(self._part, self.looped[op]) if op in self.looped else self._one
             return partial(taking.rewrite, op, args=imaged(op.args, one), kwargs=imaged(op.kwargs, one))
         (place, start, backwards), value = place, self.made[0][place[0]]
-        dim = op.kwargs.get("dim", op.args[1] if len(op.args) > 1 else 0)
+        dim = argument(op, 1, "dim", 0)
         rank = len(value.shape) + (op.name == "stack")
         axis = dim % rank
         parts = self.all_of(place)

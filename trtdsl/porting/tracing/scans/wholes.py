@@ -18,6 +18,7 @@ from ...calls import (
     SizeOp,
     Value,
     apart,
+    argument,
     change_trees,
     number_of,
     operations,
@@ -29,7 +30,7 @@ from ...statements import size_key
 from ..guards import Record
 from ..names import RANDOM
 from . import taking
-from .alone import Together, argument, axis_of_result, has_lengths
+from .alone import Together, axis_of_result, has_lengths
 from .marks import Mark, Strided
 
 JOINING = {"cat": None, "concat": None, "concatenate": None, "hstack": 1, "vstack": 0, "row_stack": 0}
