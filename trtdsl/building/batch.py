@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
@@ -241,7 +242,10 @@ def _work(end: Any, *given: Any) -> None:
                 ENDING.setdefault(each, ENDING[signal.SIGINT])
                 signal.signal(each, cancel)
         sys.stdout = sys.stderr  # what the author's code prints is no result: these are printed together
-        end.send(_build_one(*given))
+        try:
+            end.send(_build_one(*given))
+        finally:
+            told_at[0] = math.inf  # it ends by itself: what runs at its end would print that it was interrupted
 
 
 def _build_one(
