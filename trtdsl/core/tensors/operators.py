@@ -52,7 +52,7 @@ def _attended(q: Any, k: Any, v: Any, dropout: float = 0.0, causal: bool = False
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
     weights = torch.softmax(scores, -1)
-    return torch.where(torch.isnan(weights), 0.0, weights) @ v, scores.amax(-1)  # which only gradients need
+    return torch.where(torch.isnan(weights), 0.0, weights) @ v, scores.logsumexp(-1)  # which only gradients need
 
 
 def faked(x: Any, scale: Any, zero: Any, *rest: Any, weight: Any = None) -> Any:

@@ -85,7 +85,13 @@ def parameters_of(module: torch.nn.Module) -> Mapping[str, inspect.Parameter]:
 def call_reference(module: torch.nn.Module, feeds: Mapping[str, torch.Tensor]) -> Any:
     """What the module gives for these feeds."""
     args, kwargs = given_to(module, feeds)
-    return module(*args, **kwargs)
+    try:
+        return module(*args, **kwargs)
+    except RuntimeError as error:
+        if torch.is_grad_enabled() or "does not require grad" not in str(error):
+            raise
+        with torch.enable_grad():  # forward takes derivatives, and leaves it to its caller that torch can
+            return module(*args, **kwargs)
 
 
 def given_to(module: torch.nn.Module, feeds: Mapping[str, torch.Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:

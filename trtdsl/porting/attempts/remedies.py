@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ...core.errors import UnsupportedError
-from ..tracing.guards import BY_VALUES, WRITTEN, WritesParameters
+from ..tracing.guards import BY_VALUES, DERIVATIVES, WRITTEN, TakesDerivatives, WritesParameters
 from ..tracing.scalars import NeedsBelow, NeedsLongest
 from ..tracing.trace import DrawsNumbers
 from . import below, drawn_inputs, first_run, longest
@@ -17,19 +17,21 @@ REMEDIES = {
     NeedsBelow: (below.remedy,),
     DrawsNumbers: (drawn_inputs.remedy, first_run.remedy),
     WritesParameters: (first_run.remedy,),
+    TakesDerivatives: (lambda attempt, _, again: again(attempt.changed([], derivatives=True)),),
 }
 
 
 def attempted(made: Callable[[Attempt], Made], attempt: Attempt) -> tuple[Made, Attempt]:
     """What is ``made`` of the attempt, or of another, whose remarks say what is changed. Raises what ``made`` does."""
-    tokens = WRITTEN.set(attempt.settled), BY_VALUES.set(attempt.by_values)
+    states = {WRITTEN: attempt.settled, BY_VALUES: attempt.by_values, DERIVATIVES: attempt.derivatives}
+    tokens = {variable: variable.set(state) for variable, state in states.items()}
     try:
         return made(attempt), attempt
     except UnsupportedError as error:
         refusal = error
     finally:
-        WRITTEN.reset(tokens[0])
-        BY_VALUES.reset(tokens[1])
+        for variable, token in tokens.items():
+            variable.reset(token)
     for remedy in REMEDIES.get(type(refusal.__cause__), ()):
         try:
             return remedy(attempt, refusal, partial(attempted, made))

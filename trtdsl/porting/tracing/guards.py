@@ -112,6 +112,14 @@ BY_VALUES: ContextVar[bool] = ContextVar("trtdsl_by_values", default=False)
 """Whether the greatest number of an input makes sizes of itself, where it is none of the inputs' sizes."""
 
 
+DERIVATIVES: ContextVar[bool] = ContextVar("trtdsl_derivatives", default=False)
+"""Whether forward takes derivatives of what it computes: then operators are recorded, as those of derivatives are."""
+
+
+class TakesDerivatives(Exception):
+    """The cause of a refusal: forward takes a derivative of what it computes."""
+
+
 class WritesParameters(Exception):
     """The cause of a refusal: forward writes to a parameter."""
 

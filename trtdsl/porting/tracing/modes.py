@@ -50,6 +50,10 @@ def numbers_of(module: torch.nn.Module) -> dict[str, Any]:
     }
 
 
+FACTS = {"prim::device", "aten::_fused_sdp_choice"}
+"""Operators that give no tensor and read no values, which torch's code in C++ asks."""
+
+
 def modes_below(called: Callable[..., Any], is_own: Callable[[bool], bool]) -> Any:
     """Has every operator that runs without a function of torch go through ``called``: of scripted functions, in C++.
 
@@ -61,9 +65,9 @@ def modes_below(called: Callable[..., Any], is_own: Callable[[bool], bool]) -> A
     class Below(TorchDispatchMode):
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             runs = _get_current_function_mode() is None
-            if is_own(runs):
+            if is_own(runs) or function._schema.name in FACTS:
                 return function(*args, **(kwargs or {}))
-            with nullcontext() if runs else _pop_mode_temporarily():
+            with torch.no_grad(), nullcontext() if runs else _pop_mode_temporarily():
                 return called(function, args, kwargs or {})
 
     return Below()

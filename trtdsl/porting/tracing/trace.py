@@ -31,7 +31,7 @@ from ..given import Fed
 from ..translating.rules import HIGHER_ORDER
 from ..translating.scripts import as_python, without_scripts
 from .frames import returned_names
-from .guards import GUARDS, SCANS, Choice, Choices, Guard, Record, Scans
+from .guards import DERIVATIVES, GUARDS, SCANS, Choice, Choices, Guard, Record, Scans
 from .modes import free, modes_below, numbers_of, tensors_of
 from .names import CONVERSIONS, RANDOM, SPREAD, drawn
 from .recording.numbers import read_as_numbers
@@ -166,10 +166,13 @@ def _trace(
     for name, (_, _, *longest) in inputs.items():
         recorder.reaches(name, tensors, *longest)
     with ExitStack() as stack:
-        stack.enter_context(torch.no_grad())
+        stack.enter_context(torch.set_grad_enabled(DERIVATIVES.get()))
         stack.enter_context(torch.autocast("cpu", enabled=False))
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
+        if DERIVATIVES.get():  # of attention and recurrent networks by products, whose derivatives are operators, too
+            stack.enter_context(torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH))
+            stack.enter_context(torch.backends.mkldnn.flags(enabled=False))
         # Python copies the size that an author's __int__ gives, and warns of it.
         warnings.filterwarnings("always", ".*__ returned non-", DeprecationWarning)
         stack.enter_context(mock.patch.object(warnings, "showwarning", follow_here))

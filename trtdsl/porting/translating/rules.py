@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ...core.errors import UnsupportedError
 from ...core.lazy import torch
 from ...core.tensors.operators import rounded_to_fp8
 from ..calls import along, leaves
@@ -24,6 +25,62 @@ def _convolution(
         made = getattr(torch.nn.functional, f"conv_transpose{dims}d")
         return made(x, weight, bias, stride, padding, output, groups, dilation)
     return getattr(torch.nn.functional, f"conv{dims}d")(x, weight, bias, stride, padding, dilation, groups)
+
+
+def _convolution_backward(
+    grad: Any, x: Any, weight: Any, _: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, __: Any,
+    groups: int, needed: Any,
+) -> Any:  # fmt: skip
+    """The derivative by what is convolved: the convolution that is the other's transpose."""
+    if any(needed[1:]):
+        raise UnsupportedError("the derivative of a convolution by its weight or bias is not written here")
+    if transposed:
+        return _convolution(grad, weight, None, stride, padding, dilation, False, None, groups), None, None
+    sides = zip(x.shape[2:], grad.shape[2:], weight.shape[2:], stride, padding, dilation)
+    output = [size - ((g - 1) * s - 2 * p + d * (k - 1) + 1) for size, g, k, s, p, d in sides]
+    return _convolution(grad, weight, None, stride, padding, dilation, True, output, groups), None, None
+
+
+def _transposed_along(grad: Any, sizes: Any, function: Callable[[Any, int], Any]) -> Any:
+    """The derivative of a function that is linear, and the same along each axis: ``function(x, axis)`` of its rows."""
+    for axis, size in enumerate(sizes):
+        matrix = function(torch.eye(size), axis)
+        grad = (grad.movedim(axis + 2, -1) @ matrix.mT).movedim(-1, axis + 2)
+    return grad
+
+
+def _avg_pool_backward(
+    grad: Any, x: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, padded: bool, divisor: Any
+) -> Any:
+    stride = stride or kernel
+    if divisor is not None:
+        grad, padded = grad * (math.prod(kernel) / divisor), True
+
+    def pooled(rows: Any, axis: int) -> Any:
+        return torch.nn.functional.avg_pool1d(rows, kernel[axis], stride[axis], padding[axis], ceil_mode, padded)
+
+    return _transposed_along(grad, x.shape[2:], pooled)
+
+
+def _adaptive_avg_pool_backward(grad: Any, x: Any) -> Any:
+    sizes = grad.shape[2:]
+    return _transposed_along(
+        grad, x.shape[2:], lambda rows, axis: torch.nn.functional.adaptive_avg_pool1d(rows, sizes[axis])
+    )
+
+
+def _resized_backward(mode: str) -> Callable[..., Any]:
+    def rule(grad: Any, sizes: Any, own: Any, *rest: Any) -> Any:
+        aligned = () if mode.startswith("nearest") else rest[:1]
+        scales = rest[len(aligned) :]
+
+        def resized(rows: Any, axis: int) -> Any:
+            scale = [1.0, scales[axis]] if axis < len(scales) and scales[axis] is not None else []
+            return _resized(mode)(rows[None, None], [own[2 + axis], sizes[axis]], *aligned, *scale)[0, 0]
+
+        return _transposed_along(grad, own[2:], resized)
+
+    return rule
 
 
 def _native_layer_norm(x: Any, shape: Any, weight: Any, bias: Any, eps: float) -> Any:
@@ -381,6 +438,9 @@ RULES: dict[str, Callable[..., Any]] = {
     "sym_size": lambda x: x.shape,
     "sym_numel": lambda x: x.numel(),
     **dict.fromkeys(("convolution", "_convolution"), _convolution),
+    "convolution_backward": _convolution_backward,
+    **{f"avg_pool{dims}d_backward": _avg_pool_backward for dims in (2, 3)},
+    **{f"_adaptive_avg_pool{dims}d_backward": _adaptive_avg_pool_backward for dims in (2, 3)},
     "native_layer_norm": _native_layer_norm,
     "native_group_norm": _native_group_norm,
     "embedding": _embedding,
@@ -432,4 +492,10 @@ RULES: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("prims.collapse", "prims.collapse_view"), _method("flatten")),
 }
 RULES |= {f"{name}{dims}d": _resized(mode) for name, (mode, ranks) in RESIZED.items() for dims in ranks}
+IN_2D = {"linear": "bilinear", "trilinear": "bilinear"}
+RULES |= {
+    f"{name}{dims}d_backward": _resized_backward(IN_2D.get(mode, mode))
+    for name, (mode, ranks) in RESIZED.items()
+    for dims in ranks
+}
 RULES |= {f"_upsample_{mode}2d_aa": _resized(mode, antialias=True) for mode in ("bilinear", "bicubic")}

@@ -72,7 +72,7 @@ from .numbers import (
 from .packed import PackedSequences
 from .sparse import SparseTensors
 from .subclasses import with_own_way
-from .transforms import SizesInside, among, inner, seen_through, stands_around
+from .transforms import SizesInside, among, inner, is_derived, seen_through, stands_around
 
 
 class Recorder:
@@ -365,6 +365,10 @@ class Recorder:
             return sizes if name == "shape" or not (args[1:] or kwargs) else sizes[(*args[1:], *kwargs.values())[0]]
         if name in ("numel", "nelement"):
             return math.prod(self._in_transform(torch.Tensor.size, args, {}, around))
+        return self._by_operators(function, args, kwargs, around)
+
+    def _by_operators(self, function: Any, args: Any, kwargs: Any, around: list[torch.Tensor]) -> Any:
+        """Makes a call of which the operators below are recorded, as torch's own rules for it make them."""
         self.sizes_inside.see((args, kwargs), around, self.own_sizes)
         before, self.transformed = self.transformed, True
         try:
@@ -466,6 +470,8 @@ class Recorder:
         from torch._subclasses.fake_tensor import DataDependentOutputException
 
         before = torch_tensors((args, kwargs))
+        if is_derived(function, name, before):
+            return self._by_operators(function, args, kwargs, before)
         target = target_of(function, name, args, kwargs, self.owners, self.held)
         if target is not None:
             self.by_values.check_write(target, qualified)

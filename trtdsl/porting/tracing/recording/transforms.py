@@ -11,8 +11,14 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ....core.errors import UnsupportedError
 from ....core.lazy import torch
 from ...calls import leaves
+from ...translating.aten import is_overload
+from ..frames import here
+from ..guards import DERIVATIVES, TakesDerivatives
+from ..names import PEEKS
+from ..scalars import READ
 from ..traced_sizes import is_traced
 
 
@@ -49,6 +55,22 @@ def among(tree: Any) -> list[torch.Tensor]:
     return [leaf for leaf in leaves(tree) if isinstance(leaf, torch.Tensor) and stands_around(leaf)]
 
 
+def is_derived(function: Any, name: str, operands: list[torch.Tensor]) -> bool:
+    """Whether a call's operators are recorded, since a derivative is taken of it, or it is the derivative itself."""
+    if function in (torch.Tensor.backward, torch.autograd.backward):
+        raise UnsupportedError(
+            "backward() writes derivatives to tensors: take them, as (slope,) = torch.autograd.grad(y.sum(), x)",
+            location=here(),
+        )
+    derives = function is torch.autograd.grad
+    if derives and not DERIVATIVES.get():
+        raise UnsupportedError(
+            "forward takes a derivative of what it computes", location=here()
+        ) from TakesDerivatives()
+    follows = DERIVATIVES.get() and torch.is_grad_enabled() and any(each.requires_grad for each in operands)
+    return derives or (follows and not is_overload(function) and name not in READ | PEEKS)
+
+
 class SizesInside:
     """The sizes of what runs in a transform, by their numbers."""
 
@@ -78,7 +100,9 @@ class SizesInside:
         name = overload._schema.name.removeprefix("aten::")
         sized = self._rearranged if name in ("view", "_unsafe_view", "reshape", "_reshape_alias") else self._sized
         names = [argument.name for argument in overload._schema.arguments]
-        args = tuple(sized(each, own) if name == "size" else each for name, each in zip(names, args))
+        args = tuple(
+            sized(each, own) if name == "size" and type(each) is not int else each for name, each in zip(names, args)
+        )
         return args, {name: sized(each, own) if name == "size" else each for name, each in kwargs.items()}
 
     def _outer(self) -> list[Any]:
