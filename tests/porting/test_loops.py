@@ -133,3 +133,27 @@ class Ranks(torch.nn.Module):
 
 def test_rounds_of_other_ranks_are_no_loop():
     assert ported(Ranks(), {"x": "N,2,H,9"}, dims={"N": (1, 2, 3), "H": (8, 9, 11)}, check=True).verdict.passed
+
+
+class Laid(torch.nn.Module):
+    """Takes the sizes of images that it is given, and nothing else of them."""
+
+    def forward(self, images, x):
+        kept = []
+        for image in images:
+            height, width = image.shape[-2:]
+            kept.append(torch.linspace(0, 1, height)[:, None] * torch.linspace(1, 2, width) * x.mean())
+        return torch.cat([each.flatten() for each in kept])
+
+
+class Laying(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part = Laid()
+
+    def forward(self, x):
+        return self.part([x[:, :, 1:], x[:, 2:, :], x[:, 3:, 1:]], x)
+
+
+def test_no_loop_of_a_function_goes_over_tensors_of_which_it_has_sizes_alone():
+    assert ported(Laying(), {"x": "2,6,5"}, check=True).verdict.passed

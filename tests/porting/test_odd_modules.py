@@ -426,7 +426,19 @@ def test_what_modules_usually_do_is_ported(module, tmp_path):
     td.check(td.load_spec(network)).raise_for_mismatch()
 
 
-@pytest.mark.parametrize("module", [Raising, Asserting])
+class Checking(nn.Module):
+    """Has torch check what a mask holds, as transformers do where a text has places for images."""
+
+    def forward(self, x):
+        torch._check_tensor_all((x < 1e9) & (x > -1e9), lambda: "out of range")
+        try:
+            torch._check_tensor_all_with(ValueError, x.sum() < 1e9, lambda: f"too great: {x.sum()}")
+        except TypeError:
+            return x
+        return x.cumsum(1)
+
+
+@pytest.mark.parametrize("module", [Raising, Asserting, Checking])
 def test_asserts_on_values_are_remarked(module):
     found = ported(module, {"x": "N,8"}, check=True)
     assert found.verdict.passed, found.verdict.text

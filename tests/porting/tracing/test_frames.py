@@ -50,3 +50,10 @@ def test_what_is_not_there_is_there_on_no_run(function):
 )
 def test_what_fails_in_a_trace_may_be_computed_without_one(function):
     assert not raised(function)
+
+
+def test_what_torch_is_asked_to_check_is_raised():
+    def function():
+        torch._check_value(False, lambda: "too short")
+
+    assert raised(function)

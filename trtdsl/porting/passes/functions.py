@@ -103,7 +103,7 @@ class _Sharing:
         groups: dict[Any, list[Instance]] = {}
         for instance in instances:
             body = merged(instance.body, instance.results)
-            instance.body, instance.results = rolled(body, instance.results, self.counts)
+            instance.body, instance.results = rolled(body, instance.results, self.counts, instance.inputs)
             instance.key, instance.holes, instance.numbers = template(instance)
             groups.setdefault(instance.key, []).append(instance)
         result = []

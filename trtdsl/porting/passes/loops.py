@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from ..calls import Value
+from ..calls import SizeOf, Value
 from ..statements import Copy, Statement, places_of, substitute, uses_of
 from .lists import collect, go_over, joined
 from .rounds import Rolled, Rounds
@@ -13,14 +13,18 @@ from .rounds import Rolled, Rounds
 LONGEST = 64  # statements in a loop's body
 
 
-def rolled(body: list[Any], results: list[Value], counts: Mapping[str, int]) -> tuple[list[Any], list[Value]]:
-    """The statements with loops, and the results as the loops give them; ``counts`` has the numbered parts of each
-    path.
+def rolled(
+    body: list[Any], results: list[Value], counts: Mapping[str, int], inputs: Collection[Any] = ()
+) -> tuple[list[Any], list[Value]]:
+    """The statements with loops, and the results as the loops give them.
+
+    ``counts`` has the numbered parts of each path; no loop goes over tensors of which ``inputs`` has sizes alone.
     """
+    sized = {item.value for item in inputs if isinstance(item, SizeOf)}.difference(inputs)
     written: list[Any] = []
     rest = list(body)
     while rest:
-        found = _repeated(rest, results, counts)
+        found = _repeated(rest, results, counts, sized)
         if found is None:
             written.append(rest.pop(0))
             continue
@@ -43,7 +47,9 @@ def rolled(body: list[Any], results: list[Value], counts: Mapping[str, int]) -> 
     return joined(written, results), results
 
 
-def _repeated(body: list[Statement], results: list[Value], counts: Mapping[str, int]) -> Rolled | None:
+def _repeated(
+    body: list[Statement], results: list[Value], counts: Mapping[str, int], sized: set[Value]
+) -> Rolled | None:
     """The longest run of repeated statements that begins here; of two, one without lists."""
     best: Rolled | None = None
     places = places_of(body, results)
@@ -51,7 +57,7 @@ def _repeated(body: list[Statement], results: list[Value], counts: Mapping[str, 
         rounds = Rounds(body, period, places)
         for count in range(len(rounds.maps), 1, -1):
             found = rounds.loop(count)
-            if found is None:
+            if found is None or not sized.isdisjoint(found.over):
                 continue
             loop = found.loop
             loop.whole = bool(loop.containers) and loop.start == 0

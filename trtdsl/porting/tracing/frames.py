@@ -78,19 +78,22 @@ def _statement(frame: FrameType, line: int | None = None) -> ast.stmt | None:
 
 
 def is_raised(error: BaseException | None) -> bool:
-    """Whether a statement of the author's raises the error, and no call that it makes.
+    """Whether a statement of the author's raises the error, or has torch check a condition, and no other call does.
 
     One that needs a name, an attribute or a key that is not there raises it, whatever the values are.
     """
     traceback = error.__traceback__ if error is not None else None
     asked = torch.nn.Module.__getattr__.__code__  # for an attribute of a module's
-    while traceback is not None and traceback.tb_next is not None and traceback.tb_next.tb_frame.f_code is not asked:
-        traceback = traceback.tb_next
-    if traceback is None or is_inside(traceback.tb_frame.f_code.co_filename):
+    inside, statement = True, None
+    while traceback is not None:
+        inside, further = is_inside(traceback.tb_frame.f_code.co_filename), traceback.tb_next
+        statement = None if inside else _statement(traceback.tb_frame, traceback.tb_lineno)
+        if further is None or further.tb_frame.f_code is asked or _checks(statement):
+            break
+        traceback = further
+    if inside:
         return False
-    return _lacks_a_name(error) or isinstance(
-        _statement(traceback.tb_frame, traceback.tb_lineno), (ast.Raise, ast.Assert)
-    )
+    return _lacks_a_name(error) or _checks(statement) or isinstance(statement, (ast.Raise, ast.Assert))
 
 
 def _lacks_a_name(error: BaseException | None) -> bool:
@@ -111,7 +114,7 @@ def unless_it_raises() -> bool | None:
     frame = authors_frame()
     if frame is None or _may_be_caught(frame):
         return None
-    outcomes = {True} if _called(_statement(frame)) in ("_assert", "_check") else set[bool]()
+    outcomes = {True} if _checks(_statement(frame)) else set[bool]()
     for node in _statements(frame.f_code.co_filename):
         if not isinstance(node, (ast.Assert, ast.If)):
             continue
@@ -119,6 +122,12 @@ def unless_it_raises() -> bool | None:
         if asserts and node.test.lineno <= frame.f_lineno <= (node.test.end_lineno or 0):
             outcomes = set(_outcomes(node.test, isinstance(node, ast.Assert)))
     return outcomes.pop() if len(outcomes) == 1 else None
+
+
+def _checks(statement: ast.stmt | None) -> bool:
+    """Whether a statement calls one of torch's functions that raise unless a condition holds (``torch._check``)."""
+    name = _called(statement) or ""
+    return name.startswith(("_assert", "_check")) and hasattr(torch, name)
 
 
 def _may_be_caught(frame: FrameType | None) -> bool:
