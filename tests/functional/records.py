@@ -319,6 +319,7 @@ PRODUCTS = [
     Record("slogdet", "linalg.slogdet", tolerance=1e-4),
     Record("inverse", "linalg.inv", tolerance=1e-4),
     Record("solve", "linalg.solve", tolerance=1e-4),
+    Record("cholesky", "linalg.cholesky", tolerance=1e-4),
     Record("solve_triangular", "linalg.solve_triangular", tolerance=1e-4),
     *_same("matrix_power multi_dot vecdot", "linalg."),
     Record("ger", "outer"),

@@ -54,7 +54,8 @@ def indexed(x):
     y = x.clone()
     y[:, 1] = y[:, 1] * 2
     y[y > 1] = 0.0
-    return torch.cat([x[:, places], y, x.sort(1).values, x.unfold(1, 2, 1).sum(-1), x.topk(2, 1).values], 1)
+    ordered, _ = x.sort(1)
+    return torch.cat([x[:, places], y, ordered, x.unfold(1, 2, 1).sum(-1), torch.cdist(x, x)[..., :3]], 1)
 
 
 @pytest.mark.parametrize(

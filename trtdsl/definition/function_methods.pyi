@@ -57,6 +57,7 @@ class FunctionMethods:
     bmm = F.bmm
     broadcast_to = F.broadcast_to
     ceil = F.ceil
+    cholesky = F.cholesky
     chunk = F.chunk
     clamp = F.clamp
     clamp_max = F.clamp_max

@@ -32,7 +32,7 @@ REASONS = {
     **dict.fromkeys(("bernoulli", "multinomial", "normal", "poisson", "gumbel_softmax"), _RANDOM),
     **dict.fromkeys(
         (
-            *("svd", "svdvals", "eig", "eigh", "eigvals", "eigvalsh", "qr", "cholesky", "lu", "lu_factor", "pinverse"),
+            *("svd", "svdvals", "eig", "eigh", "eigvals", "eigvalsh", "qr", "lu", "lu_factor", "pinverse"),
             *("pinv", "lstsq", "matrix_exp", "matrix_rank"),
         ),
         _DECOMPOSITION,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import math
-import operator
+from collections.abc import Callable
 from typing import Any
 
 from ...core.errors import ShapeError, UnsupportedError
 from ...layers.shuffle import joined_shuffle
-from ..common import L, Tensor, bounds, is_static, operation, product, require_floats, shape_text, torch
+from ..common import L, SizeLike, Tensor, bounds, is_static, operation, product, require_floats, shape_text, torch
 from ..constants import are_constants, by_torch, of_constants
 from ..operands import align, binary, choose, promote
 from ..reducing.reduction import top
@@ -167,58 +166,83 @@ def _rows_by_group(rows: Tensor, groups: Tensor, ends: Tensor) -> Tensor:
     return L.gather(every, pairs, mode="ND")
 
 
-LARGEST = 16  # rows: each is a step of about fifteen layers
+WRITTEN_OUT = 16  # rows whose steps are written out, about fifteen layers each; more are a loop
 
 
-def _square(x: Tensor, name: str) -> int:
+def _square(x: Tensor, name: str) -> SizeLike:
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ShapeError(f"{name} takes square matrices, not {shape_text(x.shape)}")
-    rows = x.shape[-1]
-    if not isinstance(rows, int) or rows > LARGEST:
-        raise UnsupportedError(
-            f"{name}: elimination is written out, for {LARGEST} rows at most, not {rows}: no layer does it"
-        )
     require_floats(f"{name} takes", x)
-    return rows
+    return x.shape[-1]
 
 
-def _eliminated(matrix: Tensor, rows: int) -> tuple[Tensor, list[Tensor]]:
+def _row_by_row(
+    rows: SizeLike, state: Tensor, step: Callable[[Tensor, Any], tuple[Tensor, Tensor]]
+) -> tuple[Tensor, Tensor]:
+    """The state after ``step(state, k)`` of each row k, and what these give beside it (…, 1, 1), as (…, 1, rows).
+
+    Few steps are written out, where k is a number; more are a loop, where it is a tensor of one element.
+    """
+    if isinstance(rows, int) and rows <= WRITTEN_OUT:
+        given: list[Tensor] = []
+        for k in range(rows):
+            state, each = step(state, k)
+            given.append(each)
+        return state, cat(given, -1) if given else state
+    loop, axis = L.Loop(state.network), state.ndim - 1
+    loop.count(rows)
+    k = loop.iterator(L.linspace(state.network, (rows,), dtype=torch.int64), 0, False)
+    before = loop.recurrence(state)
+    after, each = step(before, L.shuffle(k, reshape=(1,)))
+    loop.next(before, after)
+    stacked = loop.concatenate(L.squeeze(each, [axis]), rows, axis, False)
+    return loop.last_value(before), stacked
+
+
+def _at(x: Tensor, axis: int, k: Any) -> Tensor:
+    """The row or column k, as one."""
+    return part(x, axis, k, 1) if isinstance(k, int) else L.gather(x, k, axis % x.ndim)
+
+
+def _eliminated(matrix: Tensor, rows: SizeLike) -> tuple[Tensor, Tensor]:
     """The right part of (A | B) after Gauss-Jordan elimination with row pivoting, A⁻¹B; and the factors of A's
-    determinant, one a row.
+    determinant, one a row (…, 1, rows).
     """
     network, dtype = matrix.network, matrix.dtype
     row_numbers, _ = indices_of(network, rows, 1)  # (rows, 1)
     right = matrix.shape[-1] != rows
-    pivots: list[Tensor] = []
-    for k in range(rows):
-        size = abs(part(matrix, -1, k, 1))  # (…, rows, 1)
-        if k:
+
+    def step(matrix: Tensor, k: Any) -> tuple[Tensor, Tensor]:
+        size = abs(_at(matrix, -1, k))  # (…, rows, 1)
+        if not isinstance(k, int) or k:
             size = choose(row_numbers < k, -1.0, size, dtype)
         _, place = top(size, 1, matrix.ndim - 2, "MAX")
         chosen, own = row_numbers == place, row_numbers == k  # (…, rows, 1)
         pivot_row = L.reduce(choose(chosen, matrix, 0.0, dtype), "SUM", [matrix.ndim - 2], True)
-        pivot = part(pivot_row, -1, k, 1)
-        moved = choose(chosen, part(matrix, -2, k, 1), matrix, dtype)
-        factors = choose(own, 0.0, part(moved, -1, k, 1), dtype)
+        pivot = _at(pivot_row, -1, k)
+        moved = choose(chosen, _at(matrix, -2, k), matrix, dtype)
+        factors = choose(own, 0.0, _at(moved, -1, k), dtype)
         unit = pivot_row / (pivot if right else choose(pivot == 0.0, 1.0, pivot, dtype))  # 0 where A is singular
-        matrix = choose(own, unit, moved - factors * unit, dtype)
-        pivots.append(pivot * choose(place == k, network.constant(1.0), -1.0, dtype))
-    return part(matrix, -1, rows, matrix.shape[-1] - rows), pivots
+        sign = choose(place == k, network.constant(1.0), -1.0, dtype)
+        return choose(own, unit, moved - factors * unit, dtype), pivot * sign
+
+    found, pivots = _row_by_row(rows, matrix, step)
+    return part(found, -1, rows, matrix.shape[-1] - rows), pivots
 
 
 @operation
 @by_torch("linalg.inv")
 def inverse(input: Tensor) -> Tensor:
-    """The inverse of square matrices (…, n, n) of up to 16 rows; of a singular one infinities or NaN.
+    """The inverse of square matrices (…, n, n); of a singular one infinities or NaN.
 
     Gauss-Jordan elimination with pivoting, about fifteen layers a row: ITopKLayer, ISelectLayers, IElementWiseLayers.
-
-    Raises UnsupportedError for more rows, and for a dynamic number of them. torch computes that of constants.
+    Of more than 16 rows, and of a dynamic number of them, these are an ILoop. torch computes that of constants.
     """
     rows = _square(input, "inverse")
-    if rows == 0:
+    if is_static((rows,)) and rows == 0:
         return input
-    one = input.network.constant(torch.eye(rows))
+    row_numbers, column_numbers = indices_of(input.network, rows, rows)
+    one = L.cast(row_numbers == column_numbers, torch.float32)
     if input.ndim > 2:
         one = one + part(L.cast(input, torch.float32), -1, 0, 1) * 0.0
     return solve(input, one)
@@ -227,7 +251,7 @@ def inverse(input: Tensor) -> Tensor:
 @operation
 @by_torch("linalg.solve")
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
-    """X with ``A X = B`` for square A (…, n, n) of up to 16 rows and B (…, n, k) or (n,): as :func:`inverse`.
+    """X with ``A X = B`` for square A (…, n, n) and B (…, n, k) or (n,): as :func:`inverse`.
 
     By a constant A of any size, IMatrixMultiplyLayer with its inverse.
     """
@@ -240,18 +264,22 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     right = L.unsqueeze(B, [B.ndim]) if vector else B
     if right.shape[:-2] != A.shape[:-2] or right.shape[-2] != rows:
         raise UnsupportedError(f"solve: the batches of {shape_text(A.shape)} and {shape_text(B.shape)} must be equal")
-    wide, given = L.cast(A, torch.float32), L.cast(right, torch.float32)
-    found = L.cast(_eliminated(cat([wide, given], -1), rows)[0], A.dtype)
+    found = _solved(A, right, rows)
     return L.squeeze(found, [found.ndim - 1]) if vector else found
+
+
+def _solved(A: Tensor, B: Tensor, rows: SizeLike) -> Tensor:
+    wide, given = L.cast(A, torch.float32), L.cast(B, torch.float32)
+    return L.cast(_eliminated(cat([wide, given], -1), rows)[0], A.dtype)
 
 
 @operation
 @by_torch("linalg.solve_triangular")
 def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
-    """X with ``A X = B``, or ``X A = B``, for triangular A (…, n, n) of up to 16 rows, whose other part is not read.
+    """X with ``A X = B``, or ``X A = B``, for triangular A (…, n, n), whose other part is not read.
 
-    Substitution row by row: IMatrixMultiplyLayers and IElementWiseLayers. By a constant A of any size, one
-    IMatrixMultiplyLayer with its inverse.
+    Substitution row by row: IMatrixMultiplyLayers and IElementWiseLayers; of more than 16 rows, as :func:`solve`. By a
+    constant A, one IMatrixMultiplyLayer with its inverse.
     """
     if not left:
         found = solve_triangular(A.mT, B.mT, upper=not upper, unitriangular=unitriangular)
@@ -260,6 +288,12 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
         one, how = torch.eye(A.data.shape[-1], dtype=A.dtype), {"upper": upper, "unitriangular": unitriangular}
         return matmul(of_constants(torch.linalg.solve_triangular, A, one, **how), B)
     rows = _square(A, "solve_triangular")
+    if not isinstance(rows, int) or rows > WRITTEN_OUT:
+        row_numbers, column_numbers = indices_of(A.network, rows, rows)
+        other = row_numbers > column_numbers if upper else row_numbers < column_numbers
+        own = choose(other, 0.0, A, A.dtype)
+        own = choose(row_numbers == column_numbers, 1.0, own, A.dtype) if unitriangular else own
+        return _solved(own, B, rows)
     if rows == 0:
         return B
     known: list[Tensor] = []  # rows of X, from the first on
@@ -275,35 +309,61 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
 @operation
 @by_torch("linalg.det")
 def det(input: Tensor) -> Tensor:
-    """The determinant of square matrices (…, n, n) of up to 16 rows: as :func:`inverse`."""
+    """The determinant of square matrices (…, n, n): as :func:`inverse`."""
     rows = _square(input, "det")
-    if rows == 0:
+    if is_static((rows,)) and rows == 0:
         return filled(input.network, input.shape[:-2], 1.0, input.dtype)
     wide = L.cast(input, torch.float32)
-    if rows == 2:
+    if is_static((rows,)) and rows == 2:
         a, b, c, d = (part(part(wide, -2, i, 1), -1, j, 1) for i in (0, 1) for j in (0, 1))
         found = a * d - b * c
     else:
-        found = functools.reduce(operator.mul, _eliminated(wide, rows)[1])
+        found = L.reduce(_eliminated(wide, rows)[1], "PROD", [wide.ndim - 1], True)
     return L.cast(L.squeeze(found, [found.ndim - 2, found.ndim - 1]), input.dtype)
 
 
 @operation
 @by_torch("linalg.slogdet")
 def slogdet(input: Tensor) -> tuple[Tensor, Tensor]:
-    """The sign of the determinant of square matrices (…, n, n) of up to 16 rows, and the logarithm of its magnitude.
+    """The sign of the determinant of square matrices (…, n, n), and the logarithm of its magnitude.
 
     As :func:`inverse`, and IUnaryLayers SIGN, ABS and LOG of each row's pivot; 0 and -inf for a singular matrix.
     """
     rows = _square(input, "slogdet")
-    if rows == 0:
+    if is_static((rows,)) and rows == 0:
         one, zero = (filled(input.network, input.shape[:-2], number, input.dtype) for number in (1.0, 0.0))
         return one, zero
-    pivots = cat(_eliminated(L.cast(input, torch.float32), rows)[1], -1)
+    pivots = _eliminated(L.cast(input, torch.float32), rows)[1]
     axes = [pivots.ndim - 2, pivots.ndim - 1]
     sign = L.reduce(L.unary(pivots, "SIGN"), "PROD", axes, False)
     logarithm = L.reduce(L.unary(L.unary(pivots, "ABS"), "LOG"), "SUM", axes, False)
     return L.cast(sign, input.dtype), L.cast(logarithm, input.dtype)
+
+
+@operation
+@by_torch("linalg.cholesky")
+def cholesky(input: Tensor, upper: bool = False) -> Tensor:
+    """The lower triangular L with ``L @ L.mT`` a positive definite matrix (…, n, n), whose upper part is not read.
+
+    ``upper=True`` gives ``L.mT``. Where torch raises an error, since a matrix is not positive definite, it has NaN.
+    A column after the other: IMatrixMultiplyLayer, IElementWiseLayers and ISelectLayers; of more than 16, an ILoop.
+    """
+    rows = _square(input, "cholesky")
+    if is_static((rows,)) and rows == 0:
+        return input
+    wide = L.cast(input, torch.float32)
+    row_numbers, column_numbers = indices_of(input.network, rows, rows)
+
+    def step(factor: Tensor, k: Any) -> tuple[Tensor, Tensor]:
+        known = L.matrix_multiply(factor, _at(factor, -2, k), op_b="TRANSPOSE")  # (…, rows, 1)
+        column = _at(wide, -1, k) - known
+        square = _at(column, -2, k)
+        column = choose(row_numbers < k, 0.0, column / L.unary(square, "SQRT"), torch.float32)
+        return choose(column_numbers == k, column, factor, torch.float32), square
+
+    factor, _ = _row_by_row(rows, filled(input.network, wide.shape, 0.0, torch.float32), step)
+    found = L.cast(factor, input.dtype)
+    return found.mT if upper else found
 
 
 @operation

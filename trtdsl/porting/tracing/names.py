@@ -39,7 +39,7 @@ ALIASES |= {
         "special": ("logit", "erf", "log_softmax", "softmax", "logsumexp", "entr", "ndtr", "xlog1py"),
         "linalg": (
             *("vector_norm", "matrix_norm", "multi_dot", "cross", "vecdot", "diagonal", "det", "slogdet", "solve"),
-            "solve_triangular",
+            *("solve_triangular", "cholesky"),
         ),
     }.items()
     for name in names

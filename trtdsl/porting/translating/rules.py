@@ -41,6 +41,15 @@ def _convolution_backward(
     return _convolution(grad, weight, None, stride, padding, dilation, True, output, groups), None, None
 
 
+def _cdist_backward(grad: Any, a: Any, b: Any, p: float, distance: Any) -> Any:
+    """The derivative by the first points: of each difference, ``sign(d) * (|d| / distance) ** (p - 1)``."""
+    if p not in (1.0, 2.0):
+        raise UnsupportedError(f"the derivative of distances by p={p} is not written here: 1 and 2 are")
+    difference = a.unsqueeze(-2) - b.unsqueeze(-3)
+    slope = grad if p == 1 else torch.where(distance == 0, 0.0, grad / distance)
+    return ((torch.sign(difference) if p == 1 else difference) * slope.unsqueeze(-1)).sum(-2)
+
+
 def _transposed_along(grad: Any, sizes: Any, function: Callable[[Any, int], Any]) -> Any:
     """The derivative of a function that is linear, and the same along each axis: ``function(x, axis)`` of its rows."""
     for axis, size in enumerate(sizes):
@@ -373,6 +382,11 @@ def _cholesky_solve(b: Any, factor: Any, upper: bool = False) -> Any:
     return torch.linalg.solve_triangular(lower.mH, inner, upper=True)
 
 
+def _with_no_error(found: Any) -> Any:
+    """A result, and the number of the error that each matrix has: none."""
+    return found, torch.zeros(found.shape[:-2], dtype=torch.int32)
+
+
 def _logdet(x: Any) -> Any:
     sign, logarithm = torch.linalg.slogdet(x)
     return torch.log(sign) + logarithm
@@ -439,6 +453,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "sym_numel": lambda x: x.numel(),
     **dict.fromkeys(("convolution", "_convolution"), _convolution),
     "convolution_backward": _convolution_backward,
+    "_cdist_backward": _cdist_backward,
     **{f"avg_pool{dims}d_backward": _avg_pool_backward for dims in (2, 3)},
     **{f"_adaptive_avg_pool{dims}d_backward": _adaptive_avg_pool_backward for dims in (2, 3)},
     "native_layer_norm": _native_layer_norm,
@@ -467,6 +482,8 @@ RULES: dict[str, Callable[..., Any]] = {
     "copy": _copy,
     **dict.fromkeys(("cdist", "_cdist_forward"), _cdist),
     "cholesky_solve": _cholesky_solve,
+    "linalg_cholesky_ex": lambda x, upper=False, **_: _with_no_error(torch.linalg.cholesky(x, upper=upper)),
+    "linalg_inv_ex": lambda x, **_: _with_no_error(torch.linalg.inv(x)),
     "diagonal_scatter": _diagonal_scatter,
     "erfinv": _erfinv,
     "index_reduce": _index_reduce,

@@ -854,6 +854,8 @@ class Recorder:
         if frame is None:
             return
         for name, held in frame.f_locals.items():
+            if not name.strip("_"):  # which a file calls what it does not use
+                continue
             if isinstance(held, torch.Tensor):
                 value = self.values.get(id(held))
                 if value is not None and value.name is None:
