@@ -242,3 +242,30 @@ def test_pieces_whose_places_are_together_stay_pieces(place):
         return
     assert text.count("@td.network") > 1
     assert_equal_at_all_sizes(module, networks)
+
+
+def listed(self, x):
+    return torch.cat(list(self.linear(x)), dim=0)
+
+
+def stacked(self, x):
+    return torch.stack(tuple(x.sin()), dim=1)
+
+
+def counted(self, x):
+    parts = list(x)
+    return torch.cat(parts, dim=1) * len(parts)
+
+
+def written_between(self, x):
+    y = x * 2
+    parts = list(y)
+    y += 1
+    return torch.cat(parts)
+
+
+@pytest.mark.parametrize(("compute", "networks"), [(listed, 1), (stacked, 1), (counted, 3), (written_between, 3)])
+def test_a_list_of_all_parts_that_is_joined_is_the_tensor_itself(compute, networks):
+    found = ported(Pieces(compute), {"x": "N,4,6"}, dims={"N": (1, 2, 3)}, check=True)
+    assert found.verdict.passed, found.verdict.text
+    assert max(found.text.count("part_of="), 1) == networks

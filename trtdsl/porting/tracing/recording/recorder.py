@@ -40,6 +40,7 @@ from ..modes import tensors_of, torch_tensors
 from ..names import CONVERSIONS, FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value
 from ..scalars import READ, Compared, Greatest, NeedsLongest, SizesBehind, SizesHeld, measured
 from ..scans.marks import count_parts, in_steps, parted, scanning, sliced
+from ..scans.taking import taken_apart
 from ..traced_sizes import (
     TracedFloat,
     TracedInt,
@@ -109,6 +110,8 @@ class Recorder:
         self.apart = Apart(self)
         self.by_values = ByValues(self)
         self.sparse = SparseTensors(self._is_of_no_input, self.sizes.end)
+        self.taken_apart: dict[Op, torch.Tensor] = {}
+        self.iterated: Any = None  # the tensor that was taken apart last, and where
         self.assumed: dict[Location | None, None] = {}  # where forward raises by values, as if it did not
         self.asked: dict[Location | None, str] = {}  # where forward asks for values of the module's own tensors
         self.failure: Exception | None = None  # that a value is needed, which the module's code may have caught
@@ -385,6 +388,8 @@ class Recorder:
         """What gives the call's result, or None, by calls of which a network or a loop is made; None of most calls."""
         if name in ("split", "chunk") and type(args[0]) is not torch.Tensor and not self._is_constant(args[0]):
             return lambda: sliced(name, *args, **kwargs)
+        if name in ("cat", "stack") and (whole := self._rejoined(name, *args, **kwargs)) is not None:
+            return whole
         if name == "cat" and (padded := joined_to_zeros(self._written, *args, **kwargs)) is not None:
             x, pads = padded
             return lambda: torch.nn.functional.pad(x, [each and traced(each.number, each) for each in pads])
@@ -527,6 +532,8 @@ class Recorder:
         else:
             self._noted(op, before, args, result)
         if name == "unbind" and not self._is_constant(args[0]):
+            self.taken_apart[op] = args[0]
+            self.iterated = id(args[0]), _instruction()
             return parted(result, op, here())
         if name in ("split", "chunk") and not self._is_constant(args[0]):
             count_parts(op, self._sizes, result, *args, **kwargs)
@@ -741,6 +748,23 @@ class Recorder:
 
     # -- what is known while tracing -----------------------------------------------------------------------------------
 
+    def _rejoined(self, name: str, parts: Any, dim: int = 0, **named: Any) -> Callable[[], Any] | None:
+        """What gives all parts of a tensor together again, of the tensor, however many there are; None for others."""
+        items = tuple.__iter__(parts) if isinstance(parts, tuple) else parts  # which is no loop over them
+        values = [self.values.get(id(part)) for part in items] if isinstance(parts, (list, tuple)) else []
+        op = values[0].producer if values and values[0] is not None else None
+        whole, scans = self.taken_apart.get(op) if op is not None else None, getattr(GUARDS.get(), "scans", None)
+        if op is None or whole is None or scans is None or not scans.on or named:
+            return None
+        changed = self.values.get(id(whole)) is not op.args[0]
+        if changed or [*map(id, values)] != [*map(id, op.made)] or (name == "cat" and whole.dim() == 1):
+            return None
+        scans.forms.setdefault(op.location, None)
+        axis, dim = taken_apart(op), dim % (whole.dim() - (name == "cat"))
+        if name == "stack":
+            return lambda: whole.movedim(axis, dim).clone()
+        return lambda: whole.movedim(axis, dim).flatten(dim, dim + 1).clone()
+
     def _written(self, tensor: torch.Tensor) -> Value | None:
         """The value of a tensor that a call of the program gave; None for others."""
         return None if self._is_constant(tensor) else self.values.get(id(tensor))
@@ -820,6 +844,8 @@ class Recorder:
         if name in READ and args and (held := self.numbers.of(args[0])) is not None:
             held = rebuilt(held, lambda each: each.asked(here()) if isinstance(each, Compared) else each)
             return next(leaves(held)) if name != "tolist" else held
+        if name == "len" and self.iterated == (id(args[0]), _instruction()):
+            return result  # list(x) goes over the parts of x, and asks how many there are to have room for them
         if name in MEASURES and tensors:
             self.sizes.end(name, tensors[0])
             shape = () if self._is_constant(tensors[0]) else self._sizes(tensors[0].shape, tensors[0])
@@ -867,6 +893,12 @@ class Recorder:
                     value = self.values.get(id(item)) if isinstance(item, torch.Tensor) else None
                     if value is not None and value.hint is None:
                         value.hint = name
+
+
+def _instruction() -> tuple[Location | None, int]:
+    """The author's instruction that is running."""
+    frame = authors_frame()
+    return here(), -1 if frame is None else frame.f_lasti
 
 
 ARRANGING = {"permute", "transpose", "movedim", "flip", "roll", "view", "reshape", "expand", "repeat", "tile", "pad"}
