@@ -254,10 +254,10 @@ REDUCTIONS = [
 SHAPES = [
     *_same(
         "atleast_1d atleast_2d atleast_3d broadcast_tensors broadcast_to cat chunk clone column_stack constant_pad_nd "
-        "diag diag_embed diagflat diagonal dsplit dstack expand expand_as flatten flip fliplr flipud hsplit hstack "
-        "meshgrid movedim narrow permute ravel repeat reshape reshape_as roll rot90 select select_scatter "
-        "slice_scatter split split_with_sizes squeeze stack t tile trace transpose tril triu unbind unflatten "
-        "unsqueeze view view_as vsplit vstack"
+        "diag diag_embed diagflat diagonal diagonal_scatter dsplit dstack expand expand_as flatten flip fliplr flipud "
+        "hsplit hstack meshgrid movedim narrow permute ravel repeat reshape reshape_as roll rot90 select "
+        "select_scatter slice_scatter split split_with_sizes squeeze stack t tile trace transpose tril triu unbind "
+        "unflatten unsqueeze view view_as vsplit vstack"
     ),
     *_same("channel_shuffle pad unfold", "nn.functional."),
     *_same("block_diag combinations sum_to_size"),

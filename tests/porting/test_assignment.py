@@ -77,6 +77,8 @@ WRITES = {
     "y[mask of rows] = z[mask of rows]": chosen_rows,
     "y[mask] = f(x[mask])": computed,
     "y[:, [0, 2]] *= 3": augmented,
+    "y.diagonal(…) += v": lambda y, x, i: y.diagonal(-1, dim1=2, dim2=0).add_(x[..., 1].mT),
+    "y[0].fill_diagonal_(number)": lambda y, x, i: y[:, 1].fill_diagonal_(0.5),
     "y[:, t//2:] = v": lambda y, x, i: y.__setitem__((slice(None), slice(x.shape[1] // 2, None)), -1.0),
     "y[:, -(t//2):] = v": lambda y, x, i: y.__setitem__((slice(None), slice(-(x.shape[1] // 2), None)), -1.0),
 }

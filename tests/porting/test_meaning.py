@@ -277,3 +277,9 @@ def test_conversions_take_the_other_tensors_dtype():
     spec = td.from_module(Converted(), inputs)
     td.check(spec).raise_for_mismatch()
     assert "F.min(" not in "".join(linecache.getlines(spec.function.__code__.co_filename))
+
+
+def test_bags_do_not_count_their_padding():
+    module = torch.nn.Sequential(torch.nn.EmbeddingBag(5, 4, padding_idx=0))
+    report = td.check(td.from_module(module, [torch.tensor([[1, 2, 0], [4, 0, 0]])]))
+    assert report.passed, str(report)

@@ -82,6 +82,7 @@ class FunctionMethods:
     diag_embed = F.diag_embed
     diagflat = F.diagflat
     diagonal = F.diagonal
+    diagonal_scatter = F.diagonal_scatter
     diff = F.diff
     dist = F.dist
     div = F.div

@@ -195,6 +195,7 @@ from trtdsl.functional.shaping.arrange import diag as diag
 from trtdsl.functional.shaping.arrange import diag_embed as diag_embed
 from trtdsl.functional.shaping.arrange import diagflat as diagflat
 from trtdsl.functional.shaping.arrange import diagonal as diagonal
+from trtdsl.functional.shaping.arrange import diagonal_scatter as diagonal_scatter
 from trtdsl.functional.shaping.arrange import flip as flip
 from trtdsl.functional.shaping.arrange import fold as fold
 from trtdsl.functional.shaping.arrange import pad as pad

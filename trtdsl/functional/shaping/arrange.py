@@ -8,7 +8,7 @@ from typing import Any
 from ...core.errors import DefinitionError, ShapeError
 from ...layers.convolution import Geometry
 from ...layers.pooling import count_windows
-from ...sizes.size import SizeLike, bounds, divide_exactly, product, size_max, size_min
+from ...sizes.size import SizeLike, bounds, divide_exactly, is_static, product, size_max, size_min
 from ..common import MAX_DIMS, L, Tensor, family, operation, require_one_of, require_rank, shape_text, torch
 from ..operands import as_tensor, as_vector, axes_of, axis_of, binary, choose, normalize_axis, per_axis, windowed
 from .create import indices_of
@@ -197,6 +197,26 @@ def diag(input: Tensor, diagonal: SizeLike = 0) -> Tensor:
 
 
 _diagonal = diagonal
+
+
+@operation
+def diagonal_scatter(input: Tensor, src: Tensor, offset: SizeLike = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """``input`` with ``src`` in the place of ``input.diagonal(…)``: ISliceLayer (FILL), ISelectLayer."""
+    a, b = _two("diagonal_scatter", input.ndim, dim1, dim2)
+    place = _diagonal(input, offset, dim1, dim2).shape
+    pairs = list(zip(place, src.shape))
+    if len(place) != src.ndim or any(is_static(pair) and pair[0] != pair[1] for pair in pairs):
+        raise ShapeError(f"diagonal_scatter: the diagonal is {shape_text(place)}, and src is {shape_text(src.shape)}")
+    for size, own in pairs:
+        what = "the sizes of src and of the diagonal"
+        input.network.constraints.equal(size, own, what, input.network.current_operation)
+    rows, columns = input.shape[a], input.shape[b]
+    start = (*(0,) * (src.ndim - 1), -size_max(-offset, 0))
+    spread = L.slice(src, start, (*src.shape[:-1], rows), mode="FILL")  # each element in its row
+    row_numbers, column_numbers = indices_of(input.network, rows, columns)
+    chosen = binary(row_numbers, offset, "SUM", torch.int64) == column_numbers
+    spread = L.cast(L.unsqueeze(spread, [spread.ndim]), input.dtype)
+    return movedim(choose(chosen, spread, movedim(input, (a, b), (-2, -1)), input.dtype), (-2, -1), (a, b))
 
 
 @operation

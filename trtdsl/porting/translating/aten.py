@@ -109,6 +109,8 @@ def written_out(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         return lambda: (args[0].new_empty if of_sizes else args[0].new_tensor)(*(args[1:] or (0,)))
     if function in (torch.as_strided, torch.Tensor.as_strided):
         return _of_memory(*args, **kwargs)
+    if function is torch.Tensor.fill_diagonal_ and args[0].dim() == 2 and len(args) == 2 and not kwargs:
+        return lambda: (args[0].diagonal().fill_(args[1]), args[0])[1]
     if (each := _for_each(getattr(function, "__name__", ""))) is not None:
         return lambda: each(*args, **kwargs)
     if function is torch.where and args and getattr(args[0], "dtype", None) == torch.uint8 and len(args) > 1:

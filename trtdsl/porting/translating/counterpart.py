@@ -25,7 +25,6 @@ ATTRIBUTES = {"T", "mT"}
 NOISE = {
     "inplace", "out", "device", "layout", "pin_memory", "requires_grad", "memory_format", "non_blocking", "copy",
     "generator", "_stacklevel", "momentum", "use_deterministic_algorithms", "sparse", "scale_grad_by_freq",
-    "padding_idx",
 }  # fmt: skip
 # Optional tensors that are given by position.
 STATE = {"weight", "bias", "running_mean", "running_var", "b_ih", "b_hh"}
@@ -49,7 +48,8 @@ def counterpart(op: Op) -> Expression | None:
         op = replace(op, name=LONG[op.name], form="function")
     if op.name in SHIFTS and not op.kwargs and type(op.args[1]) is int and 0 <= op.args[1] <= LONGEST_SHIFT:
         return _made("operator", SHIFTS[op.name], (op.args[0], 2 ** op.args[1]))
-    args, kwargs = op.args, {key: item for key, item in op.kwargs.items() if key not in NOISE}
+    noise = NOISE | {"padding_idx"} if op.name == "embedding" else NOISE  # which a bag leaves out
+    args, kwargs = op.args, {key: item for key, item in op.kwargs.items() if key not in noise}
     expression = _operator(op, args, kwargs) or _method(op, args, kwargs) or _function(op, args, kwargs)
     if expression is not None:
         expression.location = op.location

@@ -397,11 +397,6 @@ def _index_reduce(x: Any, dim: int, index: Any, source: Any, reduce: str, *, inc
     return torch.scatter_reduce(x, dim, places, source, reduce, include_self=include_self)
 
 
-def _diagonal_scatter(x: Any, source: Any, *axes: int) -> Any:
-    places = torch.arange(x.numel()).reshape(x.shape).diagonal(*axes).reshape(-1)
-    return torch.index_put(x.reshape(-1), (places,), source.reshape(-1)).reshape(x.shape)
-
-
 def _safe_softmax(x: Any, dim: int, dtype: Any = None) -> Any:
     """A softmax that gives 0 where a row is masked whole."""
     return x.softmax(dim, dtype=dtype).masked_fill((x == -math.inf).all(dim, keepdim=True), 0)
@@ -484,7 +479,6 @@ RULES: dict[str, Callable[..., Any]] = {
     "cholesky_solve": _cholesky_solve,
     "linalg_cholesky_ex": lambda x, upper=False, **_: _with_no_error(torch.linalg.cholesky(x, upper=upper)),
     "linalg_inv_ex": lambda x, **_: _with_no_error(torch.linalg.inv(x)),
-    "diagonal_scatter": _diagonal_scatter,
     "erfinv": _erfinv,
     "index_reduce": _index_reduce,
     "logdet": _logdet,

@@ -71,6 +71,7 @@ ARGUMENTS = {
     "transpose": ("dim0", "dim1"),
     "movedim": ("source", "destination"),
 }
+DIAGONAL = {"offset": 0, "dim1": 0, "dim2": 1}
 INVERSE = {name: name for name in ("t", "T", "mT", "transpose")}
 INVERSE |= {"view_as_real": "view_as_complex", "view_as_complex": "view_as_real"}
 
@@ -87,6 +88,9 @@ def written_back(view: View, tensor: torch.Tensor, base: Value, value: Any) -> t
     rest = op.args[1:]
     if op.name in RESHAPED and now.dtype == base.dtype:
         return "reshape", "method", (now, *(SizeOf(base, axis, size) for axis, size in enumerate(base.shape)))
+    if op.name == "diagonal" and op.qualified != "torch.linalg.diagonal":  # of other dimensions
+        given = DIAGONAL | dict(zip(DIAGONAL, rest)) | op.kwargs
+        return "diagonal_scatter", "function", (base, now, *given.values())
     if op.name in ARGUMENTS:
         rest = (*rest, *(op.kwargs[name] for name in ARGUMENTS[op.name][len(rest) :] if name in op.kwargs))
     elif op.kwargs and op.name not in PARTS:
