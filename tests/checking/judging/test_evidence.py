@@ -151,3 +151,16 @@ def test_of_two_that_round_differently_one_may_overflow():
     assert compared([65248.0, torch.inf, 1.0])
     assert not compared([1000.0, torch.inf, 1.0])
     assert not compared([65248.0, torch.nan, 1.0])
+
+
+def test_how_many_elements_the_last_bit_chooses_is_no_error_and_what_is_made_of_them_is():
+    def theirs(x):
+        return x[(x * 3).sum(1) / 3 >= x.sum(1)]
+
+    def ours(x, factor=1.0):
+        return (x * factor)[F.sum(x / 7.0, 1) * 7.0 >= F.sum(x, 1)]
+
+    report = checked(ours, theirs, shape=(2, 64))
+    assert report.passed, report
+    assert not checked(lambda x: ours(x, 1.0001), theirs, shape=(2, 64)).passed
+    assert not checked(lambda x: x[F.sum(x, 1) > 0.0], theirs, shape=(2, 64)).passed

@@ -22,6 +22,8 @@ def sized(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], count: int) 
     if name == "masked_select":
         mask = torch.broadcast_tensors(kwargs.get("mask", args[-1]), given)[0]
         return given.new_empty((_chosen_by(mask, count),))
+    if name == "nms":
+        return given.new_empty((count,), dtype=torch.int64)
     if name == "getitem":
         index = args[1] if isinstance(args[1], tuple) else (args[1],)
         return given[tuple(place for item in index for place in _places(item, count))]
