@@ -365,3 +365,27 @@ def test_what_fails_with_each_length_is_refused_once():
     """A search for the length that is one ends, where forward cannot be ported with any."""
     with pytest.raises(td.UnsupportedError, match="asks for the greatest of ids"):
         td.port(Decoded(), {"ids": "N,T:int64:1:50"}, dims={"N": (1, 2, 3), "T": (4, 6, 8)})
+
+
+class PooledBesideGraphs(torch.nn.Module):
+    """A row of each graph beside what its nodes come to, as many as the greatest index says."""
+
+    def forward(self, graphs, nodes, which):
+        count = int(which.max()) + 1
+        pooled = nodes.new_zeros(count, nodes.shape[1]).index_add(0, which, nodes)
+        return torch.cat([graphs, pooled], dim=1)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "last"),
+    [
+        ({"graphs": "N,3", "nodes": "M,2", "which": "M:int64:0:9"}, "N - 1"),
+        ({"graphs": "4,3", "nodes": "7,2", "which": "7:int64:0:4"}, "3"),
+        ({"graphs": "1,3", "nodes": "7,2", "which": "7:int64:0:1"}, "0"),
+    ],
+)
+def test_the_greatest_of_an_index_is_the_last_place_of_what_it_indexes(inputs, last):
+    dims = {"N": (2, 3, 9), "M": (10, 12, 20)} if "N" in last else {}
+    made = ported(PooledBesideGraphs(), inputs, dims=dims, check=True)
+    assert made.verdict.passed, made.verdict.text
+    assert f"longest={last}" in made.text

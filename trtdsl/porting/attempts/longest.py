@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -30,22 +31,32 @@ def remedy(attempt: Attempt, refusal: UnsupportedError, again: Again[Made]) -> t
         return again(attempt.changed(remarks, given=given))
     sizes = _sizes(given, name) if axis is None else [given.inputs[name].shape[axis]]
     found, failed = list[tuple[Any, tuple[Made, Attempt]]](), list[TrtdslError]()
-    for size in sizes if _may_be_lengths(given, name, axis) else ():
-        inputs = {**given.inputs, name: replace(given.inputs[name], longest=size, padding=known.padding)}
-        what = "the greatest" if axis is None else f"the longest sequence (padded with {known.padding})"
-        remark = (
-            f"forward asks for {what} of {name} at {refusal.location}: it is taken for {size}, as of a batch "
-            f"that is padded to its longest, and the network is for such {name} alone (longest= in the file)"
-        )
-        try:
-            found.append((size, again(attempt.changed([remark], given=replace(given, inputs=inputs)))))
-        except TrtdslError as error:
-            failed.append(error)
+
+    def take_for(sizes: Iterable[Any], of: str) -> None:
+        for size in sizes:
+            inputs = {**given.inputs, name: replace(given.inputs[name], longest=size, padding=known.padding)}
+            what = "the greatest" if axis is None else f"the longest sequence (padded with {known.padding})"
+            remark = (
+                f"forward asks for {what} of {name} at {refusal.location}: it is taken for {size}, as of {of}, and the "
+                f"network is for such {name} alone (longest= in the file)"
+            )
+            try:
+                found.append((size, again(attempt.changed([remark], given=replace(given, inputs=inputs)))))
+            except TrtdslError as error:
+                failed.append(error)
+
+    take_for(sizes if _may_be_lengths(given, name, axis) else (), "a batch that is padded to its longest")
     if len(found) == 1:
         return found[0][1]
     with suppress(TrtdslError):
         if not found and not attempt.by_values:
             return again(attempt.changed([], by_values=True))
+    if not found:
+        tried = len(failed)
+        take_for(_lasts(given, name, axis), "an index of all")
+        del failed[tried:]  # of what nobody says that it is
+        if len(found) == 1:
+            return found[0][1]
     if len(failed) == len(sizes) == 1:
         asks = f"{refusal.location} asks for the greatest of {name}"
         failed[0].context.append(f"{asks}, which is taken for {sizes[0]}")
@@ -60,12 +71,19 @@ def _in_order(given: Given, name: str, refusal: UnsupportedError) -> tuple[list[
     return [remark], replace(given, inputs={**given.inputs, name: replace(given.inputs[name], descending=True)})
 
 
-def _sizes(given: Given, name: str) -> list[Any]:
-    """The sizes of other inputs that the greatest number of an input may be: dynamic ones, if there are any.
+def _lasts(given: Given, name: str, axis: int | None) -> list[Any]:
+    """What the greatest of an index from 0 on, such as which graph a node is of, may be: the last place of a size."""
+    sample = given.inputs[name].sample
+    if axis is not None or not isinstance(sample, tuple) or sample[0] != 0 or not _is_one_each(given, name):
+        return []
+    last = int(sample[1]) - 1
+    sizes = _other_sizes(given, name)
+    dynamic = [size - 1 for size in sizes if isinstance(size, Size)]
+    return dynamic if last and dynamic else [last] * (not last or last + 1 in sizes)
 
-    Of fixed ones it is the last number of the input's range, if that is a size or no other in the range is. An input of
-    one number alone, which may be any number, has that size or none.
-    """
+
+def _other_sizes(given: Given, name: str) -> list[Any]:
+    """The sizes that other inputs have and this one does not."""
     shape = [*map(str, given.inputs[name].shape)]
     found: dict[str, Any] = {}
     for other, spec in given.inputs.items():
@@ -75,10 +93,20 @@ def _sizes(given: Given, name: str) -> list[Any]:
                 own.remove(str(size))  # the batch
             else:
                 found[str(size)] = size
-    sample, alone = given.inputs[name].sample, {*shape} <= {"1"}
-    fixed = [size for size in found.values() if isinstance(size, int)]
+    return [*found.values()]
+
+
+def _sizes(given: Given, name: str) -> list[Any]:
+    """The sizes of other inputs that the greatest number of an input may be: dynamic ones, if there are any.
+
+    Of fixed ones it is the last number of the input's range, if that is a size or no other in the range is. An input of
+    one number alone, which may be any number, has that size or none.
+    """
+    found, spec = _other_sizes(given, name), given.inputs[name]
+    sample, alone = spec.sample, {*map(str, spec.shape)} <= {"1"}
+    fixed = [size for size in found if isinstance(size, int)]
     if len(fixed) < len(found):
-        return [] if alone else [size for size in found.values() if isinstance(size, Size)]
+        return [] if alone else [size for size in found if isinstance(size, Size)]
     if not isinstance(sample, tuple):
         return [] if alone else fixed
     low, last = int(sample[0]), int(sample[1]) - 1
@@ -95,8 +123,13 @@ def _may_be_lengths(given: Given, name: str, axis: int | None) -> bool:
     spec = given.inputs[name]
     if axis is not None:
         return str(spec.shape[0 if axis else 1]) != "1"
-    one_each = sum(str(size) != "1" for size in spec.shape) <= 1
-    return one_each and (spec.sample[0] >= 1 if isinstance(spec.sample, tuple) else spec.sample is None)
+    return _is_one_each(given, name) and (
+        spec.sample[0] >= 1 if isinstance(spec.sample, tuple) else spec.sample is None
+    )
+
+
+def _is_one_each(given: Given, name: str) -> bool:
+    return sum(str(size) != "1" for size in given.inputs[name].shape) <= 1
 
 
 def _instead(given: Given, known: Greatest, sizes: list[Any], several: bool) -> str:
