@@ -169,9 +169,10 @@ class Evidence:
 
         Which of two elements with one score is left, and so how many others are, is decided by the last bit.
         """
-        assert self.exact is not None
+        if self.exact is None or self.moved is None:
+            return truth
         mine = self.exact.of(got) if got.is_floating_point() else got.double()
-        for seed in range(limits.RUNS if self.moved is not None else 0):
+        for seed in range(limits.RUNS):
             other = self.moved(seed, 2.0**-52)[name].double()
             if other.shape == mine.shape:
                 room = allowed(other, limits.ROUNDED if self.exact.rounded else limits.LIMIT, tolerance.floor)
