@@ -69,6 +69,12 @@ def line_of(text):
         ("Small", {"image": "N,3,8,8:float32:0:1e39"}, td.UsageError, "sample of float32 lies between"),
         ("Small", {"image": "N,3,8,8:float32:nan:1"}, td.UsageError, "sample of float32 lies between"),
         ("Small", {"image": "N,3,8,8:int64:0:99999999999999999999"}, td.UsageError, "sample of int64 lies between"),
+        (
+            "Small",
+            {"image": "N,3,8,8:complex64"},
+            td.UsageError,
+            "'image' is complex, and an engine takes real numbers",
+        ),
         ("Nowhere", {"x": "N"}, td.UsageError, "modules.py has no 'Nowhere': it has Small, Residual, InPlace"),
         ("CONSTANT", {"x": "N"}, td.UsageError, "CONSTANT is a Tensor: give a torch.nn.Module class"),
         ("halves", {"x": "N"}, td.UsageError, r"halves takes \(x\): missing a required argument: 'x'; arguments={NAME"),

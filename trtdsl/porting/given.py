@@ -138,6 +138,11 @@ def checked_inputs(module: torch.nn.Module, inputs: Mapping[str, Any] | Sequence
     for name, spec in specs.items():
         if as_dtype(spec.dtype) == torch.float64:
             raise UsageError(f"input {name!r} is float64, which TensorRT does not have: give it as float32")
+        if as_dtype(spec.dtype).is_complex:
+            raise UsageError(
+                f"input {name!r} is complex, and an engine takes real numbers: write a module that takes its parts "
+                "(…, 2) and gives forward torch.view_as_complex of them"
+            )
     return _ranged(specs, dims)
 
 
@@ -176,7 +181,7 @@ def _spec(name: str, given: Any) -> Input:
 
 def _sample(given: torch.Tensor) -> tuple[float, float] | None:
     """From the least to the greatest of the tensor's values."""
-    if given.dtype == torch.bool or given.numel() == 0:
+    if given.dtype == torch.bool or given.dtype.is_complex or given.numel() == 0:
         return None
     low, high = given.min().item(), given.max().item()
     if not given.dtype.is_floating_point:
