@@ -38,6 +38,43 @@ CALLS = [
         {},
     ),
     (aten.native_layer_norm.default, (X, [4], C4, ONES, 1e-3), {}),
+    (
+        aten.convolution_backward.default,
+        (torch.rand(2, 6, 3, 3), I4, torch.rand(6, 2, 3, 3), None, [2, 2], [1, 1], [1, 1], False, [0, 0], 2, [1, 0, 0]),
+        {},
+    ),
+    (
+        aten.convolution_backward.default,
+        (
+            torch.rand(2, 3, 12, 11),
+            I4,
+            torch.rand(4, 3, 3, 3),
+            None,
+            [2, 2],
+            [1, 1],
+            [1, 1],
+            True,
+            [1, 0],
+            1,
+            [1, 0, 0],
+        ),
+        {},
+    ),
+    (aten.avg_pool2d_backward.default, (torch.rand(2, 4, 3, 3), I4, [3, 2], [2, 2], [1, 0], False, False, None), {}),
+    (aten.avg_pool2d_backward.default, (torch.rand(2, 4, 4, 3), I4, [3, 2], [2, 2], [1, 0], True, True, 5), {}),
+    (aten._adaptive_avg_pool2d_backward.default, (torch.rand(2, 4, 4, 3), I4), {}),
+    (aten.upsample_bilinear2d_backward.default, (torch.rand(2, 4, 9, 5), [9, 5], [2, 4, 6, 6], True), {}),
+    (aten.upsample_bicubic2d_backward.default, (torch.rand(2, 4, 9, 12), [9, 12], [2, 4, 6, 6], False, 1.5, 2.0), {}),
+    (aten.upsample_nearest1d_backward.default, (torch.rand(2, 3, 9), [9], [2, 3, 4]), {}),
+    (aten.upsample_trilinear3d_backward.default, (torch.rand(1, 2, 3, 9, 8), [3, 9, 8], [1, 2, 4, 6, 6], False), {}),
+    (aten._cdist_backward.default, (torch.rand(2, 3, 3), X, Y, 2.0, torch.cdist(X, Y)), {}),
+    (aten._cdist_backward.default, (torch.rand(2, 3, 3), X, Y, 1.0, torch.cdist(X, Y, 1.0)), {}),
+    (aten._trilinear.default, (X, Y[0, 0], Y[0], [], [0, 1], [0], [1]), {}),
+    (aten.mode.default, (X.round(), 1), {}),
+    (aten.nanmedian.dim, (torch.where(X > 1, torch.nan, X), 1, True), {}),
+    (aten.nanmedian.default, (torch.where(X > 1, torch.nan, X),), {}),
+    (torch.ops.prims.split_dim.default, (X, 2, 2), {}),
+    (aten.linalg_cholesky_ex.default, (X[0] @ X[0].mT + 5 * torch.eye(3),), {}),
     (aten.native_group_norm.default, (I4, C4, ONES, 2, 4, 36, 2, 1e-3), {}),
     (aten._native_batch_norm_legit_no_training.default, (I4, C4, ONES, ONES, C4, 0.1, 1e-3), {}),
     (aten.batch_norm.default, (I4, C4, ONES, ONES, C4, False, 0.1, 1e-3, False), {}),
@@ -122,7 +159,7 @@ def test_the_public_function_computes_what_the_operator_does(call):
     assert made is not None
     own, its = made(), function(*args, **kwargs)
     own, its = (list(each) if isinstance(each, (tuple, list)) else [each] for each in (own, its))
-    if any(name in str(function) for name in ("batch_norm", "attention", "log_sigmoid")):
+    if any(name in str(function) for name in ("batch_norm", "attention", "log_sigmoid", "convolution_back")):
         own, its = own[:1], its[:1]  # what training saves has no meaning here
     for mine, theirs in zip(own, its):
         if theirs.numel():

@@ -62,13 +62,12 @@ def _avg_pool_backward(
     grad: Any, x: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, padded: bool, divisor: Any
 ) -> Any:
     stride = stride or kernel
-    if divisor is not None:
-        grad, padded = grad * (math.prod(kernel) / divisor), True
 
     def pooled(rows: Any, axis: int) -> Any:
-        return torch.nn.functional.avg_pool1d(rows, kernel[axis], stride[axis], padding[axis], ceil_mode, padded)
+        means = torch.nn.functional.avg_pool1d(rows, kernel[axis], stride[axis], padding[axis], ceil_mode, padded)
+        return means if divisor is None else torch.sign(means)  # which elements a window has
 
-    return _transposed_along(grad, x.shape[2:], pooled)
+    return _transposed_along(grad if divisor is None else grad / divisor, x.shape[2:], pooled)
 
 
 def _adaptive_avg_pool_backward(grad: Any, x: Any) -> Any:
@@ -382,6 +381,37 @@ def _cholesky_solve(b: Any, factor: Any, upper: bool = False) -> Any:
     return torch.linalg.solve_triangular(lower.mH, inner, upper=True)
 
 
+def _mode(x: Any, dim: int = -1, keepdim: bool = False) -> Any:
+    """The least of the numbers that occur most, and the last place of it."""
+    rows = x.movedim(dim, -1)
+    counts = (rows.unsqueeze(-1) == rows.unsqueeze(-2)).sum(-1)
+    most = counts == counts.amax(-1, keepdim=True)
+    other = math.inf if x.is_floating_point() else torch.iinfo(x.dtype).max
+    found = torch.where(most, rows, other).amin(-1, keepdim=True)
+    place = torch.where(rows == found, torch.arange(rows.shape[-1]), -1).amax(-1, keepdim=True)
+    made = (each.movedim(-1, dim) if keepdim else each.squeeze(-1) for each in (found, place))
+    return tuple(made)
+
+
+def _nanmedian(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """The lower median of the numbers beside NaN, which a sort puts last, and its place."""
+    rows = x.reshape(-1) if dim is None else x.movedim(dim, -1)
+    ordered, places = rows.sort(-1)
+    middle = ((~rows.isnan()).sum(-1, keepdim=True) - 1).clamp(min=0) // 2
+    made = [each.gather(-1, middle) for each in (ordered, places)]
+    if dim is None:
+        return made[0].reshape(())
+    return tuple(each.movedim(-1, dim) if keepdim else each.squeeze(-1) for each in made)
+
+
+def _trilinear(a: Any, b: Any, c: Any, expand_a: Any, expand_b: Any, expand_c: Any, summed: Any, *_: Any) -> Any:
+    """The product of three tensors with new dimensions, summed over some."""
+    for axis in range(max(x.dim() + len(new) for x, new in ((a, expand_a), (b, expand_b), (c, expand_c)))):
+        a, b, c = (x.unsqueeze(axis) if axis in new else x for x, new in ((a, expand_a), (b, expand_b), (c, expand_c)))
+    product = a * b * c
+    return product.sum(tuple(summed)) if len(summed) else product
+
+
 def _with_no_error(found: Any) -> Any:
     """A result, and the number of the error that each matrix has: none."""
     return found, torch.zeros(found.shape[:-2], dtype=torch.int32)
@@ -459,7 +489,10 @@ RULES: dict[str, Callable[..., Any]] = {
     "select": _select,
     **dict.fromkeys(("index", "_unsafe_index"), _index),
     **dict.fromkeys(("index_put", "_unsafe_index_put"), _index_put),
-    "index_put_": _index_put_,
+    **dict.fromkeys(("index_put_", "_index_put_impl_"), _index_put_),
+    "_trilinear": _trilinear,
+    "mode": _mode,
+    "nanmedian": _nanmedian,
     "scalar_tensor": _scalar_tensor,
     "constant_pad_nd": _padded("constant"),
     **{f"reflection_pad{dims}d": _padded("reflect") for dims in (1, 2, 3)},
@@ -496,6 +529,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "prims.convert_element_type": lambda x, dtype: x.to(dtype),
     "prims.div": _prims_div,
     **{f"prims.{name}": _of_prims(name) for name in ("sum", "amax", "amin", "var")},
+    "prims.split_dim": lambda x, dim, outer: x.unflatten(dim, (outer, -1)),
     "prims.transpose": _method("permute"),
     "prims.rev": _method("flip"),
     "prims.copy_to": _method("copy_"),
