@@ -123,3 +123,20 @@ def test_a_derivative_by_weights_of_a_convolution_is_refused():
 
     with pytest.raises(td.UnsupportedError, match="derivative of a convolution by its weight"):
         ported(ByWeight(), [torch.randn(2, 2, 5)])
+
+
+def test_functions_of_torch_func():
+    class Curved(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(3, 4)
+
+        def forward(self, x):
+            def energy(row):
+                return torch.tanh(self.layer(row)).sum()
+
+            value, along = torch.func.jvp(lambda x: torch.sin(self.layer(x)), (x,), (x * 2,))
+            return value, along, torch.func.vmap(torch.func.hessian(energy))(x)
+
+    made = ported(Curved(), [torch.randn(2, 3)], check=True)
+    assert made.verdict.passed, made.verdict.text

@@ -38,6 +38,8 @@ class Constants:
                 f"a tensor of shape {tuple(tensor.shape)} was computed where a trace does not see it", location=here()
             )
         self._kept.append(tensor)
+        if tensor._is_zerotensor():  # of a derivative, which has no memory
+            return self.value(torch.zeros(tensor.shape, dtype=tensor.dtype))
         container = self._bodies.container()
         key = (id(tensor), id(container))
         held = self._made.get(key)

@@ -35,7 +35,7 @@ from ...translating.spellings import (
 from ...translating.unknown import is_mask, sized, unlike_itself
 from ...translating.windows import LINEAR, WINDOWS, rescaled, stepped
 from ..frames import TRANSFORMS, authors_frame, bound, here, place_of, unless_it_raises
-from ..guards import BY_VALUES, GUARDS, Choices, Record, again, note
+from ..guards import BY_VALUES, DERIVATIVES, GUARDS, Choices, Record, again, note
 from ..modes import tensors_of, torch_tensors
 from ..names import CONVERSIONS, FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value
 from ..scalars import READ, Compared, Greatest, NeedsLongest, SizesBehind, SizesHeld, measured
@@ -121,12 +121,14 @@ class Recorder:
         self.place: Location | None = None
         self.inside = False  # whether a function of torch is running
         self.transformed = False  # whether one runs whose operators are recorded
+        self.inputs: list[torch.Tensor] = []  # whose sizes derivatives have as numbers
         self.sizes_inside = SizesInside()
 
     def run(self, module: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> Any:
         """Calls the module; errors get the author's line."""
         from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
+        self.inputs = [*tensors.values()]
         args, kwargs = given_to(module, tensors)
         self.bodies.begin(self._call("", module, args, kwargs))  # a __call__ of the author's may call no hooks
         try:
@@ -372,7 +374,8 @@ class Recorder:
 
     def _by_operators(self, function: Any, args: Any, kwargs: Any, around: list[torch.Tensor]) -> Any:
         """Makes a call of which the operators below are recorded, as torch's own rules for it make them."""
-        self.sizes_inside.see((args, kwargs), around, self.own_sizes)
+        of_inputs = [self.own_sizes(each) for each in self.inputs] if DERIVATIVES.get() else []
+        self.sizes_inside.see((of_inputs, args, kwargs), around, self.own_sizes)
         before, self.transformed = self.transformed, True
         try:
             return function(*args, **kwargs)

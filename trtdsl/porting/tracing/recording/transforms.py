@@ -62,6 +62,8 @@ def is_derived(function: Any, name: str, operands: list[torch.Tensor]) -> bool:
             "backward() writes derivatives to tensors: take them, as (slope,) = torch.autograd.grad(y.sum(), x)",
             location=here(),
         )
+    if name == "_make_dual" and _functorch().maybe_current_level() is not None:  # which begins torch.func.jvp
+        return True
     derives = function is torch.autograd.grad
     if derives and not DERIVATIVES.get():
         raise UnsupportedError(
