@@ -32,6 +32,9 @@ FUNCTIONS = {
     "pieces": lambda s, x, i: (*x.chunk(s.k, 1), x.select(1, s.k)),
     "shapes": lambda s, x, i: (functional.pad(x, (s.k, 0)), x.reshape(-1, s.k, 3), x.repeat(1, s.k)),
     "slopes": lambda s, x, i: (functional.leaky_relu(x, s.f), functional.elu(x, alpha=s.f), x * s.k + s.f),
+    "a size beside them": lambda s, x, i: functional.pad(
+        x, (s.k, torch.ceil(x.shape[0] / (s.k + 1)).to(torch.int64) * (s.k + 1) - x.shape[0])
+    ),
     "windows": lambda s, x, i: functional.max_pool1d(x[None], s.k),
     "a list of an input's numbers": lambda s, x, i: (
         x[range(len(x)), [n - 1 for n in i]],

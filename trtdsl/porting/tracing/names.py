@@ -66,6 +66,8 @@ PEEKS = {
     "array", "item", "tolist", "bool", "int", "float", "index", "equal", "allclose", "is_nonzero", "numpy",
     "contains",
 }  # fmt: skip
+OF_SHAPE = {"zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full"}
+"""Functions that take a tensor for its shape and dtype, and nothing of what it holds."""
 MEASURES = {"stride", "nbytes", "storage_offset", "len", "untyped_storage", "storage"}  # which follow from the shape
 FOLDED = {"float64", "complex64", "complex128"}  # which TensorRT does not have
 RANDOM = {"rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "bernoulli"}

@@ -28,7 +28,7 @@ from .traced_sizes import expression_of, is_traced, plain_number, rounds_rightly
 
 MADE = {"tensor", "as_tensor", "scalar_tensor"}
 COMPUTED = {name: FUNCTIONS[symbol] for name, symbol in SYMBOLS.items() if symbol in ARITHMETIC}
-COMPUTED |= {**ROUNDING, "neg": operator.neg, "rsub": lambda x, other: other - x}
+COMPUTED |= {**ROUNDING, "neg": operator.neg, "rsub": lambda x, other: other - x, "rdiv": lambda x, other: other / x}
 COMPUTED |= {name: STAND_INS[math][name] for name in ("sqrt", *(each.partition(".")[2] for each in FRACTIONS))}
 COMPUTED |= {"rsqrt": lambda x: x**-0.5, "reciprocal": lambda x: 1 / x}
 READ = {"item", "tolist", "int", "float", "index", "bool", "is_nonzero"}
@@ -106,7 +106,8 @@ class NeedsLongest(NeedsDeclared):
 class SizesHeld:
     """The traced numbers that small tensors hold, and the greatest that a tensor of lengths has."""
 
-    def __init__(self, kept: list[Any]):
+    def __init__(self, kept: list[Any], behind: SizesBehind):
+        self._behind = behind
         self._held: dict[int, Any] = {}  # arrays of objects by the identity of the tensor, or what is compared
         self._kept = kept
         self._greatest: dict[int, tuple[torch.Tensor, Greatest]] = {}
@@ -144,7 +145,8 @@ class SizesHeld:
         """Notes what the tensors hold that a call gives or writes to, computed from what its operands hold."""
         if self._greatest:
             self._follow(name, args, kwargs, result, target)
-        whole = name in COMPUTED and not any(each.is_floating_point() for each in torch_tensors((args, result)))
+        operands = torch_tensors((args, () if name in ("div", "rdiv") else result))
+        whole = name in COMPUTED and not any(each.is_floating_point() for each in operands)
         given = (args, kwargs) if whole or name in {*MADE, "setitem"} else ()
         if not any(id(leaf) in self._held for leaf in leaves((args, kwargs))) and not any(
             map(is_traced, leaves(given))
@@ -155,7 +157,7 @@ class SizesHeld:
             return
         with suppress(TypeError, ValueError, RuntimeError, IndexError):  # whatever is not computed of sizes this way
             for tensor, held in zip(tensors, self._computed(function, name, args, kwargs, tensors)):
-                if isinstance(held, Compared) or (any(map(is_traced, held.flat)) and _equal(held, tensor)):
+                if isinstance(held, Compared) or _equal(held, tensor):
                     self._held[id(tensor)] = held
                     self._kept.append(tensor)
 
@@ -220,6 +222,8 @@ class SizesHeld:
                 return leaf
             held = self._held.get(id(leaf))  # of what is written to, before it was
             known = held.tolist() if isinstance(held, np.ndarray) else held
+            if held is None and self._behind.of(leaf):
+                raise ValueError("it is computed of sizes in another way")
             return leaf.tolist() if held is None and type(leaf) is torch.Tensor else known
 
         return np.array(rebuilt(given, number), dtype=object)
@@ -362,9 +366,13 @@ class SizesBehind:
         """Whether any of the tensors is computed from sizes."""
         return any(id(tensor) in self._sizes for tensor in tensors)
 
+    def of(self, tensor: torch.Tensor) -> tuple[Any, ...]:
+        """What stands behind the tensor."""
+        return self._sizes.get(id(tensor), ())
+
     def end(self, name: str, tensor: torch.Tensor) -> None:
         """The record of what stands behind the tensor ends with the call."""
-        ends(name, self._sizes.get(id(tensor), ()))
+        ends(name, self.of(tensor))
 
     def ask(self, tensor: torch.Tensor, value: Value, outcome: bool) -> bool:
         """Notes what the truth of a tensor of whole numbers is; whether it is a question of sizes alone."""

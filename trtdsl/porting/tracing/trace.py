@@ -33,7 +33,7 @@ from ..translating.scripts import as_python, without_scripts
 from .frames import returned_names
 from .guards import DERIVATIVES, GUARDS, SCANS, Choice, Choices, Guard, Record, Scans
 from .modes import free, modes_below, numbers_of, tensors_of
-from .names import CONVERSIONS, RANDOM, SPREAD, drawn
+from .names import CONVERSIONS, OF_SHAPE, RANDOM, SPREAD, drawn
 from .recording.numbers import read_as_numbers
 from .recording.recorder import Recorder
 from .recording.subclasses import as_class
@@ -332,7 +332,7 @@ def _outputs(returned: Any, module: torch.nn.Module, tensors: dict[str, Value]) 
 
 
 # Functions that take no more than the shape and dtype of their first operand.
-SHAPE_ALONE = {"zero", "zeros_like", "ones_like", "full_like", "fill", "copy", "new_zeros", "new_ones", "new_full"}
+SHAPE_ALONE = {"zero", "fill", "copy", *OF_SHAPE}
 # Functions that take no more than that of their second one.
 AS_ANOTHER = {"expand_as", "view_as", "reshape_as", "type_as", "to"}
 

@@ -57,13 +57,14 @@ def own_numbers(
         return isinstance(leaf, torch.Tensor) and not leaf.dim() and not leaf.is_complex() and has_values(leaf)
 
     given: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
-    places = [place for place, each in given.items() if place != 0 and any(map(is_number, leaves(each)))]
+    known = {id(leaf) for leaf in leaves([*given.values()]) if is_number(leaf)}
+    places = [place for place, each in given.items() if place != 0 and any(id(x) in known for x in leaves(each))]
     plain = [place for place in places if not _takes_tensor(name, place)]
     if not plain:
         return None
 
     def numbers() -> tuple[tuple[Any, ...], dict[str, Any]]:
-        given.update({place: rebuilt(given[place], lambda x: x.item() if is_number(x) else x) for place in plain})
+        given.update({place: rebuilt(given[place], lambda x: x.item() if id(x) in known else x) for place in plain})
         return tuple(given[place] for place in range(len(args))), {key: given[key] for key in kwargs}
 
     return numbers

@@ -37,7 +37,7 @@ from ...translating.windows import LINEAR, WINDOWS, rescaled, stepped
 from ..frames import TRANSFORMS, authors_frame, bound, here, place_of, unless_it_raises
 from ..guards import BY_VALUES, DERIVATIVES, GUARDS, Choices, Record, again, note
 from ..modes import tensors_of, torch_tensors
-from ..names import CONVERSIONS, FOLDED, MEASURES, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value
+from ..names import CONVERSIONS, FOLDED, MEASURES, OF_SHAPE, PEEKS, RANDOM, canonical, drawn, is_neutral, keeps_value
 from ..scalars import READ, Compared, Greatest, NeedsLongest, SizesBehind, SizesHeld, measured
 from ..scans.marks import count_parts, in_steps, parted, scanning, sliced
 from ..scans.taking import taken_apart
@@ -104,8 +104,8 @@ class Recorder:
         self.folded: set[int] = set()  # identities of tensors that are computed while tracing
         self.filled: dict[int, Any] = {}  # memory with what inputs were written to, and the mode of their stand-ins
         self.widened: dict[torch.dtype, Location | None] = {}  # dtypes that a network computes in less than, and where
-        self.numbers = SizesHeld(self.kept)
         self.sizes = SizesBehind(self.kept)
+        self.numbers = SizesHeld(self.kept, self.sizes)
         self.packed = PackedSequences(self)
         self.apart = Apart(self)
         self.by_values = ByValues(self)
@@ -516,7 +516,7 @@ class Recorder:
         self.numbers.remember(function, name, args, kwargs, result, target)
         if target is None and not torch_tensors(result):
             return self._fact(name, before, args, result)
-        self.sizes.remember(before, (args, kwargs), result)
+        self.sizes.remember(before[name in OF_SHAPE :], (args, kwargs), result)
         if target is None and all(map(stands_in, before)):
             standing_in(torch_tensors(result) if before else ())
         for tensor in before if name not in CONVERSIONS else ():  # TensorRT's layers convert uint8, and nothing else
