@@ -2,6 +2,7 @@
 
 import importlib
 import re
+from contextlib import suppress
 
 import pytest
 import torch
@@ -78,7 +79,13 @@ def cut(self, x, lengths):
     return y / lengths.float().max(), longest - lengths
 
 
-@pytest.mark.parametrize("of", [masked, padded_again, by_numpy, listed, in_order, strided, cut])
+def by_an_order_of_lengths(self, x, lengths):
+    order = (-lengths).argsort()
+    packed = pack_padded_sequence(x[order], lengths[order].cpu(), batch_first=True)
+    return pad_packed_sequence(self.rnn(packed)[0], batch_first=True)[0][order.argsort()]
+
+
+@pytest.mark.parametrize("of", [masked, padded_again, by_numpy, listed, in_order, strided, cut, by_an_order_of_lengths])
 def test_the_greatest_length_is_the_size_that_a_batch_is_padded_to(of):
     torch.manual_seed(0)
     module = Of(of).eval()
@@ -250,7 +257,16 @@ class OfMask(Of):
         return self.of(self, x, mask)
 
 
+def by_an_order(self, x, mask):
+    """PyABSA, taggers: sorted by an index, and back by another."""
+    lengths = (mask != 0).sum(-1)
+    order = torch.sort(-lengths)[1].long()
+    packed = pack_padded_sequence(x[order], lengths[order].cpu(), batch_first=True)
+    return pad_packed_sequence(self.rnn(packed)[0], batch_first=True)[0][order.argsort()]
+
+
 COUNTED = {
+    by_an_order: '"mask": td.Input((N, T), "bool", longest=T, padding=0)',
     of_a_mask: '"mask": td.Input((N, T), "bool", longest=T, padding=0)',
     of_padding: '"mask": td.Input((N, T), "bool", longest=T, padding=1)',
     of_zeros: '"x": td.Input((N, T, 4), longest=T, padding=0)',
@@ -389,3 +405,43 @@ def test_the_greatest_of_an_index_is_the_last_place_of_what_it_indexes(inputs, l
     made = ported(PooledBesideGraphs(), inputs, dims=dims, check=True)
     assert made.verdict.passed, made.verdict.text
     assert f"longest={last}" in made.text
+
+
+def below(lengths, x):
+    return x * (torch.arange(lengths.max()) < lengths[:, None])
+
+
+FULL = {
+    "full": lambda x: torch.full((x.shape[0],), x.shape[1]),
+    "full_like": lambda x: torch.full_like(x[:, 0], x.shape[1], dtype=torch.long),
+    "new_full": lambda x: x.new_full((x.shape[0],), x.size(-1), dtype=torch.int64),
+    "ones": lambda x: torch.ones(len(x), dtype=torch.long) * x.shape[1],
+    "zeros": lambda x: torch.zeros_like(x[:, 0], dtype=torch.int64) + x.shape[1],
+    "of a half": lambda x: torch.full((x.shape[0],), 2 * x.shape[1]) // 2,
+}
+
+
+@pytest.mark.parametrize("name", FULL)
+def test_the_greatest_of_what_is_one_size_everywhere_is_that_size(name):
+    class Full(nn.Module):
+        def forward(self, x):
+            return below(FULL[name](x), x)
+
+    result = ported(Full(), ["N,T"], dims=DIMS, check=True)
+    assert result.verdict is not None and result.verdict.passed, result.verdict
+    assert "part_of" not in result.text
+
+
+def test_what_was_one_size_everywhere_and_is_written_to_is_so_no_more():
+    class Written(nn.Module):
+        def forward(self, x):
+            lengths = torch.full((x.shape[0],), x.shape[1])
+            lengths[0] = 2
+            other = torch.zeros(x.shape[0], dtype=torch.long)
+            other[:] = 3
+            return x[:, : lengths.min()] + x[:, : other.max() - 1], lengths, x.sum(1) * (lengths.max() - other.max())
+
+    for dims in ({"N": (1, 2, 3), "T": 5}, {"N": 2, "T": (4, 5, 6)}):
+        with suppress(td.UnsupportedError):
+            result = ported(Written(), ["N,T"], dims=dims, check=True)
+            assert result.verdict is not None and result.verdict.passed, result.verdict

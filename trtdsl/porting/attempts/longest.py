@@ -51,7 +51,7 @@ def remedy(attempt: Attempt, refusal: UnsupportedError, again: Again[Made]) -> t
     with suppress(TrtdslError):
         if not found and not attempt.by_values:
             return again(attempt.changed([], by_values=True))
-    if not found:
+    if not found and not refusal.__cause__.lengths:
         tried = len(failed)
         take_for(_lasts(given, name, axis), "an index of all")
         del failed[tried:]  # of what nobody says that it is

@@ -23,6 +23,7 @@ from .frames import here
 from .guards import note
 from .modes import torch_tensors
 from .names import CONVERSIONS, UNCHANGED
+from .recording.numbers import FILLING
 from .stand_ins import NAMESAKES, STAND_INS
 from .traced_sizes import expression_of, is_traced, plain_number, rounds_rightly
 
@@ -48,6 +49,8 @@ REARRANGING |= {"stack", "cat", "flip", "transpose", "permute", "t", "T", "split
 REDUCING = {"prod", "sum", "cumsum", "cumprod", "max", "min", "amax", "amin"}
 NUMPYS = {"dim": "axis", "keepdim": "keepdims"}
 MOST_HELD = 64
+FILLED = {"ones": 1, "ones_like": 1, "new_ones": 1, "zeros": 0, "zeros_like": 0, "new_zeros": 0}
+"""Functions whose results are one number everywhere."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,8 @@ class Greatest:
     """The dimension of the input in which these go on."""
     descending: bool = False
     """Whether the input has the greatest first."""
+    everywhere: bool = False
+    """Whether all numbers are that."""
 
 
 class NeedsDeclared(Exception):
@@ -96,11 +101,13 @@ class NeedsBelow(NeedsDeclared):
 class NeedsLongest(NeedsDeclared):
     """A size is made of the ``greatest`` of an input, and nothing says what that is."""
 
-    def __init__(self, greatest: Greatest, *, first: bool = False):
+    def __init__(self, greatest: Greatest, *, first: bool = False, lengths: bool = False):
         super().__init__(greatest.input)
         self.greatest = greatest
         self.first = first
         """Whether it is asked for that the greatest comes first."""
+        self.lengths = lengths
+        """Whether the numbers are lengths, and no index."""
 
 
 class SizesHeld:
@@ -118,7 +125,10 @@ class SizesHeld:
 
     def greatest(self, tensor: Any) -> Greatest | None:
         """What is known of the greatest number of a tensor; None where it is made of no input's."""
-        return self._greatest[id(tensor)][1] if id(tensor) in self._greatest else None
+        found = self._greatest[id(tensor)][1] if id(tensor) in self._greatest else None
+        if found is not None and found.everywhere and type(tensor) is torch.Tensor:  # NumPy may have written to it
+            return found if bool((tensor == plain_number(found.size)).all()) else None
+        return found
 
     def number(self, leaf: Any) -> Any:
         """The size that is the number of a tensor without dimensions and values; any other leaf as it is."""
@@ -143,7 +153,9 @@ class SizesHeld:
         self, function: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any, target: Any
     ) -> None:
         """Notes what the tensors hold that a call gives or writes to, computed from what its operands hold."""
-        if self._greatest:
+        if name in FILLED or name in FILLING:
+            self._fill(name, args, kwargs, result)
+        elif self._greatest:
             self._follow(name, args, kwargs, result, target)
         operands = torch_tensors((args, () if name in ("div", "rdiv") else result))
         whole = name in COMPUTED and not any(each.is_floating_point() for each in operands)
@@ -161,6 +173,13 @@ class SizesHeld:
                     self._held[id(tensor)] = held
                     self._kept.append(tensor)
 
+    def _fill(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> None:
+        """Notes the one number of what a call fills with it."""
+        fill = {"fill_value": FILLED.get(name), **dict(zip(FILLING.get(name, ()), args)), **kwargs}["fill_value"]
+        whole = isinstance(result, torch.Tensor) and dtype_name(result.dtype) in ("int64", "int32")
+        if whole and result.dim() and (is_traced(fill) or type(fill) is int):
+            self.reaches(result, Greatest("", fill, descending=True, everywhere=True))
+
     def _follow(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any, target: Any) -> None:
         """Notes the greatest number of what a call gives, where it is made of operands'; forgets its target's."""
         made = next((leaf for leaf in leaves(result) if isinstance(leaf, torch.Tensor) and leaf.numel()), None)
@@ -170,7 +189,8 @@ class SizesHeld:
         if made is not None and known and len(known) == len(given) and args and args[0] is given[0]:
             others, named = rebuilt((args[1:], kwargs), self.number)
             if not any(isinstance(each, torch.Tensor) for each in leaves((others, named))):
-                found = greatest_of(known[0], name, others, named, made, exact=not args[0].dim())
+                exact = not args[0].dim() or known[0].everywhere
+                found = greatest_of(known[0], name, others, named, made, exact=exact)
             elif name in COMPUTED and all(each.size is None for each in known):
                 found = replace(known[0], place=None)  # of numbers of which nothing says what they are, either
         if target is not None:
@@ -269,6 +289,8 @@ def greatest_of(
     reads_bits = name == "view" and any(isinstance(each, torch.dtype) for each in (*args, *kwargs.values()))
     if dtype_name(made.dtype) not in NUMBERS or reads_bits or "dropout" in name:
         return None
+    if known.everywhere and name in {"getitem", "min", "amin", "median", *WHOLE}:
+        return known
     if name == "getitem":
         first = type(args[0]) is int and args == (known.place,)  # or the last one
         return replace(known, place=None) if first else None

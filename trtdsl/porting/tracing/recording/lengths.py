@@ -1,4 +1,5 @@
-"""Lengths that forward counts of the sequences in an input that are no padding, such as ``(ids != 0).sum(1)``."""
+"""Lengths that forward counts of the sequences in an input that are no padding, such as ``(ids != 0).sum(1)``, or
+orders by their size, such as ``lengths[(-lengths).argsort()]``."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from ...calls import Op, Value, Weight, leaves
 from ..scalars import Greatest
 from .doubles import Doubles
 
-TRIED = 3  # draws of an input with sequences of other lengths
+MOST = 100  # of the lengths that are drawn for an input of lengths
 WORDS = (0, 9)  # what an input of whole numbers has of which nothing says what they are
 
 
@@ -27,39 +28,51 @@ class _Made:
 
 
 class CountedLengths:
-    """Values that are the lengths of an input's sequences, as is seen where they are computed of drawn ones."""
+    """Values that are the lengths of an input's sequences, or the numbers of an input of lengths, in some order, as is
+    seen where they are computed of drawn ones."""
 
     def __init__(self) -> None:
         self._inputs: dict[Value, tuple[Input, Greatest]] = {}
         self._made: dict[Value, _Made] = {}
 
     def take(self, input: Value, spec: Input, greatest: Greatest) -> None:
-        """Notes an input whose sequences may be padded, and what is known of the longest."""
+        """Notes an input whose sequences may be padded, or of lengths, and what is known of the longest."""
         self._inputs[input] = spec, greatest
         self._made[input] = _Made(input)
 
-    def greatest(self, op: Op) -> Greatest | None:
-        """What the greatest number is that a call gives, where it gives such lengths."""
+    def follow(self, op: Op) -> _Made | None:
+        """Notes what a call's results are computed of, where that is one input."""
         given = [leaf for leaf in leaves((op.args, op.kwargs)) if isinstance(leaf, Value) and not leaf.known]
         made = {known.input: known for each in given if (known := self._made.get(each)) is not None}
-        found = [leaf for leaf in leaves(op.results) if isinstance(leaf, Value)]
         if len(made) != 1 or any(isinstance(each, Weight) or each not in self._made for each in given):
             return None
         numbers = [leaf for leaf in leaves((op.args, op.kwargs)) if isinstance(leaf, (bool, int, float))]
         numbers += [number for each in given for number in self._made[each].numbers]
         one = _Made(next(iter(made)), tuple(dict.fromkeys(map(float, numbers))))
-        self._made.update((each, one) for each in found)
-        if len(found) != 1 or len(found[0].shape) > 2 or found[0].dtype == torch.bool or found[0].dtype.is_complex:
+        self._made.update((leaf, one) for leaf in leaves(op.results) if isinstance(leaf, Value))
+        return one
+
+    def greatest(self, op: Op) -> Greatest | None:
+        """What the greatest number is that a call gives, where it gives such lengths."""
+        one, found = self.follow(op), [leaf for leaf in leaves(op.results) if isinstance(leaf, Value)]
+        if one is None or len(found) != 1 or len(found[0].shape) > 2:
+            return None
+        if found[0].dtype == torch.bool or found[0].dtype.is_complex:
             return None
         spec, greatest = self._inputs[one.input]
-        tried = (each for each in _declared(spec, one) if _are_lengths(found[0], one.input, each))
-        counted = next(tried, None)
-        return counted and replace(greatest, padding=counted.padding, axis=counted.steps)
+        for each in _declared(spec, one):
+            if (orders := _orders(found[0], one.input, each)) is not None:
+                place = 0 if "descending" in orders else -1 if "ascending" in orders else None
+                return replace(greatest, padding=each.padding, axis=each.longest and each.steps, place=place)
+        return None
 
 
 def _declared(spec: Input, made: _Made) -> Iterator[Input]:
     """What may be declared of an input, of the sizes that it has in a trace."""
     shape, dtype = made.input.shape, as_dtype(spec.dtype)
+    if len(shape) == 1:
+        yield Input(shape, spec.dtype)
+        return
     known: tuple[Any, ...] = (spec.padding,)
     if spec.padding is None:
         ends = (spec.sample[0], spec.sample[1] - 1) if isinstance(spec.sample, tuple) else ()
@@ -74,21 +87,29 @@ def _declared(spec: Input, made: _Made) -> Iterator[Input]:
                 yield each
 
 
-def _are_lengths(value: Value, input: Value, spec: Input) -> bool:
-    """Whether a value has the lengths of all sequences, whatever these are."""
+def _orders(value: Value, input: Value, spec: Input) -> set[str] | None:
+    """The orders in which a value has the lengths of all sequences, whatever these are; None where it has others."""
     generator, behind = torch.Generator().manual_seed(0), slice(max(spec.steps, 1) + 1, None)
-    sizes = [size for axis, size in enumerate(spec.shape) if axis != spec.steps]
-    del sizes[behind.start - 1 :]
-    count = spec.shape[spec.steps]
-    if torch.Size(sizes).numel() != torch.Size(value.shape).numel():
-        return False
+    sizes = [size for axis, size in enumerate(spec.shape) if axis != spec.steps or spec.longest is None]
+    del sizes[behind.start - (spec.longest is not None) :]
+    count, number = MOST if spec.longest is None else spec.shape[spec.steps], torch.Size(sizes).numel()
+    if number != torch.Size(value.shape).numel():
+        return None
+    rising = torch.linspace(1, count, number).long().view(sizes)
+    tried = [torch.full(sizes, count), rising, rising.flip(0), torch.randint(1, count + 1, sizes, generator=generator)]
+    orders = {"ascending", "descending"} if number > 1 else set[str]()
     try:
-        drawn = [draw_feeds({"x": replace(spec, longest=None, padding=None)}, {}, generator)["x"] for _ in range(TRIED)]
-        for number, each in enumerate(drawn):
-            lengths = torch.randint(1, count + 1, sizes, generator=generator) if number else torch.full(sizes, count)
-            found = Doubles({input: padded(spec, each, lengths)}).value(value)
-            if not torch.equal(found.flatten().double(), lengths.flatten().double()):
-                return False
+        for lengths in tried:
+            fed = lengths
+            if spec.longest is not None:
+                drawn = draw_feeds({"x": replace(spec, longest=None, padding=None)}, {}, generator)["x"]
+                fed = padded(spec, drawn, lengths)
+            found = Doubles({input: fed}).value(value).flatten().double()
+            ascending = lengths.flatten().double().sort()[0]
+            if not torch.equal(found.sort()[0], ascending):
+                return None
+            orders -= set() if torch.equal(found, ascending) else {"ascending"}
+            orders -= set() if torch.equal(found, ascending.flip(0)) else {"descending"}
     except Exception:  # torch's own, and the author's, of what has no values there
-        return False
-    return True
+        return None
+    return orders

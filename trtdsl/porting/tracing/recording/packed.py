@@ -78,7 +78,8 @@ class PackedSequences:
         steps = self._shape(input)[int(batch_first)]
         sizes = self._stands_for(lengths, [3], torch.int64)
         known = self.recorder.numbers.greatest(lengths)
-        if known is not None and known.place is None and not known.descending and (known.size or known.axis is None):
+        unsorted = known is not None and known.place is None and not known.descending and lengths.numel() > 1
+        if known is not None and unsorted and (known.size or known.axis is None):
             raise UnsupportedError(
                 "pack_padded_sequence takes lengths of which the longest is the first: give it enforce_sorted=False",
                 location=here(),
@@ -138,7 +139,7 @@ class PackedSequences:
                 "how long the longest sequence is depends on values: give "
                 f"pad_packed_sequence total_length=x.shape[{found.steps}], the length of what was packed",
                 location=here(),
-            ) from (NeedsLongest(known) if known is not None else None)
+            ) from (NeedsLongest(known, lengths=True) if known is not None else None)
         with each_call(self.recorder.called):
             padded = found.padded if found.batch_first else found.padded.transpose(0, 1)
             steps = padded.shape[1]

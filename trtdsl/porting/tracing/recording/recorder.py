@@ -198,11 +198,13 @@ class Recorder:
         if spec is not None:
             self.by_values.take(self.value(tensor), name, spec)
         size = longest and longest(lambda key, axis: self._sizes(tensors[key].shape[axis], tensors[key], axis))
-        if spec is not None and tensor.dim() > 1 and (spec.padding is not None or size is None):
-            self.counted.take(self.value(tensor), spec, Greatest(name, size, descending=spec.descending))
+        known = Greatest(name, size, descending=spec is not None and spec.descending)
         padded = spec is not None and spec.padding is not None
-        if not padded and not tensor.is_floating_point() and tensor.dtype != torch.bool:
-            self.numbers.reaches(tensor, Greatest(name, size, descending=spec is not None and spec.descending))
+        whole = not tensor.is_floating_point() and tensor.dtype != torch.bool
+        if spec is not None and (padded or size is None or tensor.dim() == 1) and (tensor.dim() > 1 or whole):
+            self.counted.take(self.value(tensor), spec, known)
+        if not padded and whole:
+            self.numbers.reaches(tensor, known)
 
     def value(self, tensor: torch.Tensor) -> Value:
         """The value that the tensor is now."""
@@ -577,6 +579,7 @@ class Recorder:
     def _count(self, op: Op, result: Any) -> None:
         """Notes of a call's result that it has the lengths of an input's sequences."""
         if not isinstance(result, torch.Tensor) or self.numbers.greatest(result) is not None:
+            self.counted.follow(op)
             return
         self.inside = True
         try:
