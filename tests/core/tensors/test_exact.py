@@ -272,3 +272,12 @@ def test_a_class_of_parameters_without_operations_of_its_own_is_a_tensor():
             return x @ self.weight
 
     td.check(td.from_module(Product(), {"x": "N,4"})).raise_for_mismatch()
+
+
+def test_a_parameter_that_is_made_of_what_is_computed_has_its_values():
+    exact = Exact()
+    exact.alone = True
+    with exact:
+        made = torch.nn.Parameter(torch.ones(3) / 3) * 3
+    torch.testing.assert_close(made.detach(), torch.ones(3))
+    torch.testing.assert_close(exact.of(made), torch.ones(3, dtype=torch.float64), rtol=1e-7, atol=0)

@@ -180,7 +180,7 @@ class Exact:
 
     def __enter__(self) -> Exact:
         functions, operations = _modes()
-        self._entered.append((functions(self), operations(self), subclassed_by(self._subclassed)))
+        self._entered.append((functions(self), operations(self), subclassed_by(self._subclassed, self.fill)))
         _active().append(self)
         for mode in self._entered[-1]:
             mode.__enter__()

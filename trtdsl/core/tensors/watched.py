@@ -55,11 +55,14 @@ def each_call(called: Callable[..., Any]) -> Iterator[None]:
 
 
 @contextmanager
-def subclassed_by(made: Callable[[Callable[..., Any], torch.Tensor, type], torch.Tensor]) -> Iterator[None]:
+def subclassed_by(
+    made: Callable[[Callable[..., Any], torch.Tensor, type], torch.Tensor],
+    before: Callable[[torch.Tensor], None] = lambda _: None,
+) -> Iterator[None]:
     """A context in which a tensor as one of a class, which torch tells nobody of, is ``made(torch's own, x, C)``.
 
     It is written ``x.as_subclass(C)``, ``C(x)`` or ``torch.Tensor._make_subclass(C, x)``. torch's own classes are made
-    as ever.
+    as ever, after ``before(x)``.
     """
     base: Any = torch._C.TensorBase
     plain: Any = base.as_subclass
@@ -69,7 +72,10 @@ def subclassed_by(made: Callable[[Callable[..., Any], torch.Tensor, type], torch
             return made(plain, tensor, kind)
 
     def of_a_tensor(own: Callable[..., Any], kind: type, *given: Any, **named: Any) -> Any:
-        if kind.__module__.startswith("torch.") or named or not given or not isinstance(given[0], torch.Tensor):
+        if not given or not isinstance(given[0], torch.Tensor):
+            return own(kind, *given, **named)
+        if kind.__module__.startswith("torch.") or named:
+            before(given[0])
             return own(kind, *given, **named)
         return as_subclass(given[0], kind)
 
