@@ -111,7 +111,7 @@ def written_out(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         return _of_memory(*args, **kwargs)
     if function is torch.Tensor.fill_diagonal_ and args[0].dim() == 2 and len(args) == 2 and not kwargs:
         return lambda: (args[0].diagonal().fill_(args[1]), args[0])[1]
-    if function is torch._index_put_impl_:
+    if getattr(function, "__name__", "") == "_index_put_impl_":
         return lambda: torch.ops.aten.index_put_(*args[:4], **{key: kwargs[key] for key in kwargs if key != "unsafe"})
     if (each := _for_each(getattr(function, "__name__", ""))) is not None:
         return lambda: each(*args, **kwargs)
