@@ -201,7 +201,8 @@ class Recorder:
         known = Greatest(name, size, descending=spec is not None and spec.descending)
         padded = spec is not None and spec.padding is not None
         whole = not tensor.is_floating_point() and tensor.dtype != torch.bool
-        if spec is not None and (padded or size is None or tensor.dim() == 1) and (tensor.dim() > 1 or whole):
+        sequences = tensor.dim() > 1 and (padded or size is None)
+        if spec is not None and (sequences or (tensor.dim() == 1 and whole)):
             self.counted.take(self.value(tensor), spec, known)
         if not padded and whole:
             self.numbers.reaches(tensor, known)
