@@ -164,3 +164,15 @@ def test_how_many_elements_the_last_bit_chooses_is_no_error_and_what_is_made_of_
     assert report.passed, report
     assert not checked(lambda x: ours(x, 1.0001), theirs, shape=(2, 64)).passed
     assert not checked(lambda x: x[F.sum(x, 1) > 0.0], theirs, shape=(2, 64)).passed
+
+
+def test_a_table_that_is_used_whole_and_in_part_has_its_exact_values_in_both():
+    def theirs(x):
+        table = torch.arange(9 * 64).view(9, 64).float().div(7).cos()
+        return torch.cat([x, x[:, :1]], 1) * table, x * table[:8]
+
+    def ours(x):
+        table = F.cos(F.arange(9 * 64).view(9, 64).float() / 7.0)
+        return F.cat([x, x[:, :1]], 1) * table, x * table[:8]
+
+    assert checked(ours, theirs, shape=(2, 8, 64)).passed

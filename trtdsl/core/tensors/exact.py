@@ -62,8 +62,8 @@ class Exact:
     """The exact values of the tensors of one computation, which may be entered again and again as a context.
 
     ``decide`` says by which values sorts, comparisons and conversions to integers are decided for both: by the exact
-    ones (the default), or by the rounded ones. ``known`` has exact values by the addresses of memory that torch does
-    not own, such as a network's constants.
+    ones (the default), or by the rounded ones. ``known`` has exact values by the places in memory that torch does not
+    own, such as a network's constants.
 
     >>> exact = Exact()
     >>> with exact:
@@ -72,7 +72,7 @@ class Exact:
     (0.999755859375, 1.0)
     """
 
-    def __init__(self, *, decide: bool = True, known: dict[int, torch.Tensor] | None = None):
+    def __init__(self, *, decide: bool = True, known: dict[tuple[int, int], torch.Tensor] | None = None):
         self.decide, self.known = decide, known if known is not None else {}
         self.alone = False
         """Whether exact values alone are computed, and the tensors are rounded only where somebody reads them."""
@@ -101,8 +101,8 @@ class Exact:
         if held is not None and held[0] is self:
             return held[1]
         with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction(), torch.no_grad():
-            value = self.known.get(tensor.data_ptr()) if self.known and tensor.numel() else None
-            if value is not None and value.numel() == tensor.numel():
+            value = self.known.get(_place(tensor)) if self.known and tensor.numel() else None
+            if value is not None:
                 value = value.reshape(tensor.shape).clone()
             else:
                 self.rounded_constants |= self.complete and tensor.dtype in _WIDE and "_empty" not in vars(tensor)
@@ -143,7 +143,7 @@ class Exact:
         held = self.released(tensor)
         if held is not None:
             del vars(tensor)["_exact"]
-            self.known[tensor.data_ptr() if address is None else address] = held
+            self.known[_place(tensor, address)] = held
 
     def released(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """The exact value of a tensor where it has another one than its own, which is forgotten: it is made again."""
@@ -165,7 +165,7 @@ class Exact:
 
     def has(self, tensor: torch.Tensor) -> bool:
         """Whether the tensor was computed, or looked at, in this computation."""
-        if self.known and tensor.layout == torch.strided and tensor.data_ptr() in self.known:
+        if self.known and tensor.layout == torch.strided and _place(tensor) in self.known:
             return True
         return vars(tensor).get("_exact", (None,))[0] is self
 
@@ -552,9 +552,14 @@ def beside(made: torch.Tensor, function: Callable[..., torch.Tensor], *operands:
 def unpacked(value: torch.Tensor, address: int) -> torch.Tensor:
     """``value``, with the exact one beside it that is known of the packed memory at an address."""
     for exact in _active()[-1:]:
-        if address in exact.known:
-            exact.keep(value, exact.known[address].reshape(value.shape).clone())
+        if (place := _place(value, address)) in exact.known:
+            exact.keep(value, exact.known[place].reshape(value.shape).clone())
     return value
+
+
+def _place(tensor: torch.Tensor, address: int | None = None) -> tuple[int, int]:
+    """Where a tensor lies, and how many elements it has there: a part of it may begin at the same address."""
+    return tensor.data_ptr() if address is None else address, tensor.numel()
 
 
 class Rounded(float):
