@@ -8,6 +8,8 @@ from torch import nn
 import trtdsl as td
 from trtdsl.porting import ported
 
+pytestmark = pytest.mark.long
+
 
 class Sampled(nn.Module):
     """The posterior of a variational encoder."""

@@ -12,6 +12,8 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import trtdsl as td
 
+pytestmark = pytest.mark.long
+
 N, T = (1, 2, 3), (8, 16, 24)
 
 

@@ -13,6 +13,8 @@ import trtdsl as td
 from trtdsl.interpreter.interpret import Interpreter
 from trtdsl.porting import ported
 
+pytestmark = pytest.mark.long
+
 DIMS = {"N": (1, 2, 3), "T": (2, 4, 6)}
 
 

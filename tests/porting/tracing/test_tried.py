@@ -15,6 +15,8 @@ from trtdsl.interpreter.interpret import Interpreter
 from trtdsl.porting.calls import SizeOf, Value, computed
 from trtdsl.porting.tracing.tried import computes_numbers, fitted
 
+pytestmark = pytest.mark.long
+
 LOW, USUAL, HIGH = 5, 13, 24
 library = ModuleType("a_library_of_numbers")  # whose len() is Python's own, as a function in C is
 exec("def half(size, more=3, mode='up'): return (len(bytes(size)) + more) // 2 - (mode == 'down')", vars(library))
@@ -120,7 +122,6 @@ def test_what_a_function_gives_of_a_size_is_a_size(compute, text):
     assert_equal_at_all_sizes(module, td.from_module(module, ["2,T"], dims={"T": (LOW, USUAL, HIGH)}))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("compute", "networks"),
     [
@@ -194,7 +195,6 @@ def test_functions_that_compute_numbers_alone():
     assert computes_numbers(reads)  # of a number that nothing in it changes
 
 
-@pytest.mark.long
 def test_a_loop_without_an_end_at_other_numbers_is_left():
     module = Sized(lambda x: F.pad(x, (0, smooth(x.shape[1]) - x.shape[1])))
     text = td.port(module, ["2,T"], dims={"T": (7, 8, 10)})
