@@ -397,7 +397,6 @@ def test_sizes_around_sizes_take_no_longer_keys():
     assert least == {t: value(size, {"T": t}) for t in least}
 
 
-@pytest.mark.long
 def test_bounds_of_sums_of_divisions_within_one_another():
     """Each sum asks for its parts three times: all of a filter bank's levels would ask without an end."""
     width = size = Dim("W", min=24, max=44)

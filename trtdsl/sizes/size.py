@@ -12,7 +12,7 @@ import hashlib
 import math
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from numbers import Integral, Real
 from types import FrameType
@@ -56,6 +56,26 @@ class Atom:
         return isinstance(other, Atom) and self.key == other.key
 
 
+class _Evaluated(Mapping[str, Any]):
+    """The values of dimensions, with what was ``found`` of them: a size may be in another many times."""
+
+    def __init__(self, env: Mapping[str, Any]):
+        self.env = env
+        self.found: dict[int, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        return self.env[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.env
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.env)
+
+    def __len__(self) -> int:
+        return len(self.env)
+
+
 class Binary(Atom):
     """An operation on two sizes that does not reduce to a polynomial."""
 
@@ -67,7 +87,10 @@ class Binary(Atom):
         self.key = (self.symbol, size_key(left), size_key(right))
 
     def value(self, env: Mapping[str, Any]) -> Any:
-        return type(self).compute(value(self.left, env), value(self.right, env))
+        found = env.found if type(env) is _Evaluated else dict[int, Any]()
+        if id(self) not in found:
+            found[id(self)] = type(self).compute(value(self.left, env), value(self.right, env))
+        return found[id(self)]
 
     def atoms(self) -> set[Atom]:
         return {atom for side in (self.left, self.right) if not isinstance(side, int) for atom in side.atoms()}
@@ -372,7 +395,7 @@ class Size(TorchCalls):
         for monomial, coefficient in self.terms:
             a = b = coefficient
             for atom in monomial:
-                c, d = atom.bounds()
+                c, d = _bounds_of(atom)
                 corners = [a * c, a * d, b * c, b * d]
                 a, b = min(corners), max(corners)
             low, high = low + a, high + b
@@ -384,7 +407,8 @@ class Size(TorchCalls):
         >>> ((td.Dim("T") + 1) // 2).value({"T": 300})
         150
         """
-        return sum(times * math.prod(atom.value(env) for atom in monomial) for monomial, times in self.terms)
+        within = _Evaluated(env) if self._composite and type(env) is not _Evaluated else env
+        return sum(times * math.prod(atom.value(within) for atom in monomial) for monomial, times in self.terms)
 
     def atoms(self) -> set[Atom]:
         """The Dims and tensor dimensions that the size is made of."""
@@ -416,6 +440,15 @@ def value(size: SizeLike, env: Mapping[str, Any]) -> Any:
 def bounds(size: SizeLike) -> tuple[int, int]:
     """The least and the greatest value that the ranges of its dimensions allow (never too narrow)."""
     return (size, size) if isinstance(size, int) else size.bounds()
+
+
+def _bounds_of(atom: Atom) -> tuple[int, int]:
+    """The bounds of an atom, which may be in others many times: they are found once for each :data:`TOGETHER`."""
+    found: dict[int, tuple[int, int]] = vars(atom).setdefault("_found", {}) if atom.parts() else {}
+    depth = TOGETHER.get()
+    if depth not in found:
+        found[depth] = atom.bounds()
+    return found[depth]
 
 
 def atom_key(atom: Atom) -> str:
