@@ -12,11 +12,12 @@ import hashlib
 import math
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from numbers import Integral, Real
 from types import FrameType
-from typing import Any, Protocol, overload
+from typing import Any, Protocol, cast, overload
 
 from ..core.errors import PACKAGE, ShapeError
 from ..core.lazy import conditions, fractions, proofs
@@ -56,24 +57,8 @@ class Atom:
         return isinstance(other, Atom) and self.key == other.key
 
 
-class _Evaluated(Mapping[str, Any]):
-    """The values of dimensions, with what was ``found`` of them: a size may be in another many times."""
-
-    def __init__(self, env: Mapping[str, Any]):
-        self.env = env
-        self.found: dict[int, Any] = {}
-
-    def __getitem__(self, name: str) -> Any:
-        return self.env[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.env
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.env)
-
-    def __len__(self) -> int:
-        return len(self.env)
+class _Evaluated(ChainMap[Any, Any]):
+    """The values of dimensions, and what was found of them by the identity of atoms: a size may be in another often."""
 
 
 class Binary(Atom):
@@ -87,7 +72,7 @@ class Binary(Atom):
         self.key = (self.symbol, size_key(left), size_key(right))
 
     def value(self, env: Mapping[str, Any]) -> Any:
-        found = env.found if type(env) is _Evaluated else dict[int, Any]()
+        found = env.maps[1] if type(env) is _Evaluated else dict[int, Any]()
         if id(self) not in found:
             found[id(self)] = type(self).compute(value(self.left, env), value(self.right, env))
         return found[id(self)]
@@ -407,7 +392,7 @@ class Size(TorchCalls):
         >>> ((td.Dim("T") + 1) // 2).value({"T": 300})
         150
         """
-        within = _Evaluated(env) if self._composite and type(env) is not _Evaluated else env
+        within: Any = _Evaluated(cast(Any, env), {}) if self._composite and type(env) is not _Evaluated else env
         return sum(times * math.prod(atom.value(within) for atom in monomial) for monomial, times in self.terms)
 
     def atoms(self) -> set[Atom]:

@@ -107,15 +107,14 @@ class Evidence:
         truth, tolerance, exact = (self.truth or {}).get(name), self.rules.of(name), self.exact
         knows = meaning and exact is not None and (exact.has(got) or not got.is_floating_point())
         if truth is not None and knows and truth.shape != got.shape:
-            truth = self._of_another_count(name, got, truth, tolerance)
-            own = truth.to(own.dtype)
+            moved = self._of_another_count(name, got, tolerance)
+            truth, own = (truth, own) if moved is None else (moved, moved.to(own.dtype))
         alike = got.shape == own.shape and got.dtype == own.dtype and got.numel()
         if truth is None or truth.shape != got.shape or not knows or not alike:
             return self._quality(name, got, own, truth)
         assert self.exact is not None
         truth = truth if got.is_floating_point() else truth.double()
-        mine = self.exact.of(got) if got.is_floating_point() else got.double()
-        room = allowed(truth, limits.ROUNDED if self.exact.rounded else limits.LIMIT, tolerance.floor)
+        mine, room = self._meant(self.exact, got), self._room(self.exact, truth, tolerance)
         over = excess(mine, truth, room)
         if bool((over > 1).any()) and self.moved is not None:
             over, away = self._beside_noise(name, mine, truth, room, 2.0**-52)
@@ -162,23 +161,31 @@ class Evidence:
                 break
         return over, away
 
-    def _of_another_count(
-        self, name: str, got: torch.Tensor, truth: torch.Tensor, tolerance: Tolerance
-    ) -> torch.Tensor:
-        """The exact result; or what noise of 2**-52 makes of it where the network's result, of another size, is that.
+    @staticmethod
+    def _meant(exact: Exact, got: torch.Tensor) -> torch.Tensor:
+        """The exact value of a network's result."""
+        return exact.of(got) if got.is_floating_point() else got.double()
+
+    @staticmethod
+    def _room(exact: Exact, truth: torch.Tensor, tolerance: Tolerance) -> torch.Tensor:
+        """How far it may be off."""
+        return allowed(truth, limits.ROUNDED if exact.rounded else limits.LIMIT, tolerance.floor)
+
+    def _of_another_count(self, name: str, got: torch.Tensor, tolerance: Tolerance) -> torch.Tensor | None:
+        """What noise of 2**-52 makes of the exact result where the network's, of another size, is that; else None.
 
         Which of two elements with one score is left, and so how many others are, is decided by the last bit.
         """
         if self.exact is None or self.moved is None:
-            return truth
-        mine = self.exact.of(got) if got.is_floating_point() else got.double()
+            return None
+        mine = self._meant(self.exact, got)
         for seed in range(limits.RUNS):
             other = self.moved(seed, 2.0**-52)[name].double()
             if other.shape == mine.shape:
-                room = allowed(other, limits.ROUNDED if self.exact.rounded else limits.LIMIT, tolerance.floor)
+                room = self._room(self.exact, other, tolerance)
                 if not bool((excess(mine, other, room) > 1).any()):
                     return other
-        return truth
+        return None
 
     def _sensitivity(self, name: str, truth: torch.Tensor, size: float) -> Iterator[torch.Tensor]:
         """How far noise of a size moves each element of the exact result, as is seen by ever more runs of it."""

@@ -239,7 +239,7 @@ def inverse(input: Tensor) -> Tensor:
     Of more than 16 rows, and of a dynamic number of them, these are an ILoop. torch computes that of constants.
     """
     rows = _square(input, "inverse")
-    if is_static((rows,)) and rows == 0:
+    if rows == 0:
         return input
     row_numbers, column_numbers = indices_of(input.network, rows, rows)
     one = L.cast(row_numbers == column_numbers, torch.float32)
@@ -311,10 +311,10 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
 def det(input: Tensor) -> Tensor:
     """The determinant of square matrices (…, n, n): as :func:`inverse`."""
     rows = _square(input, "det")
-    if is_static((rows,)) and rows == 0:
+    if rows == 0:
         return filled(input.network, input.shape[:-2], 1.0, input.dtype)
     wide = L.cast(input, torch.float32)
-    if is_static((rows,)) and rows == 2:
+    if rows == 2:
         a, b, c, d = (part(part(wide, -2, i, 1), -1, j, 1) for i in (0, 1) for j in (0, 1))
         found = a * d - b * c
     else:
@@ -330,7 +330,7 @@ def slogdet(input: Tensor) -> tuple[Tensor, Tensor]:
     As :func:`inverse`, and IUnaryLayers SIGN, ABS and LOG of each row's pivot; 0 and -inf for a singular matrix.
     """
     rows = _square(input, "slogdet")
-    if is_static((rows,)) and rows == 0:
+    if rows == 0:
         one, zero = (filled(input.network, input.shape[:-2], number, input.dtype) for number in (1.0, 0.0))
         return one, zero
     pivots = _eliminated(L.cast(input, torch.float32), rows)[1]
@@ -349,7 +349,7 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     A column after the other: IMatrixMultiplyLayer, IElementWiseLayers and ISelectLayers; of more than 16, an ILoop.
     """
     rows = _square(input, "cholesky")
-    if is_static((rows,)) and rows == 0:
+    if rows == 0:
         return input
     wide = L.cast(input, torch.float32)
     row_numbers, column_numbers = indices_of(input.network, rows, rows)

@@ -89,10 +89,9 @@ def _declared(spec: Input, made: _Made) -> Iterator[Input]:
 
 def _orders(value: Value, input: Value, spec: Input) -> set[str] | None:
     """The orders in which a value has the lengths of all sequences, whatever these are; None where it has others."""
-    generator, behind = torch.Generator().manual_seed(0), slice(max(spec.steps, 1) + 1, None)
-    sizes = [size for axis, size in enumerate(spec.shape) if axis != spec.steps or spec.longest is None]
-    del sizes[behind.start - (spec.longest is not None) :]
-    count, number = MOST if spec.longest is None else spec.shape[spec.steps], torch.Size(sizes).numel()
+    generator, its_own = torch.Generator().manual_seed(0), spec.longest is None  # the input has the lengths itself
+    sizes = [size for axis, size in enumerate(spec.shape[: max(spec.steps, 1) + 1]) if its_own or axis != spec.steps]
+    count, number = MOST if its_own else spec.shape[spec.steps], torch.Size(sizes).numel()
     if number != torch.Size(value.shape).numel():
         return None
     rising = torch.linspace(1, count, number).long().view(sizes)
@@ -101,7 +100,7 @@ def _orders(value: Value, input: Value, spec: Input) -> set[str] | None:
     try:
         for lengths in tried:
             fed = lengths
-            if spec.longest is not None:
+            if not its_own:
                 drawn = draw_feeds({"x": replace(spec, longest=None, padding=None)}, {}, generator)["x"]
                 fed = padded(spec, drawn, lengths)
             found = Doubles({input: fed}).value(value).flatten().double()
