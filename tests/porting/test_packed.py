@@ -44,6 +44,34 @@ def test_it_is_the_network_over_padded_ones_up_to_their_ends(module):
         torch.testing.assert_close(own, its)
 
 
+class OfRows(nn.Module):
+    """What is computed of each row of packed sequences, before a network and after it."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm, self.head = nn.Conv2d(1, 2, 3, padding=1), nn.BatchNorm1d(4), nn.Linear(3, 2)
+        self.net = nn.GRU(4, 3, batch_first=True)
+        self.eval()
+
+    def forward(self, x, lengths):
+        images = pack_padded_sequence(x.unflatten(-1, (1, 2, 2)), lengths, batch_first=True, enforce_sorted=False)
+        rows = torch.relu_(self.conv(images.data)).amax(1).flatten(1)
+        rows += 0.5 * rows[:, :1]
+        states, last = self.net(images._replace(data=self.norm(rows.view(rows.shape[0], -1))))
+        given = states._replace(data=self.head(states.data).softmax(-1))
+        return *pad_packed_sequence(given, batch_first=True, total_length=x.shape[1], padding_value=-1.5), last
+
+
+def test_rows_are_computed_alone():
+    spec = td.from_module(OfRows(), INPUTS, dims=DIMS)
+    td.check(spec).raise_for_mismatch()
+    x, lengths = torch.randn(4, 6, 4), torch.tensor([2, 6, 1, 4])
+    with torch.no_grad():
+        expected = spec.reference()(x, lengths)
+    for own, its in zip(td.interpret(spec, {"x": x, "lengths": lengths}).values(), expected, strict=True):
+        torch.testing.assert_close(own, its)
+
+
 def test_steps_may_come_first():
     module = Recurrent(nn.LSTM, batch_first=False)
     inputs = {"x": "T,N,4", "lengths": "N:int64:1:4"}
@@ -66,7 +94,10 @@ def test_sorted_lengths_stay_as_they_are():
 @pytest.mark.parametrize(
     ("of", "why"),
     [
-        (lambda packed, net: packed.data.sum(), "sum of packed sequences: pack what it gives of the padded tensor"),
+        (lambda packed, net: packed.data.sum(), "sum of packed sequences: a network has them padded"),
+        (lambda packed, net: packed.data * int(packed.data.shape[0]), "mul of packed sequences"),
+        (lambda packed, net: packed.data.view(-1, 2).softmax(1), "view of packed sequences"),
+        (lambda packed, net: net(packed)[1] * (len(packed.data) > 5), "the number of rows of packed sequences"),
         (lambda packed, net: net(packed)[0].data, "forward gives packed sequences, and a network has none"),
         (lambda packed, net: pad_packed_sequence(packed, batch_first=True)[0], "give pad_packed_sequence total_length"),
     ],

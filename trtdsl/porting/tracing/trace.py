@@ -196,7 +196,7 @@ def _trace(
         record.calls, record.container, record.told = 0, recorder.bodies.container, Whiles().asked
         returned = recorder.run(module, tensors)
         found = dict(walk(returned))
-        recorder.packed.refuse(found.values())
+        recorder.packed.refuse(found.values(), record.guards)
         complex_ones = [path for path, leaf in found.items() if isinstance(leaf, torch.Tensor) and leaf.is_complex()]
         found.update({path: as_real(found[path]) for path in complex_ones})
     for op in operations(recorder.bodies.root):

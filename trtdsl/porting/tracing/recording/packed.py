@@ -1,4 +1,8 @@
-"""Packed sequences: a trace has them padded, as they were, with their lengths, which F.lstm, gru and rnn take."""
+"""Packed sequences: a trace has them padded, as they were, with their lengths, which F.lstm, gru and rnn take.
+
+Their rows are those of the padded tensor, with those behind the ends: forward may compute of them what computes each
+row alone (scans/alone.py).
+"""
 
 from __future__ import annotations
 
@@ -9,18 +13,24 @@ from typing import Any
 from ....core.errors import UnsupportedError
 from ....core.lazy import torch
 from ....core.tensors.watched import each_call
-from ...calls import leaves
+from ...calls import Op, Value, leaves, tensors_in
 from ..frames import here
+from ..guards import Guard
 from ..scalars import NeedsLongest
+from ..scans.alone import Together, axis_of_result, has_lengths
 from ..traced_sizes import expression_of, plain_number, traced
 
 RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 FACTS = {"dim", "ndim", "dtype", "device", "is_cuda", "layout", "requires_grad"}
+REFUSED = (
+    "of packed sequences: a network has them padded, with rows behind the ends: compute what takes several rows "
+    "together of the padded tensor"
+)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Packed:
-    """What stands for rows of sequences that are packed."""
+    """Sequences that are packed."""
 
     padded: torch.Tensor
     lengths: torch.Tensor
@@ -31,8 +41,6 @@ class Packed:
     """The greatest length, or what stands for it."""
     settled: bool
     """Whether it is the greatest length."""
-    zeros: bool = False
-    """Whether the padded tensor is 0 behind the ends."""
 
     @property
     def steps(self) -> int:
@@ -41,14 +49,18 @@ class Packed:
 
 
 class PackedSequences:
-    """The packed sequences of a Recorder's trace; only recurrent networks and what unpacks them may take these."""
+    """The packed sequences of a Recorder's trace."""
 
     def __init__(self, recorder: Any):
         self.recorder = recorder
-        self.found: dict[int, Packed] = {}  # by the identity of their rows, and of their sizes
+        self.found: dict[int, Packed] = {}  # by the identity of their sizes
+        self.padded: dict[Value, torch.Tensor] = {}  # of what is packed, or what a network gives, by its rows
+        self.axes: dict[Value, int] = {}  # the dimension of rows, of them and what is computed of them
+        self.packings: dict[Value, Packed] = {}
+        self.ended: set[Value] = set()  # padded tensors that are 0 behind the ends
 
     def called(self, function: Any, name: str, args: tuple[Any, ...], kwargs: Any) -> Callable[[], Any] | None:
-        """What gives the result of a call that is of packed sequences; None for others."""
+        """What gives the result of a call that is of packed sequences; None for others, such as of their rows."""
         if name == "_pack_padded_sequence":
             return lambda: self._packed(*args, **kwargs)
         found = next((self.found[id(leaf)] for leaf in leaves((args, kwargs)) if id(leaf) in self.found), None)
@@ -58,25 +70,39 @@ class PackedSequences:
             return lambda: self._shape(found.padded)[1 - found.steps]
         if args[0] is found.sizes and (name, args[1:]) == ("size", (0,)):
             return lambda: found.longest
-        if (name, args[1:]) == ("size", (-1,)):
-            return lambda: found.padded.shape[-1]
         if name in RECURRENT:
-            return lambda: self._run(function, name, found, *args[2:])
+            return lambda: self._run(function, name, found, args[0], *args[2:])
         if name == "_pad_packed_sequence":
-            return lambda: self._unpacked(found, *args[2:])
-        raise UnsupportedError(
-            f"{name} of packed sequences: pack what it gives of the padded tensor, since a network has no packed ones",
-            location=here(),
-        )
+            return lambda: self._unpacked(found, args[0], *args[2:])
+        raise UnsupportedError(f"{name} {REFUSED}", location=here())
 
-    def refuse(self, results: Iterable[Any]) -> None:
-        """UnsupportedError where forward gives the rows or the sizes of packed sequences."""
-        if any(id(each) in self.found for each in results):
+    def follow(self, op: Op) -> None:
+        """Notes the rows that a call gives of rows. Raises UnsupportedError where it takes several of them together."""
+        given = {each: self.axes[each] for each in tensors_in((op.args, op.kwargs)) if each in self.axes}
+        if not given and not (self.axes and has_lengths((op.args, op.kwargs), self.axes)):
+            return
+        packings = {self.packings[each] for each in given}
+        try:
+            if len(packings) != 1:
+                raise Together
+            axis = axis_of_result(op, given, self.axes)
+        except Together:
+            raise UnsupportedError(f"{op.name} {REFUSED}", location=op.location) from None
+        self.axes.update(dict.fromkeys(op.made, axis))
+        self.packings.update(dict.fromkeys(op.made, packings.pop()))
+
+    def refuse(self, results: Iterable[Any], guards: Iterable[Guard]) -> None:
+        """UnsupportedError where forward gives packed sequences, or asks how many rows they have."""
+        given = [each for each in results if isinstance(each, torch.Tensor)]
+        if any(id(each) in self.found or (self.axes and self.recorder.value(each) in self.axes) for each in given):
             raise UnsupportedError("forward gives packed sequences, and a network has none: pad_packed_sequence")
+        for guard in guards:
+            if self.axes and has_lengths((guard.left, guard.right), self.axes):
+                raise UnsupportedError(f"the number of rows {REFUSED}", location=guard.location)
 
     def _packed(self, input: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> Any:
         steps = self._shape(input)[int(batch_first)]
-        sizes = self._stands_for(lengths, [3], torch.int64)
+        sizes = self._stands_for(lengths)
         known = self.recorder.numbers.greatest(lengths)
         unsorted = known is not None and known.place is None and not known.descending and lengths.numel() > 1
         if known is not None and unsorted and (known.size or known.axis is None):
@@ -93,7 +119,7 @@ class PackedSequences:
             longest, settled = known.size, True
         packed = Packed(input, lengths, batch_first, sizes, longest, settled)
         self.found[id(sizes)] = packed
-        return self._rows(packed), sizes
+        return self._rows(packed, input), sizes
 
     def _fill(self, lengths: torch.Tensor, steps: Any) -> bool:
         """Whether lengths that sizes alone make, and no input, are so many at most; a guard says that they are so."""
@@ -106,32 +132,45 @@ class PackedSequences:
         with each_call(self.recorder.called):
             return tensor.shape
 
-    def _rows(self, packed: Packed) -> torch.Tensor:
-        rows = self._stands_for(packed.padded, [3, packed.padded.shape[-1]], packed.padded.dtype)
-        self.found[id(rows)] = packed
-        return rows
-
-    def _stands_for(self, tensor: torch.Tensor, shape: list[int], dtype: torch.dtype) -> torch.Tensor:
-        """A tensor whose value in the program is that of another."""
+    def _stands_for(self, lengths: torch.Tensor) -> torch.Tensor:
+        """A tensor in the place of the number of sequences at each step."""
         self.recorder.inside = True
         try:
-            found = torch.empty([*map(plain_number, shape)], dtype=dtype)
+            found = torch.empty(3, dtype=torch.int64)
         finally:
             self.recorder.inside = False
-        self.recorder.values[id(found)] = self.recorder.value(tensor)
+        self.recorder.values[id(found)] = self.recorder.value(lengths)
         self.recorder.kept.append(found)
         return found
 
-    def _run(self, function: Any, name: str, found: Packed, *given: Any) -> Any:
+    def _rows(self, packed: Packed, padded: torch.Tensor) -> torch.Tensor:
+        with each_call(self.recorder.called):
+            rows = padded.flatten(0, 1).clone()  # which forward may write to
+        value = self.recorder.value(rows)
+        self.padded[value], self.axes[value], self.packings[value] = padded, 0, packed
+        return rows
+
+    def _padded(self, packed: Packed, rows: torch.Tensor) -> torch.Tensor:
+        value = self.recorder.value(rows)
+        if value in self.padded:
+            return self.padded[value]
+        if self.axes.pop(value, None) != 0:  # or these calls were refused
+            raise UnsupportedError(f"another dimension {REFUSED}", location=here())
+        with each_call(self.recorder.called):
+            padded = rows.reshape(*packed.padded.shape[:2], *rows.shape[1:])
+        self.axes[value] = 0
+        return padded
+
+    def _run(self, function: Any, name: str, found: Packed, rows: torch.Tensor, *given: Any) -> Any:
         def padded(*args: Any, lengths: Any) -> Any:
             return function(*args)
 
-        args, kwargs = (found.padded, *given, found.batch_first), {"lengths": found.lengths}
+        args, kwargs = (self._padded(found, rows), *given, found.batch_first), {"lengths": found.lengths}
         first, *states = self.recorder.recorded(padded, name, f"torch.{name}", "function", args, kwargs)
-        made = Packed(first, found.lengths, found.batch_first, found.sizes, found.longest, found.settled, zeros=True)
-        return (self._rows(made), *states)
+        self.ended.add(self.recorder.value(first))
+        return (self._rows(found, first), *states)
 
-    def _unpacked(self, found: Packed, batch_first: bool, padding_value: float, total: Any) -> Any:
+    def _unpacked(self, found: Packed, rows: torch.Tensor, batch_first: bool, padding_value: float, total: Any) -> Any:
         """The padded tensor, and the lengths."""
         if total is found.longest and not found.settled:
             known = self.recorder.numbers.greatest(found.lengths)
@@ -140,12 +179,15 @@ class PackedSequences:
                 f"pad_packed_sequence total_length=x.shape[{found.steps}], the length of what was packed",
                 location=here(),
             ) from (NeedsLongest(known, lengths=True) if known is not None else None)
+        padded = self._padded(found, rows)
+        zeros = self.recorder.value(padded) in self.ended
         with each_call(self.recorder.called):
-            padded = found.padded if found.batch_first else found.padded.transpose(0, 1)
+            padded = padded if found.batch_first else padded.transpose(0, 1)
             steps = padded.shape[1]
             if total != steps:
-                padded = torch.nn.functional.pad(padded, (0, 0, 0, total - steps))
-            if padding_value or not found.zeros:
-                inside = torch.arange(total)[None, :, None] < found.lengths[:, None, None]
+                padded = torch.nn.functional.pad(padded, (*(0, 0) * (padded.dim() - 2), 0, total - steps))
+            if padding_value or not zeros:
+                inside = torch.arange(total)[None] < found.lengths[:, None]
+                inside = inside[(..., *(None,) * (padded.dim() - 2))]
                 padded = torch.where(inside, padded, padding_value)
             return padded if batch_first else padded.transpose(0, 1), found.lengths

@@ -91,7 +91,8 @@ class Recorder:
         self.values: dict[int, Value] = {}  # by the identity of the tensor
         self.bodies = Bodies(module, self.values)
         self.kept: list[Any] = []  # so that no identity is used twice
-        self.memory = Memory(self.values, self.kept, self.bodies.note)
+        self.packed = PackedSequences(self)
+        self.memory = Memory(self.values, self.kept, self.note)
         self.known_names: dict[int, list[str]] = {}
         self.state = set(module.state_dict(keep_vars=True))
         named = list(tensors_of(module))
@@ -106,7 +107,6 @@ class Recorder:
         self.widened: dict[torch.dtype, Location | None] = {}  # dtypes that a network computes in less than, and where
         self.sizes = SizesBehind(self.kept)
         self.numbers = SizesHeld(self.kept, self.sizes)
-        self.packed = PackedSequences(self)
         self.apart = Apart(self)
         self.by_values = ByValues(self)
         self.sparse = SparseTensors(self._is_of_no_input, self.sizes.end)
@@ -572,10 +572,15 @@ class Recorder:
             return
         known = _known(op)
         op.results = rebuilt(result, lambda x: self._new(x, op, known) if isinstance(x, torch.Tensor) else x)
-        self.bodies.note(op)
+        self.note(op)
         self._count(op, result)
         if len(operands) == 1 and args and args[0] is operands[0]:
             self.memory.made(operands[0], op, torch_tensors(result))
+
+    def note(self, op: Op, container: Call | None = None) -> None:
+        """Writes a call down: into the body that is being written, or a ``container``'s."""
+        self.packed.follow(op)
+        self.bodies.note(op, container)
 
     def _count(self, op: Op, result: Any) -> None:
         """Notes of a call's result that it has the lengths of an input's sequences."""
@@ -740,11 +745,11 @@ class Recorder:
             self.updated.setdefault(self.owners[storage], op.location)
         if (dtype := _computed_in(op, target.dtype)) != target.dtype:
             op.results = Value(tuple(target.shape), dtype, known, producer=op)
-            self.bodies.note(op)
+            self.note(op)
             op = Op("to", "torch.Tensor.to", "method", (op.results, target.dtype), {}, None, op.location, op.path)
         op.results = self._new(target, op, known)
         op.results.name = former.name if former is not None else None
-        self.bodies.note(op)
+        self.note(op)
         if reshaped:
             self.memory.reshaped(target)
         else:
@@ -822,7 +827,7 @@ class Recorder:
     def converted(self, result: torch.Tensor) -> None:
         """Notes that forward's result is its value in the dtype that the result itself has."""
         if self.value(result).dtype != result.dtype:
-            self.bodies.note(self._cast(result, result.dtype), self.bodies.root)
+            self.note(self._cast(result, result.dtype), self.bodies.root)
 
     def _cast(self, tensor: torch.Tensor, dtype: torch.dtype) -> Op:
         """The call after which the tensor's value has another dtype."""

@@ -24,7 +24,7 @@ def axis_of_result(op: Op, axes: Axes, parts: Axes) -> int:
 
     Raises Together where it does not keep them alone.
     """
-    if op.inner or op.form == "setitem" or op.name in RANDOM or _is_in_place(op.qualified):
+    if op.inner or op.form == "setitem" or op.name in RANDOM:
         raise Together
     if op.name in ("reshape", "view"):
         return _of_shape(op, axes, parts)
@@ -37,7 +37,8 @@ def axis_of_result(op: Op, axes: Axes, parts: Axes) -> int:
     raise Together
 
 
-def _is_in_place(qualified: str) -> bool:
+def is_in_place(qualified: str) -> bool:
+    """Whether torch's function writes to its first operand."""
     name = qualified.rpartition(".")[2]
     if name.endswith("__"):
         return name.startswith("__i") and name[3:-2] in IN_PLACE
@@ -126,7 +127,7 @@ def _of_samples(op: Op, axes: Axes) -> int:
     """Of a function of samples, each for itself."""
     first, axis = _first(op, axes)
     digits = [int(each) for each in op.name if each.isdigit()]
-    least = 4 if op.name.startswith("pixel") else 3
+    least = 4 if op.name.startswith("pixel") else 2 if op.name in ("batch_norm", "group_norm") else 3
     if axis or (digits and len(first.shape) != digits[-1] + 2) or (not digits and len(first.shape) < least):
         raise Together
     if op.name == "batch_norm" and argument(op, 5, "training", False) is not False:
@@ -166,6 +167,11 @@ def _reducing(op: Op, axes: Axes) -> int:
     if axis in dims or type(kept) is not bool:
         raise Together
     return axis if kept else axis - sum(each < axis for each in dims)
+
+
+def _greatest(op: Op, axes: Axes) -> int:
+    """Of the greatest along a dimension, or of two tensors."""
+    return (_of_pointwise if len(op.args) > 1 and isinstance(op.args[1], Value) else _reducing)(op, axes)
 
 
 def _numbers(op: Op, name: str) -> Sequence[Any]:
@@ -221,6 +227,23 @@ def _unsqueezed(op: Op, axes: Axes) -> int:
     return axis + (dim % (len(first.shape) + 1) <= axis)
 
 
+def _flattened(op: Op, axes: Axes) -> int:
+    first, axis = _first(op, axes)
+    rank = len(first.shape)
+    start, end = argument(op, 1, "start_dim", 0) % rank, argument(op, 2, "end_dim", -1) % rank
+    if start <= axis <= end and start < end:
+        raise Together
+    return axis - (end - start) * (end < axis)
+
+
+def _squeezed(op: Op, axes: Axes) -> int:
+    first, axis = _first(op, axes)
+    dims = _dims(op, 1, len(first.shape))
+    if axis in dims:
+        raise Together
+    return axis - sum(each < axis and first.shape[each] == 1 for each in dims)
+
+
 def _parted(op: Op, axes: Axes) -> int:
     first, axis = _first(op, axes)
     if argument(op, 2, "dim", 0) % len(first.shape) == axis:
@@ -262,7 +285,8 @@ def _joined(op: Op, axes: Axes) -> int:
     return axis + (stacked and dim % (rank + 1) <= axis)
 
 
-def _of_embedding(op: Op, axes: Axes) -> int:
+def _as_first(op: Op, axes: Axes) -> int:
+    """Of a function of each element, whose result may have a dimension more at the end."""
     return _first(op, axes)[1]
 
 
@@ -276,7 +300,7 @@ def _of_attention(op: Op, axes: Axes) -> int:
     raise Together
 
 
-WINDOWS = ("conv", "conv_transpose", "max_pool", "avg_pool", "adaptive_avg_pool")
+WINDOWS = ("conv", "conv_transpose", "max_pool", "avg_pool", "adaptive_avg_pool", "adaptive_max_pool")
 SAMPLES = {
     *(f"{kind}{n}d" for n in (1, 2, 3) for kind in WINDOWS),
     *("batch_norm", "instance_norm", "group_norm", "interpolate", "pixel_shuffle", "pixel_unshuffle"),
@@ -286,6 +310,8 @@ RULES: dict[str, Callable[[Op, Axes], int]] = {
     **dict.fromkeys(("linear", "layer_norm", "rms_norm"), _beside),
     **dict.fromkeys(("softmax", "log_softmax", "cumsum", "cumprod", "glu"), _along_others),
     **dict.fromkeys(("sum", "mean", "amax", "amin", "logsumexp", "argmax", "argmin", "prod"), _reducing),
+    **dict.fromkeys(("max", "min"), _greatest),
+    **dict.fromkeys(("embedding", "one_hot", "zeros_like", "ones_like", "full_like"), _as_first),
     **dict.fromkeys(("transpose", "swapaxes", "t", "T", "mT"), _transposed),
     **dict.fromkeys(("chunk", "split"), _parted),
     **dict.fromkeys(("cat", "concat", "concatenate", "stack"), _joined),
@@ -296,6 +322,7 @@ RULES: dict[str, Callable[[Op, Axes], int]] = {
     "permute": _permuted,
     "unsqueeze": _unsqueezed,
     "getitem": _indexed,
-    "embedding": _of_embedding,
+    "flatten": _flattened,
+    "squeeze": _squeezed,
     "scaled_dot_product_attention": _of_attention,
 }

@@ -30,7 +30,7 @@ from ...statements import size_key
 from ..guards import Record
 from ..names import RANDOM
 from . import taking
-from .alone import Together, axis_of_result, has_lengths
+from .alone import Together, axis_of_result, has_lengths, is_in_place
 from .marks import Mark, Strided
 
 JOINING = {"cat": None, "concat": None, "concatenate": None, "hstack": 1, "vstack": 0, "row_stack": 0}
@@ -131,7 +131,7 @@ class Pieces:
         if not going:  # what each piece computes alike, of what is none of it
             asks = op.inner or op.name in RANDOM or has_lengths((op.args, op.kwargs), self.axes)
             return _together_unless(not asks)
-        _together_unless(len({self.sizes[each] for each in going}) == 1)
+        _together_unless(len({self.sizes[each] for each in going}) == 1 and not is_in_place(op.qualified))
         axis = axis_of_result(op, going, self.axes)
         for made in zip(*(each.made for each in ops)):
             self._take(made, axis)
