@@ -1,5 +1,6 @@
 """Functions that take sizes as the numbers that they are: the size that they give is found, and proven, by trying."""
 
+import inspect
 import math
 import sys
 from types import ModuleType
@@ -28,6 +29,10 @@ def up(size, multiple=8):
     while size % multiple:
         size += 1
     return size
+
+
+def doubled(size):
+    return 2 * size
 
 
 def even(size):
@@ -148,6 +153,16 @@ def test_of_other_functions_a_file_has_a_network_for_each_number(compute, networ
 def test_what_is_no_such_function_is_refused(compute):
     with pytest.raises(td.UnsupportedError, match="test_tried.py"):
         td.port(Sized(compute), ["2,T"], dims={"T": (LOW, USUAL, 40)})
+
+
+def test_a_function_that_is_tried_keeps_its_signature():
+    def called(function, *given):
+        if len(inspect.signature(function).parameters) != len(given):
+            raise ValueError
+        return function(*given)
+
+    module = Sized(lambda x: x.new_ones({5: 6, 6: 7}.get(called(doubled, x.shape[1]) // 2, x.shape[1] + 1)))
+    assert_equal_at_all_sizes(module, td.from_module(module, ["2,T"], dims={"T": (LOW, USUAL, HIGH)}))
 
 
 def test_more_sizes_than_are_tried_are_refused():

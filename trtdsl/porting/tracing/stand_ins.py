@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import inspect
 import itertools
 import math
 import operator
@@ -534,7 +535,7 @@ def pythons_functions(packages: Collection[str], types_in: Collection[str]) -> I
 
 def _get(space: Any, key: str) -> Any:
     if isinstance(space, FunctionType):
-        return getattr(space, key)
+        return getattr(space, key, _ABSENT)
     return (vars(space) if isinstance(space, type) else space).get(key, _ABSENT)
 
 
@@ -566,8 +567,9 @@ def _changed_inside(held: Any, seen: set[Any], tried: list[Callable[..., Any]]) 
         text = f"lambda *given, **options: {TRIED}[{len(tried)}](*given, **options)"
         tried.append(trying(plain))
         own = {"__code__": eval(compile(text, __file__, "eval")).__code__, "__defaults__": None, "__kwdefaults__": None}
+        own["__signature__"] = inspect.signature(plain)  # which forward may ask
         yield held.__globals__, TRIED, tried
-    yield from ((held, key, new) for key, new in own.items() if new is not getattr(held, key))
+    yield from ((held, key, new) for key, new in own.items() if new is not getattr(held, key, None))
     for cell in held.__closure__ or ():
         with suppress(ValueError):  # of a cell that is empty
             yield from _changed_inside(cell.cell_contents, seen, tried)
