@@ -155,6 +155,27 @@ def test_a_squeeze_of_a_size_that_may_be_one_gives_another_rank_there(module):
     assert any("N != 1" in each for each in result.requirements)
 
 
+def test_a_list_of_what_values_choose_of_each_row_is_a_network_for_each_number_of_rows(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    class Padded(nn.Module):
+        def forward(self, x):
+            rows = [row[row > 0] for row in x]
+            assert all(row.shape[0] < 9 for row in rows)  # no size of an input's
+            padded = torch.zeros(x.shape[0], max(row.shape[0] for row in rows))
+            for place, row in enumerate(rows):
+                padded[place, : row.shape[0]] = row
+            return padded
+
+    result = ported(Padded(), {"x": "N,6"}, dims={"N": (1, 2, 3)}, check=True)
+    assert result.verdict is not None and result.verdict.passed
+    Path("made.py").write_text(result.text)
+    for count in (1, 2, 3):
+        network = td.load_spec(f"made.py:padded_n{count}").define()
+        x = torch.randn(count, 6)
+        torch.testing.assert_close(Interpreter(network)({"x": x}), {"output": Padded()(x)})
+
+
 @pytest.mark.parametrize(
     ("name", "sizes", "parts", "why"),
     [

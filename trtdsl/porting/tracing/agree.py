@@ -119,6 +119,8 @@ def _of_several(
         return made(found.proven())
     if isinstance(refusal.__cause__, ElsewhereAt):
         refusal.__cause__.runs = runs_of(found.ways, found.columns, given)
+    if any(way.alone for way in found.ways):
+        raise refusal
     undo = snapshot([*found.ways, *(other for way in found.ways for other in way.others)])
     with suppress(TrtdslError):
         return made(found.usual(refusal))

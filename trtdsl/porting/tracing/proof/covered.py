@@ -138,9 +138,9 @@ def _explored(
         here = all_of([each.outcomes(columns) for each in there], len(covered))
         here[left[0]] = True
         if known is None:
-            if len(ways) == most[1] or asked.open:
+            if len(ways) == most[1]:
                 break
-            ways.append(Way(other, asked.by_guard, here))
+            ways.append(Way(other, asked.by_guard, here, alone=bool(asked.open)))
         else:
             known[0].where = known[0].where | here
             known[0].others.append(Way(other, asked.by_guard, here))

@@ -32,6 +32,8 @@ class Way:
     """What it asks and a file can write, of the program's values."""
     others: list[Way] = field(default_factory=list)
     """Paths to the same calls, on which the module asks something else."""
+    alone: bool = False
+    """Whether it asks what no condition of the inputs says, so that it is in no program with others."""
 
 
 def snapshot(ways: Sequence[Way]) -> Callable[[], None]:
