@@ -230,6 +230,16 @@ EVERY = 4  # of these is tried in every run of the tests, the others where heavy
 
 
 @pytest.mark.long
+def test_calls_may_follow_one_another_as_many_times_as_there_are():
+    def long(self, x):
+        pieces = list(x.split(3, 1))
+        for number in range(200):
+            pieces = [piece + number for piece in pieces]
+        return torch.cat([self.linear(piece) for piece in pieces], 1)
+
+    assert "split(" not in td.port(Pieces(long), {"x": "2,6,6"})
+
+
 @pytest.mark.parametrize(
     "place",
     [place if not place % EVERY else pytest.param(place, marks=pytest.mark.heavy) for place in range(len(TOGETHER))],

@@ -37,6 +37,17 @@ JOINING = {"cat": None, "concat": None, "concatenate": None, "hstack": 1, "vstac
 """Functions that join tensors, with the dimension in which they do, of two dimensions or more."""
 
 
+class _Before(Exception):
+    """Whether these values are of one piece after the other is to be known before."""
+
+    def __init__(self, values: Sequence[Value]):
+        self.values = values
+
+
+def _key(values: Sequence[Value]) -> tuple[int, ...]:
+    return tuple(map(id, values))
+
+
 @dataclass
 class Pieces:
     """What is done with all pieces of some tensors in the same way, by the values of the first pieces."""
@@ -89,10 +100,14 @@ class Pieces:
 
     def _goes_on(self, values: Sequence[Value]) -> bool:
         """Whether the values are of one piece after the other, and not one that all of them have."""
-        key = tuple(map(id, values))
-        if key not in self._known:
-            self._known[key] = self._is_of_pieces(values)
-        return self._known[key]
+        wanted = [values] if _key(values) not in self._known else []
+        while wanted:  # from the last to the first: calls that follow one another are more than Python recurses
+            try:
+                self._known[_key(wanted[-1])] = self._is_of_pieces(wanted[-1])
+                wanted.pop()
+            except _Before as before:
+                wanted.append(before.values)
+        return self._known[_key(values)]
 
     def _is_of_pieces(self, values: Sequence[Value]) -> bool:
         first, op = values[0], values[0].producer
@@ -143,7 +158,9 @@ class Pieces:
         first = trees[0]
         if isinstance(first, Value):
             _together_unless(all(isinstance(each, Value) for each in trees))
-            operands += [first] if self._goes_on(trees) else []
+            if _key(trees) not in self._known:
+                raise _Before(trees)
+            operands += [first] if self._known[_key(trees)] else []
             return
         if isinstance(first, (SizeOf, SizeOp)):
             operands = []  # it takes a size, and not the tensor
@@ -160,7 +177,7 @@ class Pieces:
         _together_unless(len({(*each.shape[:axis], *each.shape[axis + 1 :]) for each in values}) == 1)
         self.sizes[first] = sum(each.shape[axis] for each in values)
         self.every.update(dict.fromkeys(values, axis))
-        self._known[tuple(map(id, values))] = True
+        self._known[_key(values)] = True
 
 
 def _sliced_axis(op: Op | None, whole: Value, loop: Strided, start: int) -> int | None:
