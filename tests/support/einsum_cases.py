@@ -90,7 +90,7 @@ def _run(step, values):
     if isinstance(step, Reduce):
         return x.sum(step.axes)
     if isinstance(step, Take):
-        return np.take(x, [step.index], step.axis)
+        return np.take(x, [step.place], step.axis)
     if isinstance(step, Diagonal):
         x = x.transpose(step.first).reshape(step.shape)
         for axis, (size, stride) in enumerate(zip(step.size, step.stride, strict=True)):

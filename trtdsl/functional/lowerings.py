@@ -46,7 +46,10 @@ def way(function: str, name: str, text: str, **rules: Any) -> Callable[[Emit], E
 
 
 def lowered(function: str, given: str, *operands: Tensor, default: str | None = None, **how: Any) -> Any:
-    """What one of the ways of ``function`` emits, chosen at once: see :class:`Choice`."""
+    """What one of the ways of ``function`` emits, chosen at once: see :class:`Choice`. A call of one way needs none."""
+    if given == AUTO and len(ruled_out := reasons(function, *operands, **how)) == len(LOWERINGS[function]) - 1:
+        (only,) = LOWERINGS[function].keys() - ruled_out.keys()
+        return LOWERINGS[function][only].emit(*operands, **how)
     return Choice(function, given, *operands).lowered(*operands, default=default, **how)
 
 

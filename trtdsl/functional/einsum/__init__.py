@@ -25,9 +25,9 @@ def _with_weights(*tensors: Tensor, merge: Any, **_: Any) -> Tensor:
 
 @way("einsum", "matmul", "a plan of matrix products in the order in which the operands lie in memory")
 def _by_products(*tensors: Tensor, equation: Any, **_: Any) -> Tensor:
-    from .contract import as_they_lie
+    from .contract import emit, problem_of
 
-    return as_they_lie(equation, tensors)
+    return emit(problem_of(equation, tensors).plan(), tensors)
 
 
 @way("einsum", "dense", DENSE, unless=lambda *_, dense, **how: NO_DENSE if dense is None else None)
@@ -53,11 +53,12 @@ def einsum(equation: Any, *operands: Any, lowering: str = "auto") -> Tensor:
     >>> F.einsum("nctw,cd->ndtw", net.input("x", ("N", 3, 5, 4)), net.constant(torch.ones(3, 7))).shape
     (N, 7, 5, 4)
     """
-    from .contract import contract, contract_sublists
+    from .contract import contract
+    from .equation import of_sublists
 
     if not isinstance(equation, str):
-        return contract_sublists((equation, *operands), lowering)
-    if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+        equation, operands = of_sublists((equation, *operands))
+    elif len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
     of_pairs = next((PAIRS[type(each)] for each in operands if type(each) in PAIRS), None)
     if of_pairs is not None:

@@ -24,10 +24,10 @@ from ..lowerings import Choice, reasons
 from ..operands import as_tensor, result_type
 from ..passes.places_in_channels import OPERATIONS, as_channels, as_places, constant_as_channels, followers
 from ..pointwise.quantization import rounded_to
-from ..products.folding import Adds, Found, deferred, product_of
-from .equation import ITEM, Equation, Labels, expand, label_sizes, parse, sublists
+from ..products.folding import Adds, Found, deferred, made_of, product_of
+from .equation import ITEM, Equation, Labels, label_sizes, parse
 from .plan import EinsumPlan, emit
-from .search import Order, Path, Problem
+from .search import Path, Problem
 
 
 class Operand(NamedTuple):
@@ -35,12 +35,7 @@ class Operand(NamedTuple):
 
     number: int
     labels: tuple[Labels, ...]
-    channel: int
-    """The dimension along which it is a product."""
-    inputs: int
-    """The size of that dimension of its input."""
-    order: Order
-    """The order in which its input's dimensions lie in memory."""
+    found: Found
 
 
 class Merge(NamedTuple):
@@ -54,7 +49,6 @@ class Merge(NamedTuple):
     """What these cost."""
     tensors: Sequence[Tensor]
     """The operands of the einsum, with the product's input in the place of the product."""
-    found: Found
     weights: Tensor
     added: Tensor | None
     """What the bias adds to the result, which costs nothing where a norm or an activation follows."""
@@ -62,7 +56,7 @@ class Merge(NamedTuple):
     @property
     def input(self) -> Tensor:
         """The product's."""
-        return self.found.product.input
+        return self.operand.found.product.input
 
     def emitted(self, add: Adds, *, by_value: bool = False) -> Tensor:
         """What ``add`` makes of weights and what the bias adds, as a product of its own, into which a norm may go."""
@@ -101,16 +95,15 @@ def merge_of(given: Problem, tensors: Sequence[Tensor]) -> Merge | None:
         if found is None or not _joins(given, tensors, index, found):
             continue
         source, labels = found.product, _labels(tensor, found, steps, given.equation.terms[index])
-        inputs = source.input.shape[source.channel]
-        if labels is None or not isinstance(inputs, int):
+        if labels is None or not isinstance(source.input.shape[source.channel], int):
             continue
-        operand = Operand(index, labels, source.channel, inputs, source.input.order)
+        operand = Operand(index, labels, found)
         whole, plan, apart = _chosen(given, operand, tensor.network.fold_limit)
-        weights = _weights(given, operand, whole, tensors, found)
+        weights = _weights(given, operand, whole, tensors)
         if weights is not None:
             operands = list(tensors)
             operands[index] = L.shuffle(source.input, reshape=whole.shapes[index])
-            merge = Merge(operand, whole, plan, apart, operands, found, *weights)
+            merge = Merge(operand, whole, plan, apart, operands, *weights)
             if plan is not None:
                 return merge
             without_plan = without_plan or merge
@@ -155,15 +148,15 @@ def _labels(x: Tensor, found: Found, steps: ShuffleSteps | None, term: Labels) -
 
 def _chosen(given: Problem, operand: Operand, fold_limit: int) -> tuple[Problem, EinsumPlan | None, float]:
     """The einsum with the weights, its plan where that costs no more than both apart, and what these cost."""
-    equation, index = given.equation, operand.number
+    equation, index, source = given.equation, operand.number, operand.found.product
     term = equation.terms[index]
     taken = {label for each in (*equation.terms, equation.output) for label in each}
     inner = next(name for name in ("in", *(f"in_{k}" for k in range(len(taken) + 1))) if name not in taken)
-    sizes: Mapping[str, SizeLike] = {**dict(zip(term, given.shapes[index], strict=True)), inner: operand.inputs}
-    inputs = [(inner,) if axis == operand.channel else names for axis, names in enumerate(operand.labels)]
+    sizes = dict(zip((*term, inner), (*given.shapes[index], source.input.shape[source.channel]), strict=True))
+    inputs = [(inner,) if axis == source.channel else names for axis, names in enumerate(operand.labels)]
     flat = tuple(label for names in inputs for label in names)
-    order = tuple(flat.index(label) for axis in operand.order for label in inputs[axis])
-    weights: Labels = (*operand.labels[operand.channel], inner)
+    order = tuple(flat.index(label) for axis in source.input.order for label in inputs[axis])
+    weights: Labels = (*operand.labels[source.channel], inner)
     shape, kernel = tuple(sizes[label] for label in flat), tuple(sizes[label] for label in weights)
     whole = Problem(
         Equation((*equation.terms[:index], flat, *equation.terms[index + 1 :], weights), equation.output),
@@ -194,10 +187,10 @@ def _paths(whole: Problem, index: int, fold_limit: int) -> tuple[Path, ...]:
 
 
 def _weights(
-    given: Problem, operand: Operand, whole: Problem, tensors: Sequence[Tensor], found: Found
+    given: Problem, operand: Operand, whole: Problem, tensors: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor | None] | None:
     """The weights as an operand, with what is folded into them, and what the bias adds; None where there are none."""
-    source = found.product
+    found, source = operand.found, operand.found.product
     kernel, bias = source.kernel.data, None if source.bias is None else source.bias.data
     if found.scale is not None and found.shift is not None:
         made = source.weights(found.scale, found.shift)
@@ -205,18 +198,14 @@ def _weights(
             return None
         kernel, bias = made
     kernel = kernel.reshape([int(size) for size in whole.shapes[-1]])
-    weights = _constant(source.kernel, kernel, source.kernel, *found.given)
+    (weights,) = made_of([source.kernel, *found.given], kernel)
     if bias is None:
         return weights, None
     value = _added(given, operand, bias.double(), tensors, source.kernel.network.fold_limit)
     if value is None:
         return None
-    return weights, _constant(source.kernel, value.to(kernel.dtype), source.bias, *found.given)
-
-
-def _constant(like: Tensor, value: torch.Tensor, *made_of: Tensor | None) -> Tensor:
-    names = weight_names_of([each for each in made_of if each is not None])
-    return like.network.plain_constant(value, names)
+    makers = [each for each in (source.bias, *found.given) if each is not None]
+    return weights, made_of(makers, value.to(kernel.dtype))[0]
 
 
 def _added(
@@ -226,7 +215,7 @@ def _added(
 
     None where it is more than the constants that it is made of, or where a dynamic size decides it.
     """
-    output, mine = given.equation.output, operand.labels[operand.channel]
+    output, mine = given.equation.output, operand.labels[operand.found.product.channel]
     terms = dict(enumerate(given.equation.terms))
     term, elsewhere = terms.pop(operand.number), {label for labels in terms.values() for label in labels}
     sizes: dict[str, SizeLike] = {}
@@ -248,36 +237,22 @@ def _added(
 
 def contract(equation: str, operands: Sequence[Any], lowering: str, *, names: bool | None = None) -> Tensor:
     """The product of the operands that an equation says; ``names`` as for :func:`parse`."""
-    tensors = _tensors(operands)
-    return _einsum(parse(equation, [tensor.ndim for tensor in tensors], names=names), tensors, lowering)
-
-
-def contract_sublists(arguments: Sequence[Any], lowering: str) -> Tensor:
-    """The product of operands, each followed by its list of labels."""
-    given, terms, output = sublists(arguments)
-    tensors = _tensors(given)
-    return _einsum(expand(terms, output, [tensor.ndim for tensor in tensors]), tensors, lowering)
-
-
-def _tensors(operands: Sequence[Any]) -> list[Tensor]:
     if not operands:
         raise DefinitionError("einsum needs at least one operand")
     network = require_network(*operands)
-    return [as_tensor(operand, network) for operand in operands]
-
-
-def _einsum(equation: Equation, tensors: list[Tensor], lowering: str) -> Tensor:
-    dtype = _dtype(equation, tensors)
+    tensors = [as_tensor(operand, network) for operand in operands]
+    parsed = parse(equation, [tensor.ndim for tensor in tensors], names=names)
+    dtype = _dtype(parsed, tensors)
     tensors = [L.cast(tensor, dtype) for tensor in tensors]
-    sizes = label_sizes(equation, [tensor.shape for tensor in tensors])
-    call = tensors[0].network.current_operation
+    sizes = label_sizes(parsed, [tensor.shape for tensor in tensors])
+    call = network.current_operation
     assert call is not None
-    contraction = Contraction(call, tensors, equation, tensors, Choice("einsum", lowering, *tensors))
+    contraction = Contraction(call, tensors, parsed, tensors, Choice("einsum", lowering, *tensors))
     if all(tensor.is_constant for tensor in tensors):
         return contraction.lower()
     scope = next((tensor.scope for tensor in tensors if not tensor.is_constant), "")
-    result = contraction.tensor(tuple(sizes[label] for label in equation.output), dtype, "einsum", scope)
-    result.partial |= any(size in FEW for label, size in sizes.items() if label not in equation.output)
+    result = contraction.tensor(tuple(sizes[label] for label in parsed.output), dtype, "einsum", scope)
+    result.partial |= any(size in FEW for label, size in sizes.items() if label not in parsed.output)
     return result
 
 
@@ -295,7 +270,7 @@ class Contraction(Call):
     def how(self) -> dict[str, Any]:
         """What its ways are given besides the operands."""
         if self._how is None:
-            merge = merge_of(_problem(self.equation, self.tensors), self.tensors)
+            merge = merge_of(problem_of(self.equation, self.tensors), self.tensors)
             self._how = {"equation": self.equation, "merge": merge, "dense": dense_of(merge)}
         return self._how
 
@@ -324,12 +299,8 @@ class Contraction(Call):
         return result
 
 
-def as_they_lie(equation: Equation, tensors: Sequence[Tensor]) -> Tensor:
-    """The layers of the plan for operands as they are."""
-    return emit(_problem(equation, tensors).plan(), tensors)
-
-
-def _problem(equation: Equation, tensors: Sequence[Tensor]) -> Problem:
+def problem_of(equation: Equation, tensors: Sequence[Tensor]) -> Problem:
+    """The einsum of operands as they lie in memory."""
     orders = [None if x.is_constant or x.order == tuple(range(x.ndim)) else x.order for x in tensors]
     shapes, constants = tuple(x.shape for x in tensors), tuple(x.is_constant for x in tensors)
     return Problem(equation, shapes, constants, tuple(orders), not tensors[0].dtype.is_floating_point)
@@ -406,9 +377,9 @@ class Dense(NamedTuple):
 def dense_of(merge: Merge | None) -> Dense | None:
     """The einsum as one convolution; None where it does not mix channels and places alone, of sizes that are known, or
     computes in a narrow dtype."""
-    if merge is None or merge.input.ndim != 4 or merge.found.product.channel != 1:
+    if merge is None or merge.input.ndim != 4 or merge.operand.found.product.channel != 1:
         return None
-    equation, number, call = merge.whole.equation, merge.operand.number, merge.found.product.operation
+    equation, number, call = merge.whole.equation, merge.operand.number, merge.operand.found.product.operation
     terms, output = equation.terms, equation.output
     term, others = terms[number], [x for k, x in enumerate(merge.tensors) if k != number]
     if len(term) != 4 or len(output) != 4 or not all(x.is_constant for x in others):

@@ -292,7 +292,7 @@ class Draft:
         pair = [self.arrange(a, one, ONE_ORDER), self.arrange(b, two, ONE_ORDER)]
         elements = self.costs.elements(self.costs.labels(groups))
         # A sum that follows reads the product where it is made.
-        moved = self._bytes_of(one, two) + (0 if summed else elements * ITEM)
+        moved = sum(map(self.costs.bytes_of, (one, two))) + (0 if summed else elements * ITEM)
         cost = moved + (2 if summed else 1) * elements / VECTOR_FLOPS_PER_BYTE
         value = self._append(Multiply(*pair, wide=bool(summed)), groups, pair, elements, moved, cost)
         return self.reduce(value, summed, fused=True) if summed else value
@@ -316,7 +316,7 @@ class Draft:
             rows, matrices = rows * matrices, 1
         tiles = 2 * matrices * _round_up(rows, TILE) * _round_up(columns, TILE) * _round_up(inner, TILE // 2)
         target: Axes = (*[(label,) for label in batch], m, n)
-        moved = self._bytes_of(*axes) + results * ITEM
+        moved = sum(map(costs.bytes_of, axes)) + results * ITEM
         flags = min(2 * copied, FLAGGED * 2 * costs.bytes_of(target)) if copied else 0
         cost = moved + tiles / MATRIX_FLOPS_PER_BYTE + matrices * TILE_BYTES + flags
         x, y = (
@@ -337,16 +337,14 @@ class Draft:
                 self._append(Take(source, axis, index), (*axes[:axis], (), *axes[axis + 1 :]), [source])
                 for source, axes in ((x, one), (y, two))
             ]
-            read = 0 if index else self._bytes_of(one, two)  # the first reads the operands, the last sum writes
+            # The first reads the operands, the last sum writes.
+            read = 0 if index else sum(map(costs.bytes_of, (one, two)))
             cost = read + 2 * elements / VECTOR_FLOPS_PER_BYTE
             product = self._append(Multiply(*parts, wide=True), target, parts, elements, read, cost)
             written = elements * ITEM if index == last else 0
             pair = (total, product)
             total = self._append(Add(*pair), target, pair, elements, written) if index else product
         return self.arrange(total, tuple(each for each in target if each))
-
-    def _bytes_of(self, one: Axes, two: Axes) -> int:
-        return self.costs.bytes_of(one) + self.costs.bytes_of(two)
 
 
 def _round_up(value: int, multiple: int) -> int:

@@ -47,7 +47,8 @@ def parse(equation: str, ranks: Sequence[int], *, names: bool | None = None) -> 
 
     ``names`` says which; None takes long names where there is an underscore or a digit, which torch never has.
 
-    Raises DefinitionError naming the operand for whatever torch refuses.
+    Raises DefinitionError naming the operand for whatever torch refuses, such as ranks that do not fit, and for an
+    output that repeats a label or has an unknown one; UnsupportedError for a result of more than 8 dimensions.
     """
     return _parse(equation, tuple(ranks), bool(re.search(r"[0-9_]", equation)) if names is None else names)
 
@@ -62,20 +63,20 @@ def _parse(equation: str, ranks: tuple[int, ...], names: bool) -> Equation:
         raise DefinitionError(f"the equation {equation!r} is for {len(texts)} operands, but {len(ranks)} are given")
     places = [f"operand {index} ({part.strip()})" for index, part in enumerate(texts)]
     terms = [_tokens(part, names, place) for part, place in zip(texts, places, strict=True)]
-    return expand(terms, _tokens(output, names, "the output") if arrow else None, ranks)
+    return _with_dimensions(terms, _tokens(output, names, "the output") if arrow else None, ranks)
 
 
-def sublists(arguments: Sequence[Any]) -> tuple[list[Any], list[Labels], Labels | None]:
-    """Operands, their labels and the output's from ``operand, [0, 1], …, [0, 2]``.
+def of_sublists(arguments: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
+    """The equation in torch's letters, and the operands, of ``operand, [0, 1], …, [0, 2]``.
 
     Raises DefinitionError for a number outside 0 to 51.
     """
-    output = _sublist(arguments[-1]) if len(arguments) % 2 else None
-    pairs = len(arguments) // 2
-    return list(arguments[: 2 * pairs : 2]), [_sublist(labels) for labels in arguments[1 : 2 * pairs : 2]], output
+    ends = len(arguments) - len(arguments) % 2
+    output = "->" + _sublist(arguments[-1]) if len(arguments) % 2 else ""
+    return ",".join(map(_sublist, arguments[1:ends:2])) + output, tuple(arguments[:ends:2])
 
 
-def _sublist(labels: Any) -> Labels:
+def _sublist(labels: Any) -> str:
     if not isinstance(labels, (list, tuple)):
         raise DefinitionError(
             "the equation stands first, as F.einsum('ij,jk->ik', x, y), or a list of label numbers behind each "
@@ -89,7 +90,7 @@ def _sublist(labels: Any) -> Labels:
             result.append(LETTERS[label])
         else:
             raise DefinitionError(f"a label in a list is a number from 0 to {len(LETTERS) - 1}, or ..., not {label!r}")
-    return tuple(result)
+    return "".join(result)
 
 
 def _tokens(part: str, names: bool, place: str) -> Labels:
@@ -103,12 +104,8 @@ def _tokens(part: str, names: bool, place: str) -> Labels:
     return tuple(labels)
 
 
-def expand(terms: Sequence[Labels], output: Labels | None, ranks: Sequence[int]) -> Equation:
-    """The Equation with its ellipses as labels, and torch's implicit output where there is none.
-
-    Raises DefinitionError for ranks that do not fit, and for an output that repeats a label or has an unknown one;
-    UnsupportedError for a result of more than 8 dimensions.
-    """
+def _with_dimensions(terms: Sequence[Labels], output: Labels | None, ranks: Sequence[int]) -> Equation:
+    """The Equation with its ellipses as labels, and torch's implicit output where there is none."""
     expanded = []
     for index, (labels, rank) in enumerate(zip(terms, ranks, strict=True)):
         if labels.count(ELLIPSIS) > 1:
@@ -122,8 +119,7 @@ def expand(terms: Sequence[Labels], output: Labels | None, ranks: Sequence[int])
     )
     if output is None:
         every = [label for labels in terms for label in labels if label != ELLIPSIS]
-        once = tuple(sorted(label for label in set(every) if every.count(label) == 1))
-        return Equation(tuple(expanded), _at_most_eight(_expand((ELLIPSIS, *once), hidden)))
+        output = (ELLIPSIS, *sorted(label for label in set(every) if every.count(label) == 1))
     if output.count(ELLIPSIS) > 1:
         raise DefinitionError("the output has more than one ellipsis")
     known = {label for labels in expanded for label in labels}
@@ -132,15 +128,12 @@ def expand(terms: Sequence[Labels], output: Labels | None, ranks: Sequence[int])
             raise DefinitionError(f"the output's label {label!r} is in no operand ({', '.join(map(text, terms))})")
         if output.count(label) > 1:
             raise DefinitionError(f"the label {label!r} is more than once in the output")
-    return Equation(tuple(expanded), _at_most_eight(_expand(output, hidden)))
-
-
-def _at_most_eight(output: Labels) -> Labels:
-    if len(output) > MAX_DIMS:
+    result = _expand(output, hidden)
+    if len(result) > MAX_DIMS:
         raise UnsupportedError(
-            f"the result {text(output)} has {len(output)} dimensions; TensorRT has at most {MAX_DIMS}"
+            f"the result {text(result)} has {len(result)} dimensions; TensorRT has at most {MAX_DIMS}"
         )
-    return output
+    return Equation(tuple(expanded), result)
 
 
 def _rank_message(index: int, labels: Labels, named: int, rank: int) -> str:

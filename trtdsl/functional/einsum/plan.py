@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from ...core.html import folded, preformatted
 from ..common import L, Shape, Size, SizeLike, Tensor, hint, is_low, made_by, product, shape_text, torch
@@ -18,8 +18,7 @@ Axes = tuple[Labels, ...]
 """A value's dimensions: the labels merged in each, row-major; () for a dimension of size 1."""
 
 
-@dataclass(frozen=True)
-class Shuffle:
+class Shuffle(NamedTuple):
     """Dimensions permuted by ``first``, reshaped to ``axes``, permuted by ``second``; None where there is none."""
 
     x: int
@@ -30,8 +29,7 @@ class Shuffle:
     """The sizes of ``axes``."""
 
 
-@dataclass(frozen=True)
-class Diagonal:
+class Diagonal(NamedTuple):
     """Dimensions permuted by ``first``; then ``counts[k]`` of them are flattened into one, whose diagonal is taken."""
 
     x: int
@@ -43,25 +41,22 @@ class Diagonal:
     stride: Shape = ()
 
 
-@dataclass(frozen=True)
-class Take:
-    """The elements at ``index`` of dimension ``axis``, which stays with size 1."""
+class Take(NamedTuple):
+    """The elements at ``place`` of dimension ``axis``, which stays with size 1."""
 
     x: int
     axis: int
-    index: int
+    place: int
 
 
-@dataclass(frozen=True)
-class Reduce:
+class Reduce(NamedTuple):
     """The sum over dimensions, which vanish."""
 
     x: int
     axes: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Multiply:
+class Multiply(NamedTuple):
     """The product of elements, broadcast; in float32 where ``wide`` and the operands are of half precision."""
 
     a: int
@@ -69,16 +64,14 @@ class Multiply:
     wide: bool = False
 
 
-@dataclass(frozen=True)
-class Add:
+class Add(NamedTuple):
     """The sum of elements."""
 
     a: int
     b: int
 
 
-@dataclass(frozen=True)
-class MatrixMultiply:
+class MatrixMultiply(NamedTuple):
     """The products of the matrices in the last two dimensions; those before are broadcast."""
 
     a: int
@@ -90,8 +83,7 @@ class MatrixMultiply:
 Operation = Shuffle | Diagonal | Take | Reduce | Multiply | Add | MatrixMultiply
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """A step: operations that belong together, with the labels by kind and the cost."""
 
     kind: str
@@ -206,13 +198,13 @@ def resolve(operations: Sequence[Operation], operands: Sequence[tuple[Labels, Sh
             sizes = known[operation.x]
         if isinstance(operation, Shuffle) and operation.axes is not None:
             shape = tuple(product(sizes.get(label, 1) for label in axis) for axis in operation.axes)
-            operation = replace(operation, shape=shape)
+            operation = operation._replace(shape=shape)
         elif isinstance(operation, Diagonal):  # of an operand
             rest = iter([operands[operation.x][1][axis] for axis in operation.first])
             groups = [[next(rest) for _ in range(count)] for count in operation.counts]
             strides = tuple(sum(product(group[k:]) for k in range(1, len(group) + 1)) for group in groups)
             size = tuple(min(group, key=lambda size: not isinstance(size, int)) for group in groups)
-            operation = replace(operation, shape=tuple(map(product, groups)), size=size, stride=strides)
+            operation = operation._replace(shape=tuple(map(product, groups)), size=size, stride=strides)
         result.append(operation)
         known.append(sizes)
     return tuple(result)
@@ -300,7 +292,7 @@ def _emit(step: Operation, values: Sequence[Tensor], dtype: torch.dtype) -> Tens
         flat = L.shuffle(x, step.first, step.shape)
         return L.slice(flat, (0,) * flat.ndim, step.size, step.stride)
     if isinstance(step, Take):
-        return L.gather(x, x.network.constant(torch.tensor([step.index])), step.axis)
+        return L.gather(x, x.network.constant(torch.tensor([step.place])), step.axis)
     if step.first is None and step.second is None and step.shape is not None:
         return _reshape(x, step.shape)
     return L.shuffle(x, step.first, step.shape, step.second)

@@ -240,23 +240,19 @@ def ways_of(
     unrolls = len(contracted) == 1 and contracted[0] not in costs.dynamic and costs.sizes[contracted[0]] <= UNROLL
     if products and not integers:
         ways += _matrix_products(one, two, *kinds.values(), prefer)
+    orders = _orders((one, two, _ordered({*one, *two}, prefer)))  # that leave one of them, or the output, as it is
     if products and not small and unrolls:
-        ways += [
-            Way("products added up", Draft.unrolled, (order, *contracted)) for order in _orders((one, two, prefer))
-        ]
+        ways += [Way("products added up", Draft.unrolled, (order, *contracted)) for order in orders]
     if not products or small or (integers and not unrolls):
         kind = "multiply and sum" if contracted else "multiply"
-        ways += [Way(kind, Draft.multiply, (order, contracted)) for order in _orders((one, two, prefer))]
+        ways += [Way(kind, Draft.multiply, (order, contracted)) for order in orders]
     return ways
 
 
 @functools.lru_cache(maxsize=4096)
 def _orders(sequences: tuple[Labels, Labels, Labels]) -> list[Labels]:
-    """Orders of all labels of two values that leave one of them, or the output, the last of the three, as it is."""
-    one, two, prefer = sequences
-    every = {*one, *two}
-    wanted = tuple([label for label in prefer if label in every])
-    return list(dict.fromkeys([merge(order) for order in itertools.permutations((one, two, wanted))]))
+    """Orders of all labels, each of which leaves one of the sequences as it is."""
+    return list(dict.fromkeys([merge(order) for order in itertools.permutations(sequences)]))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -286,17 +282,10 @@ def _matrix_products(
         inner = list(dict.fromkeys([_ordered(contracted, by) for by in (x, y)]))
         for (batch_x, m), (batch_y, n) in itertools.product(_splits(rows, x, prefer), _splits(columns, y, prefer)):
             batch = {*both, *batch_x, *batch_y}
-            parts = (_ordered(batch, x), _ordered(batch, y), _ordered(batch, prefer))
-            for order in _batch_orders(parts):
+            for order in _orders((_ordered(batch, prefer), _ordered(batch, x), _ordered(batch, y))):
                 for k in inner:
                     ways[Way("matrix product", Draft.matrix_product, (swap, order, m, n, k))] = None
     return list(ways)
-
-
-@functools.lru_cache(maxsize=4096)
-def _batch_orders(parts: tuple[Labels, Labels, Labels]) -> list[Labels]:
-    x, y, prefer = parts
-    return list(dict.fromkeys([merge(order) for order in itertools.permutations((prefer, x, y))]))
 
 
 def _ordered(labels: Iterable[str], by: Sequence[str]) -> Labels:

@@ -350,4 +350,4 @@ def values_of(tensor: Tensor) -> torch.Tensor:
 def made_of(tensors: Sequence[Tensor], *values: torch.Tensor) -> list[Tensor]:
     """Constants computed from others, whose names they keep."""
     network, weight_names = tensors[0].network, weight_names_of(tensors)
-    return [Tensor(network, tuple(value.shape), value.dtype, data=value, weight_names=weight_names) for value in values]
+    return [network.plain_constant(value, weight_names) for value in values]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,6 @@ from ...definition.tensor import Extremes, Selected, Tensor
 from ...layers.shuffle import Shuffle
 from ...sizes.shape import channels_last, shape_text
 from ..common import Call, L, as_dtype, family, is_static, lowered, operation, product, require_floats, torch, way
-from ..lowerings import AUTO
 from ..operands import axes_of, axis_of, choose, varargs
 from ..pointwise.arithmetic import maximum, minimum
 from ..shaping.reshape import movedim, ravel
@@ -39,30 +38,17 @@ def _summed(x: Tensor, op: str, dim: Dims, keepdim: bool, dtype: Any) -> Tensor:
     return result if dtype is None else L.cast(result, as_dtype(dtype))
 
 
-def _total(
-    counted: Callable[[Tensor], Tensor],
-    input: Tensor,
-    dim: Dims = None,
-    keepdim: bool = False,
-    *,
-    dtype: Any = None,
-) -> Tensor:
-    return _summed(counted(input), "SUM", dim, keepdim, dtype)
+@operation
+def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """The sum over ``dim`` (all dimensions when None): IReduceLayer SUM; integers and bool are summed as int64."""
+    return _summed(input, "SUM", dim, keepdim, dtype)
 
 
-def _without_nan(x: Tensor) -> Tensor:
-    return choose(L.unary(x, "ISNAN"), 0, x, x.dtype) if x.dtype.is_floating_point else x
-
-
-sum, nansum = family(
-    _total,
-    "The sum {}",
-    sum=(
-        lambda x: x,
-        "over ``dim`` (all dimensions when None): IReduceLayer SUM; integers and bool are summed as int64.",
-    ),
-    nansum=(_without_nan, "of what is not NaN: IUnaryLayer ISNAN, ISelectLayer, IReduceLayer SUM."),
-)
+@operation
+def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """The sum of what is not NaN: IUnaryLayer ISNAN, ISelectLayer, IReduceLayer SUM."""
+    x = choose(L.unary(input, "ISNAN"), 0, input, input.dtype) if input.dtype.is_floating_point else input
+    return _summed(x, "SUM", dim, keepdim, dtype)
 
 
 @operation
@@ -78,7 +64,7 @@ def mean(
         input = L.cast(input, as_dtype(dtype))
     require_floats("mean takes", input)
     axes = axes_of(dim, input.ndim)
-    return reduced_by_order("mean", input, "AVG", axes, keepdim, lowering) if axes else input
+    return lowered("mean", lowering, input, op="AVG", axes=axes, keepdim=keepdim) if axes else input
 
 
 @operation
@@ -93,7 +79,7 @@ def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: An
     x = input if dtype is None else L.cast(input, as_dtype(dtype))
     require_floats("nanmean takes", x)
     there = L.cast(~L.unary(x, "ISNAN"), x.dtype)
-    return sum(_without_nan(x), dim, keepdim) / sum(there, dim, keepdim)
+    return nansum(x, dim, keepdim) / sum(there, dim, keepdim)
 
 
 def or_nan(found: Tensor, x: Tensor, axis: int) -> Tensor:
@@ -113,7 +99,7 @@ def _extreme(op: str, input: Tensor, dim: Dims = (), keepdim: bool = False, *, l
         raise ShapeError(f"there is no extreme of no elements: dimension {axes} of {shape_text(input.shape)}")
     if input.dtype == torch.bool:
         return L.cast(reduce(L.cast(input, torch.int32), op, dim, keepdim), torch.bool)
-    return reduced_by_order("amax", input, op, axes, keepdim, lowering) if axes else input
+    return lowered("amax", lowering, input, op=op, axes=axes, keepdim=keepdim) if axes else input
 
 
 amax, amin = family(
@@ -244,22 +230,16 @@ NO_POOLING = "IPoolingLayer is for all dimensions after (N, C), of static sizes,
 NOT_LAST = "the channels are not the fastest dimension in memory, or it is bfloat16"
 
 
-def reduced_by_order(function: str, x: Tensor, op: str, axes: Sequence[int], keepdim: bool, lowering: str) -> Tensor:
-    """An average ("AVG") or an extreme ("MAX", "MIN") over ``axes``, in one of the ways of ``function``."""
-    if lowering == AUTO and _why_not_pooled(x, op, axes) is not None:
-        return reduced(x, op, axes, keepdim)
-    return lowered(function, lowering, x, op=op, axes=axes, keepdim=keepdim)
-
-
-def _why_not_pooled(x: Tensor, op: str, axes: Sequence[int], keepdim: bool = False) -> str | None:
+def _why_not_pooled(x: Tensor, op: str, axes: Sequence[int], keepdim: bool) -> str | None:
     spatial = op != "MIN" and tuple(axes) == tuple(range(2, x.ndim)) and x.ndim in (3, 4, 5)
     fits = spatial and x.dtype.is_floating_point and not x.is_constant and is_static(x.shape[1:])
     return None if fits else NO_POOLING
 
 
 def _why_not_by_use(x: Tensor, op: str, axes: Sequence[int], keepdim: bool) -> str | None:
-    last = x.dtype != torch.bfloat16 and x.order == channels_last(x.ndim)
-    return _why_not_pooled(x, op, axes) or (None if last else NOT_LAST)
+    if (reason := _why_not_pooled(x, op, axes, keepdim)) is not None:
+        return reason
+    return None if x.dtype != torch.bfloat16 and x.order == channels_last(x.ndim) else NOT_LAST
 
 
 BY_USE = "IPoolingLayer where convolutions and linear products alone use it, otherwise IReduceLayer"

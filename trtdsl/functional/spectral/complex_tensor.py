@@ -14,19 +14,9 @@ from typing import Any
 from ...core.html import folded
 from ...core.lazy import F
 from ...definition.operation import PAIRS
-from ..common import DefinitionError, Network, ShapeError, Size, Tensor, operation, shape_text, torch
+from ..common import DefinitionError, Network, ShapeError, Size, Tensor, operation, require_network, shape_text, torch
 from ..constants import are_constants, of_constants
-from ..einsum import einsum
-from ..indexing.index import getitem
 from ..operands import choose, floating
-from ..pointwise.activation import tanh
-from ..pointwise.arithmetic import atan2, hypot, maximum, minimum, mul
-from ..pointwise.elementary import cos, cosh, exp, log, log1p, neg, sin, sinh, sqrt
-from ..pointwise.logic import isfinite, isinf, isnan, logical_and, logical_not, logical_or, where
-from ..products.linalg import matmul
-from ..products.products import bmm, dot, inner, kron, mm, mv, outer, tensordot, vecdot
-from ..shaping.join import stack, unbind
-from ..shaping.reshape import broadcast_tensors
 
 # Methods that move elements, or add them up: they are done to both parts.
 OF_BOTH_PARTS = {
@@ -36,23 +26,26 @@ OF_BOTH_PARTS = {
     *("triu", "unbind", "unflatten", "unfold", "unsqueeze", "view"),
 }
 OF_EITHER_PART = {"ndim", "network", "shape", "size"}
-COMPARISONS = {"eq": operator.eq, "ne": operator.ne}
-OPERATORS = {name: name for name in ("add", "sub", "mul", "matmul", "pow")} | dict.fromkeys(
-    ("div", "true_divide"), "truediv"
-)
+OPERATORS = {
+    **{name: (f"__{name}__", f"__r{name}__") for name in ("add", "sub", "mul", "matmul", "pow")},
+    **dict.fromkeys(("div", "true_divide"), ("__truediv__", "__rtruediv__")),
+    **{name: (f"__{name}__", f"__{name}__") for name in ("eq", "ne")},
+}
+"""The method of the first operand, and that of the second where it alone is complex."""
 
 # Functions of several values that move elements of these: they are done to both parts.
 MOVING = {
     *("cat", "stack", "hstack", "vstack", "dstack", "column_stack", "pad", "setitem", "slice_scatter", "scatter"),
     *("select_scatter", "index_put", "index_copy", "index_add", "scatter_add", "masked_fill", "masked_scatter"),
     *("zeros_like", "full_like", "diag", "diag_embed", "trace", "rot90", "fliplr", "flipud", "take_along_dim", "take"),
+    "where",
 }
-VALUES = {"input", "tensor", "tensors", "src", "source", "value", "values", "fill_value"}
+VALUES = {"input", "other", "tensor", "tensors", "src", "source", "value", "values", "fill_value"}
 """The parameters of these that are values, and not places or sizes."""
 TAKING = {"real", "imag", "conj", "angle", "view_as_real", "istft"}  # which take complex values themselves
 BIASED = {"linear", "conv1d", "conv2d", "conv3d"}
 CONJUGATED = {"vdot", "vecdot"}  # of the first operand
-PRODUCTS = {"vdot": dot, **{each.__name__: each for each in (bmm, dot, vecdot, mm, mv, outer, inner, kron, tensordot)}}
+PRODUCTS = {"bmm", "dot", "vdot", "vecdot", "mm", "mv", "outer", "inner", "kron", "tensordot"}
 
 
 class ComplexTensor:
@@ -70,7 +63,7 @@ class ComplexTensor:
     __array_ufunc__ = None
 
     def __init__(self, real: Tensor, imag: Tensor):
-        self.real, self.imag = (real, imag) if real.shape == imag.shape else broadcast_tensors(real, imag)
+        self.real, self.imag = (real, imag) if real.shape == imag.shape else F.broadcast_tensors(real, imag)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -108,10 +101,10 @@ class ComplexTensor:
         return type(real)(ComplexTensor(a, b) for a, b in zip(real, imag, strict=True))
 
     def __getitem__(self, index: Any) -> ComplexTensor:
-        return self._both(lambda part: getitem(part, index))
+        return self._both(lambda part: part[index])
 
     def __neg__(self) -> ComplexTensor:
-        return self._both(neg)
+        return self._both(operator.neg)
 
     def __add__(self, other: Any) -> ComplexTensor:
         if _is_real(other):
@@ -123,10 +116,10 @@ class ComplexTensor:
         return self + -other
 
     def __mul__(self, other: Any) -> ComplexTensor:
-        return _by_parts(mul, (self, other))
+        return _by_parts(F.mul, (self, other))
 
     def __matmul__(self, other: Any) -> ComplexTensor:
-        return _by_parts(matmul, (self, other))
+        return _by_parts(F.matmul, (self, other))
 
     def __truediv__(self, other: Any) -> ComplexTensor:
         if _is_real(other):
@@ -146,10 +139,10 @@ class ComplexTensor:
 
     def __eq__(self, other: Any) -> Any:
         b = _as_complex(other, self.network)
-        return logical_and(self.real == b.real, self.imag == b.imag)
+        return F.logical_and(self.real == b.real, self.imag == b.imag)
 
     def __ne__(self, other: Any) -> Any:
-        return logical_not(self == other)
+        return F.logical_not(self == other)
 
     def __rsub__(self, other: Any) -> ComplexTensor:
         return -self + other
@@ -164,32 +157,32 @@ class ComplexTensor:
 
     def conj(self) -> ComplexTensor:
         """The conjugate: IUnaryLayer NEG of the imaginary part."""
-        return ComplexTensor(self.real, neg(self.imag))
+        return ComplexTensor(self.real, -self.imag)
 
     def abs(self) -> Tensor:
         """The absolute value, as :func:`hypot` of both parts."""
-        return hypot(self.real, self.imag)
+        return F.hypot(self.real, self.imag)
 
     def angle(self) -> Tensor:
         """The angle, as :func:`atan2` of both parts."""
-        return atan2(self.imag, self.real)
+        return F.atan2(self.imag, self.real)
 
     def log(self) -> ComplexTensor:
         """``log(abs) + i angle``; of the larger part and the ratio of both, so that an abs near 1 loses nothing."""
         parts = self.real.abs(), self.imag.abs()
-        large, small = maximum(*parts), minimum(*parts)
+        large, small = F.maximum(*parts), F.minimum(*parts)
         ratio = small / choose(large == 0, 1.0, large)
-        return ComplexTensor(log(large) + log1p(ratio * ratio) * 0.5, self.angle())
+        return ComplexTensor(F.log(large) + F.log1p(ratio * ratio) * 0.5, self.angle())
 
     def tanh(self) -> ComplexTensor:
         """``(t + i s c (1 - t²)) / (c² + s² t²)``, of the real part's tanh t, and the other's sine s and cosine c."""
-        t, s, c = tanh(self.real), sin(self.imag), cos(self.imag)
+        t, s, c = F.tanh(self.real), F.sin(self.imag), F.cos(self.imag)
         return ComplexTensor(t, s * c * (1 - t * t)) / (c * c + s * s * t * t)
 
     def reciprocal(self) -> ComplexTensor:
         """``conj / (real * real + imag * imag)``, of both parts over the larger, whose squares neither overflow nor
         vanish."""
-        large = maximum(self.real.abs(), self.imag.abs())
+        large = F.maximum(self.real.abs(), self.imag.abs())
         scaled = self / large
         size = scaled.real * scaled.real + scaled.imag * scaled.imag
         return scaled.conj()._both(lambda part: part / size / large)
@@ -208,22 +201,22 @@ class ComplexTensor:
 
 
 OF_ITSELF: dict[str, Callable[..., Any]] = {
-    "exp": lambda z: polar(exp(z.real), z.imag),
-    "sqrt": lambda z: polar(sqrt(z.abs()), z.angle() * 0.5),  # whose real part is not negative
+    "exp": lambda z: polar(F.exp(z.real), z.imag),
+    "sqrt": lambda z: polar(F.sqrt(z.abs()), z.angle() * 0.5),  # whose real part is not negative
     "rsqrt": lambda z: z.sqrt().reciprocal(),
     "square": lambda z: z * z,
     "sgn": lambda z: z / choose((size := z.abs()) == 0, 1.0, size),
-    "sinh": lambda z: ComplexTensor(sinh(z.real) * cos(z.imag), cosh(z.real) * sin(z.imag)),
-    "cosh": lambda z: ComplexTensor(cosh(z.real) * cos(z.imag), sinh(z.real) * sin(z.imag)),
+    "sinh": lambda z: ComplexTensor(F.sinh(z.real) * F.cos(z.imag), F.cosh(z.real) * F.sin(z.imag)),
+    "cosh": lambda z: ComplexTensor(F.cosh(z.real) * F.cos(z.imag), F.sinh(z.real) * F.sin(z.imag)),
     "sin": lambda z: (z * 1j).sinh() * -1j,
     "cos": lambda z: (z * 1j).cosh(),
     "tan": lambda z: (z * 1j).tanh() * -1j,
     "cumprod": lambda z, dim: polar(F.cumprod(z.abs(), dim), z.angle().cumsum(dim)),
     "prod": lambda z, dim=None, keepdim=False: polar(F.prod(z.abs(), dim, keepdim), z.angle().sum(dim, keepdim)),
     "ones_like": lambda z, **options: F.full_like(z, 1, **options),
-    "isnan": lambda z: logical_or(isnan(z.real), isnan(z.imag)),
-    "isinf": lambda z: logical_or(isinf(z.real), isinf(z.imag)),
-    "isfinite": lambda z: logical_and(isfinite(z.real), isfinite(z.imag)),
+    "isnan": lambda z: F.logical_or(F.isnan(z.real), F.isnan(z.imag)),
+    "isinf": lambda z: F.logical_or(F.isinf(z.real), F.isinf(z.imag)),
+    "isfinite": lambda z: F.logical_and(F.isfinite(z.real), F.isfinite(z.imag)),
 }
 """Functions of one value that are no methods, by what they compute of it."""
 METHODS = {"abs", "log", "neg", "reciprocal", "tanh", "to"}
@@ -241,28 +234,19 @@ def _of_pairs(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     if name in ("add", "sub") and "alpha" in kwargs:
         args, kwargs = (args[0], args[1] * kwargs["alpha"]), {}
     if name in OPERATORS and len(args) == 2 and not kwargs:
-        network = next(each.network for each in args if isinstance(each, (Tensor, ComplexTensor)))
+        network, (first, second) = require_network(*args), OPERATORS[name]
         a, b = (each if _is_real(each) else _as_complex(each, network) for each in args)
-        if isinstance(a, ComplexTensor):
-            return getattr(a, f"__{OPERATORS[name]}__")(b)
-        return getattr(b, f"__r{OPERATORS[name]}__")(a)
+        return getattr(a, first)(b) if isinstance(a, ComplexTensor) else getattr(b, second)(a)
     if name == "einsum" and isinstance(args[0], str):
-        return _by_parts(lambda *parts: einsum(args[0], *parts, **kwargs), args[1:])
+        return _by_parts(lambda *parts: F.einsum(args[0], *parts, **kwargs), args[1:])
     if name in BIASED:
         return _with_bias(name, *args, **kwargs)
     if name in CONJUGATED:
         args = (conj(args[0]), *args[1:])
     if name in PRODUCTS and len(args) > 1:
-        return _by_parts(lambda a, b: PRODUCTS[name](a, b, *args[2:], **kwargs), args[:2])
-    if name == "where" and not kwargs:
-        network = next(each.network for each in args[1:] if isinstance(each, ComplexTensor))
-        a, b = (_as_complex(each, network) for each in args[1:])
-        return ComplexTensor(where(args[0], a.real, b.real), where(args[0], a.imag, b.imag))
+        return _by_parts(lambda a, b: getattr(F, name)(a, b, *args[2:], **kwargs), args[:2])
     if name in MOVING:
         return _moved(getattr(F, name), args, kwargs)
-    if name in COMPARISONS and len(args) == 2:
-        pair, other = args if isinstance(args[0], ComplexTensor) else args[::-1]
-        return COMPARISONS[name](pair, other)
     if name in OF_BOTH_PARTS or name in OF_ITSELF or name in METHODS:
         return getattr(args[0], name)(*args[1:], **kwargs)
     function = getattr(torch, name, getattr(torch.linalg, name, None))
@@ -283,25 +267,18 @@ def _moved(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
     """What moves elements of its operands, done to their real and to their imaginary parts."""
     given = dict(inspect.signature(function).bind(*args, **kwargs).arguments)
     operands = [each for value in given.values() for each in (value if isinstance(value, (list, tuple)) else [value])]
-    network = next(each.network for each in operands if isinstance(each, ComplexTensor))
-    dtype = given.pop("dtype", None)
-    if dtype is not None and not dtype.is_complex:
-        return function(
-            **{name: each.real if isinstance(each, ComplexTensor) else each for name, each in given.items()}
-        )
-    parts: list[Tensor] = []
-    for name in ("real", "imag"):
-        of = functools.partial(_part, name, network)
-        more = {
-            key: list(map(of, given[key])) if type(given[key]) in (list, tuple) else of(given[key])
-            for key in VALUES & {*given}
-        }
-        parts.append(function(**{**given, **more}))
-    return ComplexTensor(*parts)
+    network, dtype = require_network(*operands), given.pop("dtype", None)
+
+    def of(name: str) -> Any:
+        return function(**{key: _part(name, network, x) if key in VALUES else x for key, x in given.items()})
+
+    return of("real") if dtype is not None and not dtype.is_complex else ComplexTensor(of("real"), of("imag"))
 
 
 def _part(name: str, network: Network, value: Any) -> Any:
-    """The real or the imaginary part of a value, which may be a number; None of none."""
+    """The real or the imaginary part of a value, which may be a number, or of each in a list; None of none."""
+    if type(value) in (list, tuple):
+        return [_part(name, network, each) for each in value]
     if isinstance(value, (int, float, builtins.complex)) or value is None:
         return value if value is None else getattr(value, name)
     return getattr(_as_complex(value, network), name)
@@ -309,7 +286,7 @@ def _part(name: str, network: Network, value: Any) -> Any:
 
 def _by_parts(product: Callable[..., Tensor], operands: Sequence[Any]) -> ComplexTensor:
     """What is linear in each of the operands, as a sum of it of their parts, each with its power of i."""
-    network = next(each.network for each in operands if isinstance(each, ComplexTensor))
+    network = require_network(*operands)
     values = [each if _is_real(each) else _as_complex(each, network) for each in operands]
     parts = [(each.real, each.imag) if isinstance(each, ComplexTensor) else (each,) for each in values]
     sums: list[list[Any]] = [[None, None], [None, None]]  # added and subtracted, of the real and the imaginary part
@@ -350,8 +327,7 @@ def view_as_complex(input: Tensor) -> Any:
     """Pairs in the last dimension (…, 2) as complex numbers (…): two ISliceLayers."""
     if input.ndim == 0 or input.shape[-1] != 2:
         raise ShapeError(f"view_as_complex takes pairs in the last dimension, not {shape_text(input.shape)}")
-    real, imag = unbind(input, -1)
-    return ComplexTensor(real, imag)
+    return ComplexTensor(*F.unbind(input, -1))
 
 
 @operation
@@ -359,7 +335,7 @@ def view_as_real(input: Any) -> Tensor:
     """Complex numbers (…) as pairs (…, 2) of Tensors: IConcatenationLayer."""
     if not isinstance(input, ComplexTensor):
         raise DefinitionError("view_as_real takes a complex value: F.view_as_complex and F.fft make them")
-    return stack([input.real, input.imag], -1)
+    return F.stack([input.real, input.imag], -1)
 
 
 @operation
@@ -371,7 +347,7 @@ def complex(real: Tensor, imag: Tensor) -> Any:
 @operation
 def polar(abs: Tensor, angle: Tensor) -> Any:
     """``abs * (cos(angle) + i sin(angle))``: the layers of :func:`cos` and :func:`sin`, IElementWiseLayers PROD."""
-    return ComplexTensor(abs * cos(angle), abs * sin(angle))
+    return ComplexTensor(abs * F.cos(angle), abs * F.sin(angle))
 
 
 @operation
@@ -400,4 +376,4 @@ def angle(input: Any) -> Any:
     if isinstance(input, ComplexTensor):
         return input.angle()
     x = floating(input)
-    return choose(x < 0, math.pi, choose(isnan(x), x, 0.0), x.dtype)
+    return choose(x < 0, math.pi, choose(F.isnan(x), x, 0.0), x.dtype)

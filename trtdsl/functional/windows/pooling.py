@@ -9,7 +9,6 @@ from typing import Any
 
 from ...core.errors import ShapeError, UnsupportedError
 from ..common import Call, L, SizeLike, Tensor, channels_last, family, lowered, member, operation, product, torch, way
-from ..lowerings import AUTO, LOWERINGS, reasons
 from ..operands import along, as_tensor, binary, combined, on_axis, per_axis, scaled, stretch
 from ..pointwise.activation import relu
 from ..pointwise.arithmetic import pow
@@ -276,14 +275,9 @@ def max_pool3d():
 def _pooled(ndim: int, function: str, windows: Windows, by_slices: bool, lowering: str) -> Any:
     """A pooling in one of its ways, without the dimension that windows over one have besides; ``by_slices``: whether
     these are the better way, if they can be."""
-    x = windows.x
-    if lowering == AUTO and len(ruled_out := reasons(function, x, windows=windows)) == 2:
-        (only,) = LOWERINGS[function].keys() - ruled_out.keys()
-        result = LOWERINGS[function][only].emit(x, windows=windows)  # there is nothing to choose
-    else:
-        few = windows.static and math.prod(windows.size) <= SLICES
-        best = "slices" if by_slices and few else "reduce" if windows.whole and not _in_last(x) else "pooling"
-        result = lowered(function, lowering, x, windows=windows, default=best)
+    few = windows.static and math.prod(windows.size) <= SLICES
+    best = "slices" if by_slices and few else "reduce" if windows.whole and not _in_last(windows.x) else "pooling"
+    result = lowered(function, lowering, windows.x, windows=windows, default=best)
     if ndim > 1:
         return result
     return tuple(L.squeeze(each, [2]) for each in result) if windows.indices else L.squeeze(result, [2])
