@@ -157,3 +157,99 @@ class Laying(torch.nn.Module):
 
 def test_no_loop_of_a_function_goes_over_tensors_of_which_it_has_sizes_alone():
     assert ported(Laying(), {"x": "2,6,5"}, check=True).verdict.passed
+
+
+class Growing(torch.nn.Module):
+    """Layers that each take all that those before them gave (DenseNet); ``listed``: as a list, or one by one."""
+
+    def __init__(self, listed, count=5, first=1):
+        super().__init__()
+        self.listed, self.first, self.count = listed, first, count
+        for number in range(count):
+            self.add_module(f"dense{first + number}", (Listed if listed else Dense)(4 + 2 * number))
+
+    def forward(self, x):
+        features = [x]
+        for number in range(self.first, self.first + self.count):
+            layer = getattr(self, f"dense{number}")
+            fresh = layer(features) if self.listed else layer(*features)
+            features.append(fresh)
+        return torch.cat(features, 1)
+
+
+class Dense(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.linear = torch.nn.Linear(width, 2)
+
+    def forward(self, *features):
+        return torch.relu(self.linear(torch.cat(features, 1)))
+
+
+class Listed(Dense):
+    def forward(self, features):
+        return torch.relu(self.linear(torch.cat(features, 1)))
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_list_that_each_layer_adds_to_is_a_loop(listed):
+    text = ported(Growing(listed), {"x": "N,4"}).text
+    assert "features = [x]\n" in text and 'w[f"dense{number}"]' in text and text.count("append(") == 1, text
+    assert "for number in range(1, 6):\n" in text and text.count("def ") == 2, text
+    assert_every_pass_keeps_the_meaning(Growing(listed).eval(), {"x": torch.rand(3, 4)}, "Growing")
+
+
+def test_numbers_with_zeros_before_them_and_few_layers_stay_written_out():
+    class Padded(Growing):
+        def __init__(self):
+            super().__init__(True, 4)
+            for number in range(1, 5):
+                self.add_module(f"dense0{number}", self._modules.pop(f"dense{number}"))
+
+        def __getattr__(self, name):
+            return super().__getattr__(f"dense0{name[5:]}" if name[:5] == "dense" and name[5] != "0" else name)
+
+    text = ported(Padded(), {"x": "N,4"}).text
+    assert "range(" not in text and text.count(".append(") == 4, text
+    assert ".append(" not in ported(Growing(True, 1), {"x": "N,4"}).text
+    assert_every_pass_keeps_the_meaning(Padded().eval(), {"x": torch.rand(3, 4)}, "Padded")
+
+
+class Between(torch.nn.Module):
+    """Takes a list at each length, keeps what it computes of a short one for later, and one part is for all rounds."""
+
+    def __init__(self):
+        super().__init__()
+        for number in range(1, 5):
+            self.add_module(f"part{number}", torch.nn.Linear(4, 4))
+
+    def forward(self, x):
+        kept, early = [x], []
+        for number in range(1, 5):
+            early.append(torch.stack(kept).sum(0))
+            y = getattr(self, f"part{number}")(torch.stack(kept).mean(0)) + self.part1(x)
+            kept.append(y)
+        return torch.stack(kept).amax(0) * early[1] - early[2] / 2 + kept[2]
+
+
+class Written(torch.nn.Module):
+    """No list of the author's: each is written (ESRGAN)."""
+
+    def __init__(self):
+        super().__init__()
+        for number in range(1, 5):
+            self.add_module(f"conv{number}", torch.nn.Linear(4 * number, 4))
+
+    def forward(self, x):
+        x1 = torch.relu(self.conv1(x))
+        x2 = torch.relu(self.conv2(torch.cat((x, x1), 1)))
+        x3 = torch.relu(self.conv3(torch.cat((x, x1, x2), 1)))
+        return self.conv4(torch.cat((x, x1, x2, x3), 1)) * 0.2 + x
+
+
+@pytest.mark.parametrize("kind", [Between, Written])
+def test_what_a_growing_list_held_stays_what_it_was(kind):
+    torch.manual_seed(0)
+    assert_every_pass_keeps_the_meaning(kind().eval(), {"x": torch.rand(3, 4)}, kind.__name__)
+    text = ported(kind(), {"x": "N,4"}).text
+    assert (kind is Written) == (".append(" not in text), text

@@ -129,7 +129,7 @@ class Frame:
         over = [(element, rebuilt(given, self.leaf)) for element, given in loop.over]
         assert all(len(items) == loop.count for _, items in over)
         for number in range(loop.count):
-            moved = {path: f"{path}.{loop.start + loop.step * number}" for path in loop.containers}
+            moved = {path: f"{path}{loop.start + loop.step * number}" for path in loop.containers}
             for element, items in over:
                 self.values[element] = items[number]
             inner = Frame(
@@ -151,7 +151,7 @@ class Frame:
 
     def path(self, path):
         for container, now in (self.rounds or {}).items():
-            begin = f"{container}.{self.start}"
+            begin = f"{container}{self.start}"
             if path == begin or path.startswith(f"{begin}."):
                 path = now + path[len(begin) :]
         for old, new in self.moved.items():

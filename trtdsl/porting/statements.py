@@ -113,7 +113,7 @@ class Loop:
     start: int
     count: int
     containers: list[str]
-    """Paths of what is numbered."""
+    """What stands before the number in the paths of numbered parts: ``blocks.``, or ``layer`` of layer1 and layer2."""
     carried: list[tuple[Value, Value]]
     """What goes in at first, and what comes out of one round and goes into the next."""
     last: dict[Value, Value] = field(default_factory=dict)
@@ -150,6 +150,11 @@ def expressions(expression: Expression) -> Iterator[Expression]:
         for leaf in leaves(argument.tree):
             if isinstance(leaf, Expression):
                 yield from expressions(leaf)
+
+
+def fills_a_list(statement: Statement) -> bool:
+    """Whether it appends a value to a list."""
+    return (statement.expression.form, statement.expression.name) == ("method", "append")
 
 
 def pattern(statement: Statement) -> Any:

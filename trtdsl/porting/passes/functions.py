@@ -19,6 +19,7 @@ from ..render import kind
 from ..statements import Argument, Copy, Literal, Loop, Scope, Statement, flat, key_of, parts, pattern, same, size_key
 from ..tracing.trace import Trace
 from .instances import Builder, Instance, under, weights_in
+from .lists import grown
 from .loops import rolled
 from .merge import merged
 
@@ -64,7 +65,7 @@ def program_of(trace: Trace, taken: Iterable[str] = ()) -> Program:
     for height in sorted(ordered):
         functions += sharing.group(ordered[height])
     root.inputs = list(trace.inputs.values())
-    root.body, root.results = rolled(merged(root.body, root.results), root.results, builder.counts)
+    root.body, root.results = rolled(grown(merged(root.body, root.results)), root.results, builder.counts)
     used = {value.path for value in builder.uses if isinstance(value, Weight)}
     main = Function("", trace.root, root.inputs, root.body, root.results, bool(used))
     main.argument_names = dict(enumerate(trace.inputs))
@@ -102,7 +103,7 @@ class _Sharing:
         """Functions of instances of one height; each instance's statement calls its function from now on."""
         groups: dict[Any, list[Instance]] = {}
         for instance in instances:
-            body = merged(instance.body, instance.results)
+            body = grown(merged(instance.body, instance.results))
             instance.body, instance.results = rolled(body, instance.results, self.counts, instance.inputs)
             instance.key, instance.holes, instance.numbers = template(instance)
             groups.setdefault(instance.key, []).append(instance)

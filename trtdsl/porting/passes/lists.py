@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from ...core.lazy import torch
 from ..calls import Value, ValueList, values_in
-from ..statements import Copy, Expression, Literal, Loop, Statement, flat, made, parts, substitute, uses_of
+from ..statements import (
+    Argument,
+    Copy,
+    Expression,
+    Literal,
+    Loop,
+    Statement,
+    expressions,
+    flat,
+    made,
+    parts,
+    substitute,
+    uses_of,
+)
 
 
 def collect(
@@ -54,6 +68,56 @@ def _whole(after: list[Statement], values: list[Value], filled: ValueList) -> No
 
     for statement in after:
         change(statement.expression)
+
+
+FEWEST = 3
+"""Lengths that a list has, one after the other, where the author's code lets it grow."""
+
+
+def grown(body: list[Any]) -> list[Any]:
+    """The statements, where lists that go on from one another are one list of the author's that grows."""
+    there = {value: place for place, statement in enumerate(body) for value in statement.results}
+    growing: list[list[tuple[int, Argument]]] = []
+    """The arguments that are the same list at some length, each with its statement's number."""
+    for place, statement in enumerate(body):
+        for argument in (each for inner in expressions(statement.expression) for each in inner.arguments):
+            items = argument.tree
+            if isinstance(items, (list, tuple)) and items and all(type(item) is Value for item in items):
+                former = next((uses for uses in growing if _goes_on(uses[-1], place, items, there)), None)
+                if former is None:
+                    growing.append(former := [])
+                former.append((place, argument))
+    before: dict[int, list[Statement]] = {}
+    behind: dict[int, list[Statement]] = {}
+    for uses in growing:
+        longest: list[Value] = list(uses[-1][1].tree)
+        names = [value.hint for value in longest]  # nobody looks for those of long lists, and after the last call
+        grows = len({len(argument.tree) for _, argument in uses}) >= FEWEST
+        if not grows or None in names[: FEWEST - 1] or len({*names} - {None}) > 1:
+            continue
+        filled = ValueList((), longest[0].dtype, name=longest[0].hint)
+        first, start = uses[0]
+        before.setdefault(first, []).append(Statement([filled], made("sequence", "", list(start.tree))))
+        for (place, short), (_, long) in pairwise(uses):
+            for value in long.tree[len(short.tree) :]:
+                append = Statement([], made("method", "append", filled, value))
+                behind.setdefault(max(place, there.get(value, -1)), []).append(append)
+        for _, argument in uses:
+            argument.tree = filled
+        for value in longest:
+            value.hint = None
+    return [
+        each
+        for place, statement in enumerate(body)
+        for each in (*before.get(place, ()), statement, *behind.get(place, ()))
+    ]
+
+
+def _goes_on(former: tuple[int, Argument], place: int, items: Sequence[Value], there: Mapping[Value, int]) -> bool:
+    """Whether the items are those of a former list, perhaps with others that are there in time."""
+    begun = former[1].tree
+    same = len(items) >= len(begun) and all(a is b for a, b in zip(begun, items))
+    return same and former[0] < place and all(there.get(value, -1) < place for value in items[len(begun) :])
 
 
 def go_over(loop: Loop, over: Mapping[Any, Sequence[Any]]) -> None:

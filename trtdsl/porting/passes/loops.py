@@ -61,7 +61,7 @@ def _repeated(
                 continue
             loop = found.loop
             loop.whole = bool(loop.containers) and loop.start == 0
-            loop.whole = loop.whole and all(counts.get(path) == count for path in loop.containers)
+            loop.whole = loop.whole and all(counts.get(path[:-1]) == count for path in loop.containers)
             if count > 2 or period > 1 or loop.whole:
                 best = found if best is None else max(best, found, key=lambda each: (each.length, each.is_plain))
                 break

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..calls import Value, Weight, alike
-from ..statements import Literal, Loop, Scope, Statement, pattern
+from ..statements import Literal, Loop, Scope, Statement, fills_a_list, pattern
 
 COUNTED = 4  # rounds that differ in a number are a loop from so many on
 Places = Mapping[Value, list[int]]
@@ -28,6 +28,11 @@ def _carrying(body: list[Statement], period: int, places: Places) -> bool:
     first, second = body[period - 1], body[2 * period - 1]
     one = (first.expression.form, first.expression.name) == (second.expression.form, second.expression.name)
     return one and any(used(places, value, period, 2 * period) for value in first.results)
+
+
+def _number(text: str) -> int | None:
+    """The number in a part's name, written as Python writes it."""
+    return int(text) if text.isdecimal() and str(int(text)) == text else None
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,8 @@ class Rounds:
         self.maps = [{value: value for statement in self.first for value in statement.results}]
         """The values of each round, by those of the first."""
         self.lists = _carrying(body, period, places) or any(value.hint for value in self.first[-1].results)
+        self.grows = fills_a_list(self.first[-1])
+        """Whether each round puts what it computes into a list that the next one takes."""
         self.now = _Alike()
         self.after = [self.now]
         """What is alike after each round."""
@@ -151,21 +158,25 @@ class Rounds:
         if len(mine) != len(other) or len(different) != 1:
             return False
         (place,) = different
-        if not (mine[place].isdigit() and other[place].isdigit()):
+        stem = mine[place].rstrip("0123456789")
+        if stem and not self.grows:  # w.conv1, w.conv2: an author who has no list writes each of them
             return False
-        start, number = int(mine[place]), int(other[place])
+        start, number = (_number(each[place].removeprefix(stem)) for each in (mine, other))
+        if start is None or number is None:
+            return False
         if self.lists and index == 1 and not self.now.containers:
             self.now.step = -1 if number < start else 1
         if number != start + self.now.step * index:
             return False
-        return self.now.containers.setdefault(".".join(mine[:place]), start) == start
+        return self.now.containers.setdefault(".".join([*mine[:place], stem]), start) == start
 
     # -- the loop ------------------------------------------------------------------------------------------------------
 
     def loop(self, count: int) -> Rolled | None:
         """The loop of the first ``count`` rounds, where no value of an earlier round is needed outside of it."""
         found, length = self.after[count - 1], count * self.period
-        if any(path.startswith(f"{container}.") for path in found.constant for container in found.containers):
+        beside = ((path, container) for path in found.constant for container in found.containers)
+        if any(path.startswith(own) and path[len(own) :][:1].isdigit() for path, own in beside):
             return None
         for index, round_ in enumerate(self.maps[: count - 1]):  # what is needed after the next round
             if any(used(self.places, value, (index + 2) * self.period, length) for value in round_.values()):

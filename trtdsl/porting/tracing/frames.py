@@ -272,7 +272,7 @@ def _line(node: ast.expr | ast.stmt) -> int:
 
 
 def bound(forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Arguments by the names of forward's parameters; those of ``*args`` by number."""
+    """Arguments by the names of forward's parameters; those of ``*args`` as one list."""
     signature = inspect.signature(forward)
     try:
         arguments = signature.bind(*args, **kwargs).arguments
@@ -283,8 +283,6 @@ def bound(forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[s
         kind = signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_KEYWORD:
             result.update(given)
-        elif kind is inspect.Parameter.VAR_POSITIONAL:
-            result.update({f"{name}_{index}": item for index, item in enumerate(given)})
         else:
             result[name] = given
     return result

@@ -27,10 +27,11 @@ def loop_head(
         for _, given in loop.over
     ]
     first: dict[str, str] = {}
-    for container in loop.containers:
+    lists = [container.removesuffix(".") for container in loop.containers if container.endswith(".") or not container]
+    for container in lists:
         own = container.rpartition(".")[2]
         name = own.rstrip("0123456789_")
-        if any(other != container and _stem(other) == _stem(container) for other in loop.containers):
+        if any(other != container and _stem(other) == _stem(container) for other in lists):
             name = own  # siblings such as cv2 and cv3
         name = singular(name) if name.isidentifier() else "part"
         names = (name, "layer", "part", f"{name}_part")
@@ -38,6 +39,15 @@ def loop_head(
         first[f"{container}.{loop.start}".lstrip(".")] = part
         sources.append(f"{renderer.path(container)}{_numbers(loop, counts.get(container, 0))}")
     variables += first.values()
+    named = [container for container in loop.containers if container and not container.endswith(".")]
+    number = next(each for each in ("number", "index", "place") if each not in used | set(variables))
+    if named:
+        variables.append(number)
+        ends = (loop.start, loop.start + loop.step * loop.count, loop.step)
+        sources.append(f"range({', '.join(map(str, ends[: 2 if loop.step == 1 else 3]))})")
+    for container in named:
+        above, _, own = container.rpartition(".")
+        first[f"{container}{loop.start}"] = f'{renderer.path(above)}[f"{own}{{{number}}}"]'
     head = f"for {', '.join(variables)} in "
     return [f"    {head}{sources[0]}:"] if len(sources) == 1 else wrapped_call(f"{head}zip", sources, 4, ":"), first
 

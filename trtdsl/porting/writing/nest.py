@@ -8,7 +8,7 @@ from typing import Any
 
 from ..calls import Value, rebuilt, sizes_of, values_in
 from ..render import Renderer
-from ..statements import Copy, Expression, Loop, Statement, expressions, flat, parts, size_key, uses_of
+from ..statements import Copy, Expression, Loop, Statement, expressions, fills_a_list, flat, parts, size_key, uses_of
 from .lines import WIDTH
 
 WIDEST = 100  # of an expression with calls inside
@@ -42,6 +42,10 @@ def _nested(items: list[Any], uses: Counter[Value], kept: set[Value], renderer: 
             written.append(item)
             continue
         _take_in(item, waiting, written, renderer)
+        if fills_a_list(item):  # what takes the list as it is now stands before it
+            filled = item.expression.arguments[0].tree
+            takes = [value for value, each in waiting.items() if any(part is filled for part in parts(each.expression))]
+            written += map(waiting.pop, takes)
         if _may_wait(item, uses, kept):
             waiting[item.results[0]] = item
         else:
