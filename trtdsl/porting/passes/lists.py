@@ -80,7 +80,8 @@ def grown(body: list[Any]) -> list[Any]:
     growing: list[list[tuple[int, Argument]]] = []
     """The arguments that are the same list at some length, each with its statement's number."""
     for place, statement in enumerate(body):
-        for argument in (each for inner in expressions(statement.expression) for each in inner.arguments):
+        calls = (each for each in expressions(statement.expression) if each.form in ("function", "module"))
+        for argument in (each for call in calls for each in call.arguments):
             items = argument.tree
             if isinstance(items, (list, tuple)) and items and all(type(item) is Value for item in items):
                 former = next((uses for uses in growing if _goes_on(uses[-1], place, items, there)), None)
