@@ -173,6 +173,13 @@ def joined(x):
     return (x.reshape(whole) * whole.numel()).sum(1), x * x.shape[1:].numel() + x.new_ones(torch.Size(x.shape) * 1)
 
 
+def often(x):
+    """Lists that a size says how often they have their items."""
+    n = x.shape[0]
+    rows = torch.cat([x, 2 * x] * n), torch.stack(n * [x[0], x[-1]], 1), torch.stack([x.sum(0)] * (n + 1), dim=-1)
+    return *rows, x + torch.tensor([1.0, 2.0] * n)[:n, None]
+
+
 def roots(x):
     """Numbers that tensors of sizes hold, and the greatest of fractions."""
     n = x.shape[0]
@@ -210,6 +217,7 @@ class Applied(torch.nn.Module):
         by_factors,
         antialiased,
         joined,
+        often,
         roots,
     ],
     ids=lambda each: getattr(each, "__name__", None),

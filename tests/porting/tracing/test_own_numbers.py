@@ -39,6 +39,7 @@ FUNCTIONS = {
     "a list of an input's numbers": lambda s, x, i: (
         x[range(len(x)), [n - 1 for n in i]],
         x[torch.arange(len(i)), list(i)],
+        x[range(len(x)), tuple(i)],
     ),
     "some of an input's numbers": lambda s, x, i: x[[0, 1], i.tolist()[:2]],
 }

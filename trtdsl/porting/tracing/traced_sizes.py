@@ -123,6 +123,8 @@ def _operator(symbol: str, compute: Callable[..., Any], *, swapped: bool = False
     def method(self: Any, *others: Any) -> Any:
         others = tuple(map(_pythons, others))
         if not all(isinstance(other, (int, float)) for other in others):
+            if symbol == "*" and type(others[0]) is list and isinstance(self, TracedInt):
+                return Repeated(others[0], self)
             if isinstance(others[0], (str, bytes, list, tuple)):
                 lost(self, "a sequence that it is multiplied with")
             return NotImplemented
@@ -404,9 +406,32 @@ class TracedSizes(tuple[Any, ...]):
         return f"torch.Size([{', '.join(map(str, self))}])"
 
 
+class Repeated(list[Any]):
+    """``items * times``, of a size: torch joins them as often; for anything else, the size is the number that it is."""
+
+    def __init__(self, items: list[Any], times: Any):
+        super().__init__(items * plain_number(times))
+        self.parts: tuple[list[Any], Any] | None = ([*items], times)
+        """The items, and how often the list has them; None of a list that was asked for anything else."""
+        self._place = asking()
+
+    def _plain(self) -> None:
+        if self.parts is not None:
+            lost(self.parts[1], "a list that it is multiplied with", self._place)
+            self.parts = None
+
+    def __radd__(self, other: list[Any]) -> list[Any]:
+        return [*other, *self]
+
+
 def sizes_as(sizes: list[Any]) -> Any:
     """A tensor's sizes, as torch has them; where values say some, as what joins these, too."""
     return TracedSizes(sizes) if BY_VALUES.get() or again() else torch.Size(sizes)
+
+
+def is_repeated(given: Any) -> bool:
+    """Whether it is a list of which nothing is known but how often it has its items."""
+    return isinstance(given, Repeated) and given.parts is not None
 
 
 def is_traced(number: Any) -> bool:
@@ -531,6 +556,16 @@ def trying(function: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
+def _of_all(name: str) -> Callable[..., Any]:
+    """A method of a list, which has as many items as there are."""
+
+    def method(self: Repeated, *given: Any, **options: Any) -> Any:
+        self._plain()
+        return getattr(list, name)(self, *given, **options)
+
+    return method
+
+
 def _yields(name: str) -> Callable[..., Any]:
     """A method of a float that a size, or a number of numpy's, has for itself."""
 
@@ -546,6 +581,10 @@ for _name in (*(compute.__name__.strip("_") for compute in {**ARITHMETIC, **COMP
     for _place in ("", "r"):
         if hasattr(float, _name := f"__{_place}{_name.strip('_')}__"):
             setattr(YieldingFloat, _name, _yields(_name))
+
+for _name, _method in vars(list).items():
+    if callable(_method) and _name not in ("__init__", "__new__", "__getattribute__", "__class_getitem__"):
+        setattr(Repeated, _name, _of_all(_name))
 
 _kind: Any
 for _kind in (TracedInt, TracedFloat):

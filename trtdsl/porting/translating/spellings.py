@@ -122,6 +122,14 @@ def joined_to_zeros(
     return x, [0] * (2 * (x.dim() - 1 - dim % x.dim())) + ([0, sizes[dim]] if at else [sizes[dim], 0])
 
 
+def joined_often(name: str, items: list[Any], times: Any, dim: int = 0, **options: Any) -> torch.Tensor:
+    """What ``cat``, ``stack`` or ``tensor`` gives of a list that has the items so many times."""
+    along = {} if name == "tensor" else {"dim": dim}
+    alone = name == "cat" and len(items) == 1
+    whole = items[0] if alone else getattr(torch, name)(items, **along, **options)
+    return whole.repeat([times if axis == dim % whole.dim() else 1 for axis in range(whole.dim())])
+
+
 class Listed(list[Any]):
     """The numbers that ``tolist`` gives of a tensor without values, and the tensor for what is asked of all of them."""
 

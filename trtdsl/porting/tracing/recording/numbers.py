@@ -87,16 +87,16 @@ def _takes_tensor(name: str, place: int | str) -> bool:
 
 def lists_of_numbers(index: Any) -> Callable[[], Any] | None:
     """An index in which lists of whole numbers are tensors, where some have no values; None for another one."""
-    parts = index if isinstance(index, tuple) else (index,)
-    if not any(isinstance(part, list) and any(map(_is_place, part)) for part in parts):
-        return None
+
+    def is_list(part: Any) -> bool:
+        return isinstance(part, (list, tuple)) and any(map(_is_place, part))
 
     def joined(part: Any) -> Any:
-        if not isinstance(part, list) or not any(map(_is_place, part)):
-            return part
-        return torch.stack([torch.as_tensor(each) for each in part])
+        return torch.stack([torch.as_tensor(each) for each in part]) if is_list(part) else part
 
-    return lambda: tuple(map(joined, parts)) if isinstance(index, tuple) else joined(index)
+    if isinstance(index, tuple):
+        return (lambda: tuple(map(joined, index))) if any(map(is_list, index)) else None
+    return (lambda: joined(index)) if is_list(index) else None
 
 
 def writes_at_a_place(name: str, args: tuple[Any, ...]) -> bool:

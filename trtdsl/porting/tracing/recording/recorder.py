@@ -27,6 +27,7 @@ from ...translating.spellings import (
     as_array,
     by_position,
     held_by,
+    joined_often,
     joined_to_zeros,
     of_an_array,
     python_type,
@@ -46,6 +47,7 @@ from ..traced_sizes import (
     TracedInt,
     YieldingFloat,
     expression_of,
+    is_repeated,
     is_traced,
     lost,
     plain_number,
@@ -248,6 +250,8 @@ class Recorder:
             return self.value(given)
         if isinstance(given, (TracedInt, TracedFloat, YieldingFloat)):
             return expression_of(given)
+        if is_repeated(given):
+            return self.tree(given.parts)
         if isinstance(given, (list, tuple)):
             return type(given)(map(self.tree, given)) if type(given) in (list, tuple) else tuple(map(self.tree, given))
         if isinstance(given, Mapping):
@@ -274,6 +278,9 @@ class Recorder:
         """Makes one call of torch, and records it where it returns a tensor."""
         if self.inside:
             return function(*args, **kwargs)
+        if args and is_repeated(args[0]) and (name := canonical(function)[0]) in ("cat", "stack", "tensor"):
+            with each_call(self.called):
+                return joined_often(name, *args[0].parts, *args[1:], **kwargs)
         if (operand := with_own_way(args, kwargs)) is not None:
             with each_call(self.called):
                 return operand.__torch_function__(function, (type(operand),), args, kwargs)
@@ -900,7 +907,7 @@ class Recorder:
                     value.name = name
             elif isinstance(held, TracedInt) and held.expression.name is None:
                 held.expression.name = name
-            elif isinstance(held, (list, tuple)):
+            elif isinstance(held, (list, tuple)) and not is_repeated(held):
                 for item in held[:MOST_NUMBERS]:
                     value = self.values.get(id(item)) if isinstance(item, torch.Tensor) else None
                     if value is not None and value.hint is None:
