@@ -132,7 +132,19 @@ def marked(x, ends):
     return (x * mask[..., None]) * weights
 
 
-@pytest.mark.parametrize("of", [least, both, from_behind, written_to, marked])
+def pieces(x, ends):
+    first, second, third = x.split([ends[0].item(), 1, x.shape[1] - 1 - ends[0].item()], dim=1)
+    return first.sum(1), second, third
+
+
+def pieces_of_what_is_chosen(x, ends):
+    """As batches of images, each of which has as many as a mask says, are taken apart and joined again."""
+    mask = x[..., 0] > ends[0] - 2
+    parts = x[mask].split(mask.sum(1).tolist())
+    return torch.stack([part.sum(0) for part in parts]), torch.cat([part * place for place, part in enumerate(parts)])
+
+
+@pytest.mark.parametrize("of", [least, both, from_behind, written_to, marked, pieces, pieces_of_what_is_chosen])
 def test_a_slice_ends_where_a_value_says(of):
     inputs = {"x": "3,T,4", "ends": "3:int64:1:4"}
     spec = td.from_module(Cut(of), inputs, dims={"T": (4, 6, 9)})
@@ -167,6 +179,13 @@ def zeroed(x, ends):
     return x
 
 
+def moved(x, ends):
+    x = x * 1.0
+    _, second = x.split([ends[0].item(), x.shape[1] - ends[0].item()], 1)
+    second += 1
+    return x
+
+
 def seen(x, ends):
     x = x * 1.0
     first = x[:, : ends[0]]
@@ -174,7 +193,7 @@ def seen(x, ends):
     return first * 2
 
 
-@pytest.mark.parametrize("of", [zeroed, seen])
+@pytest.mark.parametrize("of", [zeroed, moved, seen])
 def test_a_cut_is_no_view_that_is_written_through(of):
     with pytest.raises(
         td.UnsupportedError, match="writes to a slice whose end a value says, or to a tensor that has one"

@@ -9,7 +9,7 @@ from ....core.errors import UnsupportedError
 from ....core.lazy import torch
 from ....core.tensors.memory import storage_of
 from ....definition.input import Input
-from ...calls import Value, leaves
+from ...calls import Value, along, leaves
 from ..frames import here
 from ..guards import BY_VALUES
 from ..names import CONVERSIONS, UNCHANGED
@@ -78,6 +78,27 @@ class ByValues:
             return found
 
         return taken
+
+    def pieces(self, input: torch.Tensor, sizes: Any = None, dim: int = 0, **named: Any) -> Callable[[], Any] | None:
+        """What ``split`` gives of a list in which numbers without values say how long pieces are; None for others."""
+        sizes = next(iter(named.values()), None) if sizes is None else sizes
+        if not isinstance(sizes, (list, tuple)) or not any(map(self._is_number, sizes)):
+            return None
+
+        def cut() -> tuple[torch.Tensor, ...]:
+            steps, start = torch.arange(input.shape[dim]), None
+            found: list[torch.Tensor] = []
+            for place, size in enumerate(sizes):
+                end = size if start is None else start + size
+                masks = [steps >= start] if start is not None else []
+                masks += [steps < end] if place + 1 < len(sizes) else []  # the last one ends with the tensor
+                mask = slice(None) if not masks else masks[0] if len(masks) == 1 else masks[0] & masks[1]
+                found.append(input[along(dim % input.dim(), mask)])
+                self._copies.append((input, found[-1]))
+                start = end
+            return tuple(found)
+
+        return cut
 
     def written(self, input: torch.Tensor, index: Any, value: Any) -> Callable[[], Any] | None:
         """What writes a number, or what is the same at all places, where such an index says; None for another one."""

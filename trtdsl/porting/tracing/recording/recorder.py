@@ -399,6 +399,8 @@ class Recorder:
         self, function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Callable[[], Any] | None:
         """What gives the call's result, or None, by calls of which a network or a loop is made; None of most calls."""
+        if name in ("split", "split_with_sizes") and (cut := self.by_values.pieces(*args, **kwargs)) is not None:
+            return cut
         if name in ("split", "chunk") and type(args[0]) is not torch.Tensor and not self._is_constant(args[0]):
             return lambda: sliced(name, *args, **kwargs)
         if name in ("cat", "stack") and (whole := self._rejoined(name, *args, **kwargs)) is not None:
