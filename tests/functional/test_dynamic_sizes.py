@@ -207,7 +207,7 @@ def test_sizes_in_a_tensor_and_parts_written_at_sizes():
 
 def test_a_part_of_another_size_is_refused():
     net = td.Network()
-    with pytest.raises(td.ShapeError, match=r"src has shape \(2, 4\), the slice \(2, 3\)"):
+    with pytest.raises(td.ShapeError, match=r"the sizes of src and of the slice do not match: 4 and 3"):
         F.slice_scatter(net.input("x", (2, 8)), net.input("y", (2, 4)), 1, end=3)
     with pytest.raises(td.ShapeError, match="tensor takes lists of equal lengths"), net.current():
         F.tensor([[1, 2], [3]])

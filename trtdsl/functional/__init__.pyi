@@ -82,9 +82,7 @@ from trtdsl.functional.pointwise.arithmetic import remainder as remainder
 from trtdsl.functional.pointwise.arithmetic import rsub as rsub
 from trtdsl.functional.pointwise.arithmetic import sub as sub
 from trtdsl.functional.pointwise.elementary import entr as entr
-from trtdsl.functional.pointwise.elementary import erfc as erfc
 from trtdsl.functional.pointwise.elementary import expm1 as expm1
-from trtdsl.functional.pointwise.elementary import frac as frac
 from trtdsl.functional.pointwise.elementary import log1p as log1p
 from trtdsl.functional.pointwise.elementary import logit as logit
 from trtdsl.functional.pointwise.elementary import nan_to_num as nan_to_num
@@ -161,7 +159,9 @@ from trtdsl.functional.reducing.reduction import count_nonzero as count_nonzero
 from trtdsl.functional.reducing.reduction import equal as equal
 from trtdsl.functional.reducing.reduction import mean as mean
 from trtdsl.functional.reducing.reduction import nanmean as nanmean
+from trtdsl.functional.reducing.reduction import nansum as nansum
 from trtdsl.functional.reducing.reduction import prod as prod
+from trtdsl.functional.reducing.reduction import sum as sum
 from trtdsl.functional.reducing.reduction import sum_to_size as sum_to_size
 from trtdsl.functional.reducing.statistics import argsort as argsort
 from trtdsl.functional.reducing.statistics import corrcoef as corrcoef
@@ -410,8 +410,14 @@ def deg2rad(input: Tensor) -> Tensor:
 def rad2deg(input: Tensor) -> Tensor:
     """Radians as degrees: IElementWiseLayer PROD."""
 
+def erfc(input: Tensor) -> Tensor:
+    """``1 - erf(input)``: IUnaryLayer ERF, IElementWiseLayer SUB; its tail below 1e-7 is lost to rounding."""
+
 def ndtr(input: Tensor) -> Tensor:
     """The standard normal distribution up to x, ``erfc(-x / √2) / 2``: the layers of :func:`erfc`."""
+
+def frac(input: Tensor) -> Tensor:
+    """``input - trunc(input)``: the layers of :func:`trunc`, IElementWiseLayer SUB."""
 
 def ceil(input: Tensor) -> Tensor:
     """Rounded up: IUnaryLayer CEIL; integers are themselves."""
@@ -488,12 +494,6 @@ def cummin(input: Tensor, dim: int) -> Selected:
 
     Raises UnsupportedError for a dimension without an upper bound.
     """
-
-def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """The sum over ``dim`` (all dimensions when None): IReduceLayer SUM; integers and bool are summed as int64."""
-
-def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """The sum of what is not NaN: IUnaryLayer ISNAN, ISelectLayer, IReduceLayer SUM."""
 
 def amax(input: Tensor, dim: Dims = (), keepdim: bool = False, *, lowering: str = "auto") -> Tensor:
     """The greatest element over ``dim`` (all dimensions when empty).
@@ -651,10 +651,6 @@ def full(
     """``fill_value`` in every place of a new tensor: a constant; ISliceLayer with a stride of 0 for dynamic sizes.
 
     ``device`` has no meaning in an engine.
-
-    >>> with net.current():
-    ...     F.full((2, 3), 7.0).shape
-    (2, 3)
     """
 
 def zeros(*size: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -769,12 +765,7 @@ def linspace(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``steps`` values from ``start`` to ``end``, both included: a constant; IFillLayer where something is computed.
-
-    >>> with net.current():
-    ...     F.linspace(0, 1, 5).data
-    tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
-    """
+    """``steps`` values from ``start`` to ``end``, both included: a constant; IFillLayer where something is computed."""
 
 def eye(
     n: SizeLike,

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.errors import DefinitionError, ShapeError, UnsupportedError
-from .common import L, SizeLike, Tensor, operation, require_one_of, shape_text, torch
+from .common import L, Tensor, operation, require_one_of, shape_text, torch
 from .indexing.gather import nonzero
-from .operands import along, binary, choose, combined, floating, per_axis
+from .operands import along, binary, choose, floating, per_axis
 from .products.linalg import matmul
 from .reducing.reduction import top
 from .reducing.statistics import argsort
 from .sampling.grid_sample import gather_taps
 from .sampling.taps import Taps, make_taps, number
+from .shaping.arrange import pad
 from .shaping.create import counted, filled
 from .shaping.join import cat
 
@@ -87,7 +88,7 @@ def nms(boxes: Tensor, scores: Tensor, iou_threshold: float, *, max_outputs: int
     as often as chains of overlaps are long. IElementWiseLayers over the pairs (n, n), IReduceLayer SUM; ITopKLayer,
     without ``max_outputs`` behind INonZeroLayer.
     """
-    return _suppressed(boxes, scores, None, iou_threshold, max_outputs, "nms")
+    return _suppressed(boxes, scores, None, iou_threshold, max_outputs)
 
 
 @operation
@@ -98,19 +99,18 @@ def batched_nms(
 
     As :func:`nms`, with one IElementWiseLayer EQUAL more. torchvision.ops.batched_nms
     """
-    return _suppressed(boxes, scores, idxs, iou_threshold, max_outputs, "batched_nms")
+    return _suppressed(boxes, scores, idxs, iou_threshold, max_outputs)
 
 
 def _suppressed(
-    boxes: Tensor, scores: Tensor, classes: Tensor | None, threshold: float, max_outputs: int | None, name: str
+    boxes: Tensor, scores: Tensor, classes: Tensor | None, threshold: float, max_outputs: int | None
 ) -> Tensor:
     if boxes.ndim != scores.ndim + 1 or scores.ndim < 1 or boxes.shape[-1] != 4:
-        shapes = f"{shape_text(boxes.shape)} and {shape_text(scores.shape)}"
-        raise ShapeError(f"{name}: boxes (…, n, 4) and scores (…, n), not {shapes}")
+        raise ShapeError("boxes are (…, n, 4) and scores (…, n)")
     if max_outputs is not None and max_outputs < 1:
-        raise DefinitionError(f"{name}: max_outputs must be positive, not {max_outputs}")
+        raise DefinitionError(f"max_outputs must be positive, not {max_outputs}")
     if max_outputs is None and scores.ndim > 1:
-        raise ShapeError(f"{name} of a batch has results of several sizes: give max_outputs")
+        raise ShapeError("a batch has results of several sizes: give max_outputs")
     scores = floating(scores)
     overlap = box_iou(boxes, boxes) > threshold
     if classes is not None:
@@ -160,15 +160,7 @@ def _some(scores: Tensor, kept: Tensor, max_outputs: int) -> Tensor:
     number = scores.shape[-1]
     take = min(max_outputs, number) if isinstance(number, int) else max_outputs
     values, places = top(ranked, take, scores.ndim - 1, "MAX")
-    found = choose(values > -math.inf, places, -1, torch.int64)
-    if take == max_outputs:
-        return found
-    rest = filled(scores.network, (*scores.shape[:-1], max_outputs - take), -1, torch.int64)
-    return L.concatenation([found, rest], scores.ndim - 1)
-
-
-Neighbours = list[tuple[Tensor, Tensor]]
-"""The elements that count for a coordinate: the int32 index of each, and its weight."""
+    return pad(choose(values > -math.inf, places, -1, torch.int64), (0, max_outputs - take), value=-1)
 
 
 @operation
@@ -189,61 +181,30 @@ def roi_align(
     Raises UnsupportedError for a ``sampling_ratio`` below 1: their number would depend on data.
     """
     if sampling_ratio < 1:
-        raise UnsupportedError(
-            "roi_align(sampling_ratio=-1) takes as many points as a box is large, which depends on data: give a number"
-        )
-    rois = L.cast(_rois(boxes), torch.float32)
+        raise UnsupportedError("as many points as a box is large depend on data: give a number as sampling_ratio")
+    if not isinstance(boxes, Tensor):  # by item: as one matrix, with the item's number in front
+        items = [filled(each.network, (*each.shape[:1], 1), float(k), each.dtype) for k, each in enumerate(boxes)]
+        boxes = cat([cat(pair, 1) for pair in zip(items, boxes, strict=True)], 0)
+    rois = L.cast(boxes, torch.float32)
     if input.ndim != 4 or rois.ndim != 2 or rois.shape[1] != 5:
-        shapes = f"{shape_text(input.shape)}, {shape_text(rois.shape)}"
-        raise ShapeError(f"roi_align: features (N, C, H, W), boxes (K, 5), not {shapes}")
+        raise ShapeError("roi_align takes features (N, C, H, W) and boxes (K, 5)")
     (height, width), ratio, count = per_axis(output_size, 2, "output_size"), sampling_ratio, rois.shape[0]
     item, *corners = (along(rois, 1, place, 1) for place in range(5))
     x1, y1, x2, y2 = (edge * spatial_scale - (0.5 if aligned else 0.0) for edge in corners)
 
-    def neighbours(low: Tensor, high: Tensor, cells: int, size: SizeLike) -> Neighbours:
+    def taps(low: Tensor, high: Tensor, cells: int, axis: int) -> Taps:
+        """Clamped to the image, without weight more than one pixel outside."""
         length = high - low if aligned else binary(high - low, 1.0, "MAX")
         places = (torch.arange(cells * ratio, dtype=torch.float32) + 0.5) / (cells * ratio)
-        return _clamped(low + length * input.network.constant(places[None]), size)
+        point = L.unsqueeze(low + length * input.network.constant(places[None]), [0, 5 - axis, 4])
+        beyond = (point < -1.0) | (point > number(input.shape[axis], point.network))
+        return Taps(make_taps(point, input.shape[axis], "bilinear", "border", True).parts, ~beyond)
 
-    ys, xs = neighbours(y1, y2, height, input.shape[2]), neighbours(x1, x2, width, input.shape[3])
-    samples = _gathered(input, L.cast(item, torch.int32), ys, xs)  # (K, h * ratio, w * ratio, C)
-    split = L.shuffle(samples, reshape=(count, height, ratio, width, ratio, input.shape[1]))
+    every = L.unsqueeze(L.shuffle(input, [1, 0, 2, 3]), [0])  # one image (1, C, N, H, W)
+    own = Taps(((L.unsqueeze(L.cast(item, torch.int32), [0, 2, 3]), None),))
+    samples = gather_taps(every, [own, taps(y1, y2, height, 2), taps(x1, x2, width, 3)])
+    split = L.shuffle(samples, [0, 2, 3, 4, 1], (count, height, ratio, width, ratio, input.shape[1]))
     return L.shuffle(L.reduce(split, "AVG", [2, 4]), [0, 3, 1, 2])
-
-
-def _rois(boxes: Tensor | Sequence[Tensor]) -> Tensor:
-    """Boxes by item as one matrix, with the item's number in front."""
-    if isinstance(boxes, Tensor):
-        return boxes
-    rows = []
-    for index, given in enumerate(boxes):
-        if given.ndim != 2 or given.shape[1] != 4:
-            raise ShapeError(f"roi_align takes boxes (L, 4) for each item, not {shape_text(given.shape)}")
-        items = filled(given.network, (given.shape[0], 1), float(index), given.dtype)
-        rows.append(cat([items, given], 1))
-    return cat(rows, 0)
-
-
-def _clamped(point: Tensor, size: SizeLike) -> Neighbours:
-    """Neighbours as roi_align takes them: clamped to the image, without weight more than one pixel outside."""
-    beyond = (point < -1.0) | (point > number(size, point.network))
-    found = make_taps(point, size, "bilinear", "border", True).parts
-    return [(place, choose(beyond, 0.0, 1.0 if weight is None else weight, torch.float32)) for place, weight in found]
-
-
-def _gathered(input: Tensor, item: Tensor, ys: Neighbours, xs: Neighbours) -> Tensor:
-    """Features (K, h, w, C) at the four neighbours of (K, h) rows and (K, w) columns, weighted and summed."""
-    n, c, h, w = input.shape
-    table = L.shuffle(input, [0, 2, 3, 1], (n * h * w, c))
-    first = binary(L.unsqueeze(item, [2]), h, "PROD", torch.int32)  # the item's first row
-
-    def term(row: Tensor, row_weight: Tensor, column: Tensor, column_weight: Tensor) -> Tensor:
-        line = binary(first + L.unsqueeze(row, [2]), w, "PROD", torch.int32)
-        picked = L.gather(table, line + L.unsqueeze(column, [1]), 0)
-        weight = L.unsqueeze(row_weight, [2]) * L.unsqueeze(column_weight, [1])
-        return picked * L.unsqueeze(L.cast(weight, picked.dtype), [3])
-
-    return combined(term(*y, *x) for y in ys for x in xs)
 
 
 @operation
@@ -269,14 +230,13 @@ def deform_conv2d(
     taps = kh * kw
     groups: Any = offset.shape[1] // (2 * taps)
     if offset.ndim != 4 or offset.shape[1] != 2 * groups * taps or c % groups or c % part:
-        shapes = ", ".join(shape_text(x.shape) for x in (input, offset, weight))
-        raise ShapeError(f"deform_conv2d: input, offsets and weight of {shapes} do not fit")
+        raise ShapeError("input, offset and weight do not fit")
     network = input.network
     shifts = L.shuffle(L.cast(offset, torch.float32), reshape=(n, groups, taps, 2, rows, columns))
     found: list[Taps] = []
     settings = zip((kh, kw), *(per_axis(x, 2, "a size") for x in (stride, padding, dilation)), strict=True)
-    for axis, (kernel, step, pad, spread) in enumerate(settings):
-        side = torch.arange(kernel, dtype=torch.float32) * spread - pad
+    for axis, (kernel, step, border, spread) in enumerate(settings):
+        side = torch.arange(kernel, dtype=torch.float32) * spread - border
         grid = side[:, None].expand(kh, kw) if axis == 0 else side[None].expand(kh, kw)
         start = counted(network, (rows, columns)[axis], torch.float32) * float(step)
         base = L.unsqueeze(start, [1] if axis == 0 else [0])  # (Ho, 1) or (1, Wo)

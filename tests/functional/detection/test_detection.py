@@ -220,7 +220,7 @@ def test_deform_conv2d(groups, parts, stride, padding, dilation, masked):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda b, s: F.nms(b, b, 0.5), r"boxes \(…, n, 4\) and scores"),
+        (lambda b, s: F.nms(b, b, 0.5), r"boxes are \(…, n, 4\) and scores"),
         (lambda b, s: F.nms(b, s, 0.5, max_outputs=0), "max_outputs must be positive"),
         (lambda b, s: F.box_convert(b, "xyxy", "ltrb"), "one of 'xyxy', 'xywh', 'cxcywh'"),
         (lambda b, s: F.roi_align(s.reshape(1, 1, 2, 3), b, 2), "give a number"),

@@ -222,7 +222,7 @@ def test_a_mask_with_one_value_is_a_select():
 @pytest.mark.parametrize(
     ("index", "value", "error", "message"),
     [
-        ((ALL, 2), numbers(3, 6), td.ShapeError, "a value of shape .3, 6. does not stretch to .4, 6."),
+        ((ALL, 2), numbers(3, 6), td.ShapeError, "the sizes of what is stretched do not match: 3 and 4"),
         ((ALL, 7), 1.0, td.ShapeError, "index 7 is out of bounds for a dimension of size 5"),
         ((1, 1, 1, 1), 1.0, td.ShapeError, "4 indices for a tensor of 3 dimensions"),
         ("a", 1.0, td.UnsupportedError, "indexing with str"),

@@ -280,7 +280,7 @@ def test_each_argument_matters(changed, lowering):
         ((1, 1, 4, 4), (1, 3, 3, 3), {}, "the points of the grid have 2 coordinates"),
         ((1, 1, 4, 4), (1, 3, 3, 3, 3), {}, "a grid of 4 dimensions, or of 5"),
         ((1, 4, 4), (1, 3, 2), {}, "a grid of 4 dimensions, or of 5"),
-        ((1, 1, 4, 4), (2, 3, 3, 2), {}, "the batch of the input is 1, that of the grid 2"),
+        ((1, 1, 4, 4), (2, 3, 3, 2), {}, "the batches of both do not match: 1 and 2"),
         ((1, 1, 4, 4), (1, 3, 3, 2), {"mode": "linear"}, "mode is one of .*, not 'linear'"),
         ((1, 1, 4, 4), (1, 3, 3, 2), {"padding_mode": "wrap"}, "padding_mode is one of .*, not 'wrap'"),
         ((1, 1, 4, 4, 4), (1, 3, 3, 3, 3), {"mode": "bicubic"}, "bicubic takes 4 dimensions"),
@@ -399,7 +399,7 @@ def test_bilinear_sample_refuses():
     for coords, kwargs, message in (
         ((1, 3, 3, 3), {}, "coordinates .N, Ho, Wo, 2."),
         ((1, 3, 2), {}, "coordinates .N, Ho, Wo, 2."),
-        ((2, 3, 3, 2), {}, "the batch of the input is 1, that of the coordinates 2"),
+        ((2, 3, 3, 2), {}, "the batches of both do not match: 1 and 2"),
         ((1, 3, 3, 2), {"padding_mode": "edge"}, "padding_mode is one of .*, not 'edge'"),
     ):
         with pytest.raises(td.DefinitionError, match=message) as error:

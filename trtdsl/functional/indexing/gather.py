@@ -58,9 +58,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
         result = L.gather(as_vector(input), as_vector(index), 0, "ELEMENT")
         return result if index.ndim else L.squeeze(result, [0])
     if index.ndim != input.ndim:
-        raise ShapeError(
-            f"gather: index and input must have one rank: {shape_text(index.shape)}, {shape_text(input.shape)}"
-        )
+        raise ShapeError("index and input must have one rank")
     box = tuple(input.shape[d] if d == axis else size for d, size in enumerate(index.shape))
     return L.gather(_box(input, box), index, axis, "ELEMENT")
 
@@ -86,9 +84,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     if dim is None:
         return take(input, L.shuffle(indices, reshape=(indices.numel(),)))
     if input.ndim != indices.ndim:
-        raise ShapeError(
-            f"take_along_dim: both must have one rank: {shape_text(input.shape)}, {shape_text(indices.shape)}"
-        )
+        raise ShapeError("indices and input must have one rank")
     axis = axis_of(dim, input.ndim)
     rest = [tensor.shape[:axis] + tensor.shape[axis + 1 :] for tensor in (input, indices)]
     common = broadcast(*rest)
@@ -125,8 +121,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     x = as_vector(input)
     found = places_where(x)
     if as_tuple:
-        count = found.shape[1]
-        return tuple(L.squeeze(L.slice(found, (axis, 0), (1, count)), [0]) for axis in range(x.ndim))
+        return tuple(found[axis] for axis in range(x.ndim))
     rows = L.shuffle(found, (1, 0))
     return rows if input.ndim else L.slice(rows, (0, 0), (rows.shape[0], 0))
 
@@ -284,9 +279,6 @@ def index_put(input: Tensor, indices: Sequence[Any], values: Any, accumulate: bo
     """``input`` with ``values`` at the places that ``indices`` (int, bool, None for all) name: IScatterLayer.
 
     ``accumulate`` adds, as often as a place appears, by the layers of :func:`scatter_reduce`.
-
-    >>> F.index_put(net.input("x", (5, 3)), (net.input("i", (2,), "int64"),), 1.0).shape
-    (5, 3)
     """
     given = list(indices) + [None] * (input.ndim - len(indices))
     places = as_indices(input, given)
@@ -361,9 +353,6 @@ def _broadcast(value: Tensor, shape: Shape) -> Tensor:
             raise ShapeError(f"a value of shape {shape_text(value.shape)} does not stretch to {shape_text(shape)}")
         value = L.squeeze(value, range(extra))
     wide = L.unsqueeze(value, range(len(shape) - value.ndim))
-    for have, want in zip(wide.shape, shape, strict=True):
-        if isinstance(have, int) and isinstance(want, int) and have not in (1, want):
-            raise ShapeError(f"a value of shape {shape_text(value.shape)} does not stretch to {shape_text(shape)}")
     return stretch(wide, shape)
 
 

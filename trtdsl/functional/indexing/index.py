@@ -6,9 +6,8 @@ import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...sizes.size import Size, SizeLike, bounds, from_front, product, size_max, size_min
-from ..common import L, Network, Shape, Tensor, np, operation, shape_text, torch
+from ..common import DefinitionError, L, Network, Shape, ShapeError, Tensor, UnsupportedError, np, operation, torch
 from ..operands import align, as_tensor, choose
 
 
@@ -98,13 +97,10 @@ def as_indices(x: Tensor, items: Sequence[Any]) -> list[Tensor | None]:
         index = as_tensor(item, x.network)
         if index.dtype == torch.bool:
             found = places_where(index)
-            count = found.shape[1]
-            for axis in range(index.ndim):
-                expected = x.shape[len(places)]
-                if isinstance(expected, int) and isinstance(index.shape[axis], int) and index.shape[axis] != expected:
-                    what = f"{shape_text(x.shape)} at dimension {len(places)}"
-                    raise ShapeError(f"a mask of shape {shape_text(index.shape)} does not fit {what}")
-                places.append(L.squeeze(L.slice(found, (axis, 0), (1, count)), [0]))
+            for axis, size in enumerate(index.shape):
+                what = f"the sizes of dimension {len(places)} and of the mask"
+                x.network.constraints.equal(x.shape[len(places)], size, what, x.network.current_operation)
+                places.append(found[axis])
         elif index.dtype in (torch.int32, torch.int64):
             places.append(from_start(index, x.shape[len(places)]))
         else:

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
-from ..common import L, Tensor, operation, require_network, require_one_of, require_rank, shape_text, torch
+from ..common import L, Tensor, operation, require_network, require_one_of, require_rank, torch
 from ..operands import as_tensor, binary, choose, numeric, result_type
 from ..pointwise.arithmetic import mul
 from ..products.linalg import matmul
@@ -39,8 +39,7 @@ def searchsorted(
     if sorter is not None:
         sorted_sequence = L.gather(sorted_sequence, sorter, sorted_sequence.ndim - 1, "ELEMENT")
     if sorted_sequence.ndim > 1 and sorted_sequence.shape[:-1] != values.shape[:-1]:
-        shapes = f"{shape_text(sorted_sequence.shape)} and {shape_text(values.shape)}"
-        raise ShapeError(f"searchsorted: sequence and values must agree in all dimensions but the last: {shapes}")
+        raise ShapeError("sequence and values must agree in all dimensions but the last")
     dtype = result_type(sorted_sequence, values)
     edges, wanted = L.cast(sorted_sequence, dtype), L.unsqueeze(L.cast(values, dtype), [values.ndim])
     edges = edges if edges.ndim == 1 else L.unsqueeze(edges, [edges.ndim - 1])
@@ -77,10 +76,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     counts in a known number of bins. No layer; with weights IReduceLayer SUM of ISelectLayer.
     """
     if not input.is_constant:
-        raise UnsupportedError(
-            "bincount has as many bins as the values ask for, a size that depends on data: "
-            "F.one_hot(x, bins).sum(0) counts in a known number of bins"
-        )
+        raise UnsupportedError("how many bins depends on data: F.one_hot(x, bins).sum(0) counts in a known number")
     bins = max(int(input.data.max()) + 1 if input.data.numel() else 0, minlength)
     if weights is None:
         return input.network.constant(torch.bincount(input.data, minlength=minlength))
@@ -102,7 +98,9 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     network, x = input.network, ravel(numeric(input))
     wide = L.cast(x, torch.float32)
     if min == max:
-        low, high = _ends(wide)
+        low, high = L.reduce(wide, "MIN", [0], True), L.reduce(wide, "MAX", [0], True)
+        apart = L.cast(low == high, torch.float32)  # each a unit further out where they are one number
+        low, high = low - apart, high + apart
     else:
         low, high = (network.constant(torch.tensor([float(end)])) for end in (min, max))
     part = (wide - low) * float(bins) / (high - low)
@@ -110,13 +108,6 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     places = network.constant(torch.arange(bins, dtype=torch.float32)[:, None])
     found = (last == places) & (~(wide < low) & ~(wide > high))
     return L.reduce(L.cast(found, x.dtype), "SUM", [1])
-
-
-def _ends(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The least and the greatest element, each a unit further out where they are one number."""
-    low, high = L.reduce(x, "MIN", [0], True), L.reduce(x, "MAX", [0], True)
-    one = L.cast(low == high, x.dtype)
-    return low - one, high + one
 
 
 @operation
@@ -148,24 +139,27 @@ def embedding_bag(
     if per_sample_weights is not None and mode != "sum":
         raise UnsupportedError("embedding_bag takes per_sample_weights with mode='sum' only, as torch does")
     if (input.ndim == 1) != (offsets is not None) or input.ndim not in (1, 2):
-        raise ShapeError(
-            f"embedding_bag takes (bags, n), or a vector with offsets, not {shape_text(input.shape)}"
-            f"{' with offsets' * (offsets is not None)}"
-        )
+        raise ShapeError("embedding_bag takes (bags, n), or a vector with offsets")
     rows, inside = L.gather(weight, input, 0), None
     if padding_idx is not None:
         inside = ~(input == (padding_idx if padding_idx >= 0 else weight.shape[0] + padding_idx))
     if per_sample_weights is not None:
         rows = mul(rows, L.unsqueeze(per_sample_weights, [per_sample_weights.ndim]))
     if offsets is not None:
-        return _split_bags(rows, inside, _members(input, offsets, include_last_offset), mode)
+        members = _members(input, offsets, include_last_offset)
+        inside = members if inside is None else members & L.unsqueeze(inside, [0])
     if inside is None:
         return L.reduce(rows, {"sum": "SUM", "mean": "AVG", "max": "MAX"}[mode], [1])
-    inside = L.unsqueeze(inside, [2])
     if mode == "max":
-        return _greatest(rows, inside)
-    total = L.reduce(choose(inside, rows, 0, rows.dtype), "SUM", [1])
-    return total if mode == "sum" else _mean(total, L.reduce(L.cast(inside, rows.dtype), "SUM", [1]))
+        return _greatest(rows if offsets is None else L.unsqueeze(rows, [0]), L.unsqueeze(inside, [2]))
+    there = L.cast(inside, rows.dtype)
+    if offsets is None:
+        total = L.reduce(choose(L.unsqueeze(inside, [2]), rows, 0, rows.dtype), "SUM", [1])
+    else:
+        total = matmul(there, rows)
+    if mode == "sum":
+        return total
+    return total / binary(L.reduce(there, "SUM", [1], True), 1.0, "MAX", rows.dtype)  # an empty bag is 0
 
 
 def _members(input: Tensor, offsets: Tensor, include_last_offset: bool) -> Tensor:
@@ -175,21 +169,6 @@ def _members(input: Tensor, offsets: Tensor, include_last_offset: bool) -> Tenso
     # With the last offset, what follows it is in no bag.
     owner = searchsorted(L.cast(offsets, torch.int64), places, right=True) - 1
     return L.unsqueeze(every, [1]) == L.unsqueeze(owner, [0])
-
-
-def _split_bags(rows: Tensor, inside: Tensor | None, members: Tensor, mode: str) -> Tensor:
-    if inside is not None:
-        members = members & L.unsqueeze(inside, [0])
-    if mode == "max":
-        return _greatest(L.unsqueeze(rows, [0]), L.unsqueeze(members, [2]))
-    there = L.cast(members, rows.dtype)
-    total = matmul(there, rows)
-    return total if mode == "sum" else _mean(total, L.reduce(there, "SUM", [1], True))
-
-
-def _mean(total: Tensor, number: Tensor) -> Tensor:
-    """A mean; 0 where there is nothing."""
-    return total / binary(number, 1.0, "MAX", number.dtype)
 
 
 def _greatest(rows: Tensor, inside: Tensor) -> Tensor:

@@ -318,7 +318,9 @@ def pow(input: Any, exponent: Any) -> Tensor:
         if exponent == 1:
             return a
         if not a.dtype.is_floating_point:
-            return _whole_power(a, int(exponent))
+            if exponent < 0:
+                raise UnsupportedError("integers to negative integer powers are not defined, in torch either")
+            return raised(a, int(exponent), mul) if exponent >= 1 else choose(a == a, 1, a, a.dtype)
         if exponent in (2, 3):
             return a * a if exponent == 2 else a * a * a
         if exponent in (0.5, -0.5):
@@ -327,12 +329,6 @@ def pow(input: Any, exponent: Any) -> Tensor:
         if exponent == -1:
             return L.unary(a, "RECIP")
     return L.elementwise(a, b, "POW") if a.dtype.is_floating_point else _power_by_bits(a, b)
-
-
-def _whole_power(x: Tensor, exponent: int) -> Tensor:
-    if exponent < 0:
-        raise UnsupportedError("integers to negative integer powers are not defined, in torch either")
-    return raised(x, exponent, mul) if exponent else choose(x == x, 1, x, x.dtype)
 
 
 def _power_by_bits(x: Tensor, exponent: Tensor) -> Tensor:

@@ -98,13 +98,7 @@ def entr(x: Tensor) -> Tensor:
     return L.select(positive, inside, choose(x < 0, -math.inf, x * x, x.dtype))  # 0 for 0, NaN stays
 
 
-@prepared(_of_floats)
-def erfc(x: Tensor) -> Tensor:
-    """``1 - erf(input)``: IUnaryLayer ERF, IElementWiseLayer SUB; its tail below 1e-7 is lost to rounding."""
-    return 1 - L.unary(x, "ERF")
-
-
-rsqrt, exp2, log2, log10, deg2rad, rad2deg, ndtr = family(
+rsqrt, exp2, log2, log10, deg2rad, rad2deg, erfc, ndtr, frac = family(
     _of_floats,
     rsqrt=(lambda x: L.unary(L.unary(x, "SQRT"), "RECIP"), "``1 / sqrt(input)``: IUnaryLayer SQRT and RECIP."),
     exp2=(lambda x: binary(2, x, "POW", x.dtype), "``2 ** input``: IElementWiseLayer POW."),
@@ -118,10 +112,15 @@ rsqrt, exp2, log2, log10, deg2rad, rad2deg, ndtr = family(
     ),
     deg2rad=(lambda x: scaled(x, math.pi / 180), "Degrees as radians: IElementWiseLayer PROD."),
     rad2deg=(lambda x: scaled(x, 180 / math.pi), "Radians as degrees: IElementWiseLayer PROD."),
+    erfc=(
+        lambda x: 1 - L.unary(x, "ERF"),
+        "``1 - erf(input)``: IUnaryLayer ERF, IElementWiseLayer SUB; its tail below 1e-7 is lost to rounding.",
+    ),
     ndtr=(
         lambda x: erfc(x * -math.sqrt(0.5)) * 0.5,
         "The standard normal distribution up to x, ``erfc(-x / √2) / 2``: the layers of :func:`erfc`.",
     ),
+    frac=(lambda x: x - truncated(x), "``input - trunc(input)``: the layers of :func:`trunc`, IElementWiseLayer SUB."),
 )
 
 
@@ -181,12 +180,6 @@ ceil, floor, trunc = family(
     floor=(lambda x: L.unary(x, "FLOOR"), "down: IUnaryLayer FLOOR"),
     trunc=(truncated, "towards zero: IUnaryLayer FLOOR, CEIL and ISelectLayer"),
 )
-
-
-@operation
-def frac(input: Tensor) -> Tensor:
-    """``input - trunc(input)``: the layers of :func:`trunc` and IElementWiseLayer SUB."""
-    return input - truncated(input)
 
 
 @operation

@@ -9,7 +9,7 @@ from ...core.errors import ShapeError, UnsupportedError, UsageError
 from ...core.tensors.exact import beside
 from ...core.tensors.operators import scales_between
 from ...definition.tuning.precisions import GROUP, NARROW, PER_TENSOR, narrow_dtype
-from ..common import L, Later, Tensor, complexes, made_by, operation, shape_text, torch, weight_names_of
+from ..common import L, Later, Tensor, complexes, is_static, made_by, operation, shape_text, torch, weight_names_of
 from ..operands import as_tensor, binary
 from .arithmetic import clamp
 
@@ -129,9 +129,7 @@ def fused_moving_avg_obs_fake_quant(
     if not (low.is_constant and high.is_constant):
         raise UnsupportedError("the bounds of a fake quantization are constants, not computed")
     if bool((low.data > high.data).any()):
-        raise UnsupportedError(
-            "its observer has seen no values: run the module on data before observers are turned off"
-        )
+        raise UnsupportedError("its observer has seen no values: run the module on data before it is turned off")
     steps, zeros = scales_between(low.data, high.data, quant_min, quant_max, axis, per_row_fake_quant, symmetric_quant)
     given += [as_tensor(each, input.network) for each in (scale, zero_point)]
     return _faked(input, steps, zeros, axis if per_row_fake_quant else None, quant_min, quant_max, *given)
@@ -141,9 +139,7 @@ def _faked(input: Tensor, scale: Any, zero_point: Any, axis: int | None, low: in
     network, wide = input.network, input.dtype
     scale, zero = as_tensor(scale, network), as_tensor(zero_point, network)
     if not (scale.is_constant and zero.is_constant):
-        raise UnsupportedError(
-            "its scale and zero point are constants, not computed: module.apply(torch.ao.quantization.disable_observer)"
-        )
+        raise UnsupportedError("scale or zero point is computed: module.apply(torch.ao.quantization.disable_observer)")
     scale = network.plain_constant(scale.data, weight_names_of((scale, zero, *read)))
     shape = tuple(-1 if dim == axis else 1 for dim in range(input.ndim))
     least, most = ((bound - zero.data.double()).reshape(shape) for bound in (low, high))
@@ -323,20 +319,14 @@ def _blocks(x: Tensor, scale: Tensor, axis: int | None) -> tuple[int, ...] | Non
     if axis is not None:
         size = x.shape[axis]
         if scale.shape != (size,):
-            what = f"a scale for dimension {axis} of {shape_text(x.shape)}"
-            raise ShapeError(f"{what} must be ({size},), not {shape_text(scale.shape)}")
+            raise ShapeError(f"a scale for dimension {axis} must be ({size},), not {shape_text(scale.shape)}")
         return None
     if scale.ndim != x.ndim:
-        raise ShapeError(
-            f"a scale must be a number, have one value per index of axis=, or {x.ndim} dimensions of blocks: "
-            f"it is {shape_text(scale.shape)} and axis is not given"
-        )
-    block = []
-    for have, want in zip(scale.shape, x.shape, strict=True):
-        if not isinstance(have, int) or not isinstance(want, int) or have == 0 or want % have:
-            raise ShapeError(f"a scale of {shape_text(scale.shape)} does not divide {shape_text(x.shape)} into blocks")
-        block.append(want // have)
-    return tuple(block)
+        raise ShapeError(f"a scale is a number, one per index of axis=, or has {x.ndim} dimensions of blocks")
+    pairs: list[Any] = list(zip(x.shape, scale.shape, strict=True))
+    if not is_static((*x.shape, *scale.shape)) or any(have == 0 or want % have for want, have in pairs):
+        raise ShapeError(f"a scale of {shape_text(scale.shape)} does not divide {shape_text(x.shape)} into blocks")
+    return tuple(want // have for want, have in pairs)
 
 
 @operation

@@ -47,18 +47,14 @@ def grid_sample(
     _check(input, grid, mode, padding_mode)
     align = bool(align_corners)
     sizes = input.shape[2:]
-
-    def pixels() -> list[Tensor]:
-        return [_pixels(grid, axis, size, align) for axis, size in enumerate(sizes)]
-
     with folding(input.network):  # a constant grid costs its indices and weights, and no work when the network runs
-        points = pixels() if grid.is_constant and grid.numel() and is_static(sizes) else None
+        points = _pixels(grid, sizes, align) if grid.is_constant and grid.numel() and is_static(sizes) else None
         reason = _why_not_along(input, points)
-        transformation = None if points is None or reason else _transformation_of(input, points, mode, padding_mode)
-        how = _Sampling(mode, padding_mode, align, lambda: points or pixels(), reason, transformation)
+        known = None if points is None or reason else _transformation_of(input, points, mode, padding_mode)
+        how = _Sampling(mode, padding_mode, align, lambda: points or _pixels(grid, sizes, align), reason, known)
         # The builder copies an input of half precision to float32 first, and reads nearest elements at once.
         at_once = mode == "nearest" or (input.dtype != torch.float32 and input.node is None)
-        default = "taps" if transformation is None and (reason or at_once) else "resize"
+        default = "taps" if known is None and (reason or at_once) else "resize"
         return lowered("grid_sample", lowering, input, grid, how=how, default=default)
 
 
@@ -73,15 +69,11 @@ class _Sampling:
     why_not_resized: str | None
     transformation: Any
 
-    def taps(self, x: Tensor) -> list[Any]:
-        """The neighbours of each point, by axis."""
-        pairs = zip(self.points(), x.shape[2:], strict=True)
-        return [make_taps(point, size, self.mode, self.padding_mode, self.align) for point, size in pairs]
-
 
 @way("grid_sample", "taps", "an IGatherLayer for each of a point's neighbours")
 def _by_taps(x: Tensor, grid: Tensor, how: _Sampling) -> Tensor:
-    return gather_taps(x, how.taps(x))
+    pairs = zip(how.points(), x.shape[2:], strict=True)
+    return gather_taps(x, [make_taps(point, size, how.mode, how.padding_mode, how.align) for point, size in pairs])
 
 
 @way(
@@ -104,16 +96,13 @@ def _by_resizing(x: Tensor, grid: Tensor, how: _Sampling) -> Tensor:
     return resample(x, {2 + axis: taps_along(axis, point) for axis, point in enumerate(points)})
 
 
-def _why_not_native(x: Tensor, grid: Tensor, how: _Sampling) -> str | None:
-    taken_in = (how.mode, how.padding_mode) == ("bicubic", "zeros") and not lies_in_memory(x)
-    return MISPLACED if taken_in else None
-
-
 @way(
     "grid_sample",
     "native",
     "IGridSampleLayer",
-    unless=_why_not_native,
+    unless=lambda x, grid, how: (
+        MISPLACED if (how.mode, how.padding_mode) == ("bicubic", "zeros") and not lies_in_memory(x) else None
+    ),
     needs="add_grid_sample",
     not_tuned="some versions of TensorRT compute it wrongly in half precision",
 )
@@ -126,20 +115,18 @@ def _by_layer(x: Tensor, grid: Tensor, how: _Sampling) -> Tensor:
 def _check(x: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:
     require_one_of("grid_sample: mode", mode, MODES)
     require_one_of("grid_sample: padding_mode", padding_mode, PADDINGS)
-    shapes = f"{shape_text(x.shape)} and {shape_text(grid.shape)}"
     if x.ndim not in (4, 5) or grid.ndim != x.ndim:
-        raise ShapeError(f"grid_sample takes an input and a grid of 4 dimensions, or of 5, not {shapes}")
+        raise ShapeError("grid_sample takes an input and a grid of 4 dimensions, or of 5")
     if grid.shape[-1] != x.ndim - 2:
-        raise ShapeError(f"grid_sample: the points of the grid have {x.ndim - 2} coordinates, not {shapes}")
-    _same_batch(x, grid, "grid_sample", "the grid")
+        raise ShapeError(f"the points of the grid have {x.ndim - 2} coordinates, not {grid.shape[-1]}")
+    _same_batch(x, grid.shape[0])
     if mode == "bicubic" and x.ndim == 5:
         raise UnsupportedError("grid_sample: bicubic takes 4 dimensions: use bilinear or nearest")
     require_floats("grid_sample takes", x, grid)
 
 
-def _same_batch(x: Tensor, other: Tensor, name: str, what: str) -> None:
-    if isinstance(x.shape[0], int) and isinstance(other.shape[0], int) and x.shape[0] != other.shape[0]:
-        raise ShapeError(f"{name}: the batch of the input is {x.shape[0]}, that of {what} {other.shape[0]}")
+def _same_batch(x: Tensor, other: SizeLike) -> None:
+    x.network.constraints.equal(x.shape[0], other, "the batches of both", x.network.current_operation)
 
 
 def _coordinate(points: Tensor, axis: int) -> Tensor:
@@ -151,12 +138,10 @@ def _coordinate(points: Tensor, axis: int) -> Tensor:
     return L.cast(picked, torch.float32)
 
 
-def _pixels(grid: Tensor, axis: int, size: SizeLike, align: bool) -> Tensor:
-    """Coordinates along a dimension in pixels, with torch's order of operations, so that halves stay halves."""
-    point = _coordinate(grid, axis) + 1.0
-    if align:
-        return point * 0.5 * number(size - 1, grid.network)
-    return (point * number(size, grid.network) - 1.0) * 0.5
+def _pixels(grid: Tensor, sizes: Sequence[SizeLike], align: bool) -> list[Tensor]:
+    """Coordinates in pixels, with torch's order of operations, so that halves stay halves."""
+    points = ((_coordinate(grid, axis) + 1.0, number(size - align, grid.network)) for axis, size in enumerate(sizes))
+    return [point * 0.5 * size if align else (point * size - 1.0) * 0.5 for point, size in points]
 
 
 def gather_taps(x: Tensor, taps: Sequence[Taps]) -> Tensor:
@@ -209,9 +194,8 @@ def bilinear_sample(
     """
     require_one_of("bilinear_sample: padding_mode", padding_mode, ("valid", *PADDINGS))
     if image.ndim != 4 or coords.ndim != 4 or coords.shape[-1] != 2:
-        shapes = f"{shape_text(image.shape)} and {shape_text(coords.shape)}"
-        raise ShapeError(f"bilinear_sample takes an image (N, C, H, W) and coordinates (N, Ho, Wo, 2), not {shapes}")
-    _same_batch(image, coords, "bilinear_sample", "the coordinates")
+        raise ShapeError("bilinear_sample takes an image (N, C, H, W) and coordinates (N, Ho, Wo, 2)")
+    _same_batch(image, coords.shape[0])
     require_floats("bilinear_sample takes", image, coords)
     sizes = image.shape[2:]
     padding = "border" if padding_mode == "valid" else padding_mode  # samples that are not valid are replaced below
@@ -293,11 +277,8 @@ def affine_grid(theta: Tensor, size: Sequence[SizeLike], align_corners: bool | N
     if dims not in (2, 3):
         raise ShapeError(f"affine_grid takes a size of 4 or 5 values, not {shape_text(tuple(size))}")
     if theta.ndim != 3 or theta.shape[1:] != (dims, dims + 1):
-        raise ShapeError(
-            f"affine_grid: theta for {dims} dimensions is (N, {dims}, {dims + 1}), not {shape_text(theta.shape)}"
-        )
-    if isinstance(size[0], int) and isinstance(theta.shape[0], int) and size[0] != theta.shape[0]:
-        raise ShapeError(f"affine_grid: theta has a batch of {theta.shape[0]}, the size one of {size[0]}")
+        raise ShapeError(f"theta for {dims} dimensions is (N, {dims}, {dims + 1})")
+    _same_batch(theta, size[0])
     if any(isinstance(length, int) and length < 1 for length in size[2:]):
         raise ShapeError(f"affine_grid: sizes must be positive, not {shape_text(tuple(size))}")
     require_floats("affine_grid takes", theta)

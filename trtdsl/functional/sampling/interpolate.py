@@ -12,9 +12,21 @@ from ...core.errors import ShapeError, UnsupportedError
 from ...core.tensors.exact import Rounded
 from ...sizes.shape import channels_last, shape_text
 from ...sizes.size import Size, SizeLike, bounds, divide_exactly, is_static, size_max, size_min
-from ..common import L, Network, Tensor, family, folding, np, operation, require_floats, require_one_of, torch
+from ..common import (
+    L,
+    Network,
+    Tensor,
+    family,
+    folding,
+    np,
+    operation,
+    require_floats,
+    require_one_of,
+    require_rank,
+    torch,
+)
 from ..lowerings import AUTO, lowered, way
-from ..operands import as_tensor, stretch
+from ..operands import as_tensor, choose, stretch
 from ..windows.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from .taps import Number, Taps, antialias_matrix, make_taps, minimum, number, resample, resample_by_matrix
 
@@ -105,7 +117,9 @@ def interpolate(
         Change(axis, length, target, scale, mode, bool(align_corners), antialias, input.ndim)
         for axis, (length, target, scale) in enumerate(zip(spatial, targets, scales, strict=True), 2)
     ]
-    changes = [change for change in changes if not _same(change)]
+    changes = [
+        each for each in changes if each.length != each.target or not (each.scale in (None, 1.0) or each.copies_same)
+    ]
     if lowering == AUTO and _why_not_expanded(input, changes) is not None:
         return _resize(input, changes)
     # The builder has what it resizes channels last; repeated elements it takes as they are.
@@ -115,9 +129,8 @@ def interpolate(
 
 def _check(x: Tensor, mode: str, align_corners: bool | None, antialias: bool) -> None:
     require_one_of("interpolate: mode", mode, RANKS)
-    if x.ndim not in RANKS[mode]:
-        ranks = " or ".join(map(str, RANKS[mode]))
-        raise ShapeError(f"interpolate: mode {mode!r} takes {ranks} dimensions (N, C, …), not {shape_text(x.shape)}")
+    ranks = " or ".join(map(str, RANKS[mode]))
+    require_rank(x, f"mode {mode!r} takes {ranks} dimensions (N, C, …)", RANKS[mode][0], RANKS[mode][-1])
     if align_corners is not None and mode in ("nearest", "nearest-exact", "area"):
         raise UnsupportedError(f"interpolate: align_corners has no meaning with mode {mode!r}: leave it out")
     if antialias and mode not in ("bilinear", "bicubic"):
@@ -130,27 +143,23 @@ def _targets(
 ) -> tuple[list[SizeLike], list[float | None]]:
     """The wanted size of each dimension, and the scale that gives its ratio."""
 
-    def each(name: str, given: Any) -> list[Any]:
-        values = list(given) if isinstance(given, Sequence) else [given] * len(spatial)
-        if len(values) != len(spatial):
-            raise ShapeError(f"interpolate: {name} needs {len(spatial)} values, not {len(values)}: {tuple(values)}")
-        return values
-
     if (size is None) == (scale_factor is None):
         raise ShapeError("interpolate takes either size or scale_factor")
+    given: Any = scale_factor if size is None else size
+    targets: list[Any] = list(given) if isinstance(given, Sequence) else [given] * len(spatial)
+    if len(targets) != len(spatial):
+        raise ShapeError(f"size and scale_factor have {len(spatial)} values, not {len(targets)}: {tuple(targets)}")
     scales: list[float | None] = [None] * len(spatial)
     if size is not None:
         if recompute:
             raise UnsupportedError("interpolate: recompute_scale_factor goes with scale_factor, not with size")
-        targets = each("size", size)
         if wrong := [target for target in targets if not isinstance(target, (int, Size)) or isinstance(target, bool)]:
             raise ShapeError(f"interpolate: sizes are ints and Sizes, not {wrong[0]!r}")
     else:
-        factors = each("scale_factor", scale_factor)
-        if any(isinstance(factor, Tensor) for factor in factors):
+        if any(isinstance(factor, Tensor) for factor in targets):
             raise UnsupportedError("interpolate: a scale_factor that is computed at run time: give size instead")
-        targets = [scaled(length, float(factor)) for length, factor in zip(spatial, factors, strict=True)]
-        scales = [None if recompute else float(factor) for factor in factors]
+        scales = [None if recompute else float(factor) for factor in targets]
+        targets = [scaled(length, float(factor)) for length, factor in zip(spatial, targets, strict=True)]
     for length, target in zip(spatial, targets, strict=True):
         if bounds(target)[1] < 1 or bounds(length)[1] < 1:
             raise ShapeError(f"interpolate: sizes must be positive: {shape_text(spatial)} to {shape_text(targets)}")
@@ -161,10 +170,6 @@ def scaled(length: SizeLike, factor: float) -> SizeLike:
     """``floor(length * factor)`` in double precision, as torch computes a size.
 
     Raises UnsupportedError for a dynamic length and a factor that no fraction stands for over its whole range.
-
-    >>> from trtdsl.functional.sampling.interpolate import scaled
-    >>> scaled(7, 1.5), scaled(td.Dim("H"), 0.5)
-    (10, H//2)
     """
     if not factor > 0 or math.isinf(factor):
         raise ShapeError(f"interpolate: scale_factor must be positive, not {factor}")
@@ -175,18 +180,8 @@ def scaled(length: SizeLike, factor: float) -> SizeLike:
     lengths = np.arange(max(low, 0), min(high, 1 << 16) + 1)
     exact = lengths * fraction.numerator // fraction.denominator
     if not np.array_equal(np.floor(lengths * factor), exact):
-        raise UnsupportedError(
-            f"interpolate: floor({length} * {factor}) is no fraction of the dynamic {length}; give size= instead"
-        )
+        raise UnsupportedError(f"floor({length} * {factor}) is no fraction of {length}, which is dynamic: give size=")
     return length * fraction.numerator // fraction.denominator
-
-
-def _same(change: Change) -> bool:
-    """Whether the dimension stays as it is, element by element.
-
-    Most of torch's modes leave a dimension unchanged if its size stays the same, whatever the scale.
-    """
-    return change.length == change.target and (change.scale in (None, 1.0) or change.copies_same)
 
 
 def _repeats(change: Change) -> bool:
@@ -226,15 +221,12 @@ def _resize(x: Tensor, changes: list[Change]) -> Tensor:
     unless=_why_not_expanded,
 )
 def _repeated(x: Tensor, changes: list[Change]) -> Tensor:
-    """Every element of some dimensions repeated."""
-    split, wide, sizes, factors = [*x.shape[:2]], [*x.shape[:2]], [*x.shape], {each.axis: each for each in changes}
-    for axis, length in enumerate(x.shape[2:], 2):
-        change = factors.get(axis)
-        ratio = None if change is None else change.ratio()
-        split += [length] if ratio is None else [length, 1]
-        wide += [length] if ratio is None else [length, ratio.denominator]
-        sizes[axis] = length if change is None else change.target
-    return L.shuffle(stretch(L.shuffle(x, reshape=split), tuple(wide)), reshape=sizes)
+    split, wide, sizes = [*x.shape], [*x.shape], [*x.shape]
+    for count, change in enumerate(changes, 1):
+        split.insert(change.axis + count, 1)
+        wide.insert(change.axis + count, change.target // change.length)
+        sizes[change.axis] = change.target
+    return L.shuffle(stretch(L.shuffle(x, reshape=split), wide), reshape=sizes)
 
 
 def _layer_agrees(change: Change) -> bool:
@@ -273,18 +265,14 @@ def _by_layer(x: Tensor, changes: list[Change]) -> Tensor:
     mode = LAYER.get(first.mode, "LINEAR")
     coordinates = "ALIGN_CORNERS" if first.align_corners else "ASYMMETRIC" if first.mode == "nearest" else "HALF_PIXEL"
     rounding = "HALF_UP" if first.mode == "nearest-exact" else "FLOOR"
-    sizes: list[SizeLike] = list(x.shape)
-    scales = [1.0] * x.ndim
-    for change in changes:
-        sizes[change.axis] = change.target
-        ratio = change.ratio()
-        if ratio is not None and ratio.numerator == 1:
-            scales[change.axis] = float(ratio.denominator)
-    dynamic = not is_static(sizes)
-    whole = all(scales[change.axis] != 1.0 for change in changes)
-    if dynamic and whole and not first.align_corners:  # whole scales need no shape tensor
-        return L.resize(x, mode, scales=scales, coordinates=coordinates, rounding=rounding)
-    return L.resize(x, mode, size=sizes, coordinates=coordinates, rounding=rounding)
+    given = {change.axis: change.target for change in changes}
+    size: Any = [given.get(axis, length) for axis, length in enumerate(x.shape)]
+    scales: Any = None
+    if not is_static(size) and not first.align_corners:
+        factors: dict[int, Any] = {change.axis: divide_exactly(change.target, change.length) for change in changes}
+        if all(isinstance(factor, int) for factor in factors.values()):  # whole scales need no shape tensor
+            size, scales = None, [float(factors.get(axis, 1)) for axis in range(x.ndim)]
+    return L.resize(x, mode, size=size, scales=scales, coordinates=coordinates, rounding=rounding)
 
 
 def _along(x: Tensor, change: Change) -> Tensor:
@@ -317,8 +305,8 @@ def _float_ratio(network: Network, change: Change) -> Number:
 
 def _where_equal(network: Network, size: SizeLike, other: SizeLike, then: float, otherwise: Number) -> Tensor:
     """``then`` where the two sizes turn out to be the same."""
-    same = L.elementwise(as_tensor(size, network, torch.int64), as_tensor(other, network, torch.int64), "EQUAL")
-    return L.select(same, as_tensor(then, network, torch.float32), as_tensor(otherwise, network, torch.float32))
+    same = as_tensor(size, network, torch.int64) == as_tensor(other, network, torch.int64)
+    return choose(same, then, otherwise, torch.float32)
 
 
 def _taps(network: Network, change: Change) -> Taps:

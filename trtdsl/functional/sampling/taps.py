@@ -14,6 +14,7 @@ from typing import Any
 
 from ..common import L, Network, SizeLike, Tensor, bounds, size_max, torch
 from ..operands import as_tensor, binary, with_last
+from ..shaping.create import indices_of
 from ..shaping.join import cat
 
 Number = float | Tensor
@@ -177,7 +178,7 @@ def area_matrix(network: Network, length: SizeLike, target: SizeLike) -> Weights
     if isinstance(length, int) and isinstance(target, int):
         i, j = torch.arange(target).unsqueeze(1), torch.arange(length)
         return _banded(network, weights(i, j, length, target))
-    i, j = _indices(network, length, target, torch.int64)
+    i, j = indices_of(network, target, length)
     return weights(i, j, *(as_tensor(size, network, torch.int64) for size in (length, target)))
 
 
@@ -196,7 +197,7 @@ def antialias_matrix(network: Network, length: SizeLike, target: SizeLike, mode:
     if isinstance(length, int) and isinstance(target, int):
         i, j = torch.arange(target, dtype=torch.float64).unsqueeze(1), torch.arange(length, dtype=torch.float64)
         return _banded(network, weights(i, j, torch.tensor(ratio)))
-    i, j = _indices(network, length, target, torch.float32)
+    i, j = indices_of(network, target, length, dtype=torch.float32)
     return weights(i, j, ratio)
 
 
@@ -225,8 +226,3 @@ def _banded(network: Network, matrix: torch.Tensor) -> Taps:
     positions = torch.where(inside, taps, first.unsqueeze(1))
     weights = torch.where(inside, matrix.gather(1, positions), 0.0)
     return Taps(((network.constant(positions.int()), network.constant(weights.float())),))
-
-
-def _indices(network: Network, length: SizeLike, target: SizeLike, dtype: Any) -> tuple[Tensor, Tensor]:
-    """0, 1, … as (target, 1) and as (1, length)."""
-    return L.linspace(network, (target, 1), 0, (1, 0), dtype), L.linspace(network, (1, length), 0, (0, 1), dtype)

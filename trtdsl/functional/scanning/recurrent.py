@@ -142,14 +142,7 @@ def lstm():
 
 gru, rnn_tanh, rnn_relu = family(
     _recurrent,
-    """{}: all hidden states and the last ones, as :func:`lstm`.
-
-    >>> x, h = net.input("x", ("T", "N", 4)), net.input("h", (1, "N", 2))
-    >>> module = torch.nn.RNNBase("{name}".upper(), 4, 2)
-    >>> weights = [net.constant(each.detach()) for each in module.parameters()]
-    >>> [y.shape for y in F.{name}(x, h, weights, True, 1, 0.0, False, False, False)]
-    [(T, N, 2), (1, N, 2)]
-    """,
+    "{}: all hidden states and the last ones, as :func:`lstm`.",
     gru=(("gru", _gru_step, 1), "Gated recurrent units (torch.nn.GRU)"),
     rnn_tanh=(("rnn_tanh", _rnn_step(tanh), 1), "A plain recurrent network (torch.nn.RNN) with tanh"),
     rnn_relu=(("rnn_relu", _rnn_step(relu), 1), "A plain recurrent network (torch.nn.RNN) with relu"),
@@ -180,8 +173,7 @@ def _run(
     directions = len(weights[0])
     for state in first:
         if state.ndim != 3 or state.shape[0] != len(weights) * directions:
-            entries = f"{len(weights) * directions} entries for layers and directions"
-            raise ShapeError(f"the first state has {entries}, not {shape_text(state.shape)}")
+            raise ShapeError(f"the first state has {len(weights) * directions} entries for layers and directions")
     x = L.shuffle(input, [1, 0, 2]) if batch_first else input
     inside = None if lengths is None else _inside(x, lengths)
     last: list[State] = []

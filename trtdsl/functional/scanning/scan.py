@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
-from ..common import L, Tensor, bounds, broadcast, lowered, operation, product, require_rank, shape_text, torch, way
+from ..common import L, Tensor, bounds, broadcast, lowered, operation, product, require_rank, torch, way
 from ..einsum import einsum
 from ..einsum.equation import label_sizes, parse
 from ..operands import align, along, axis_of, binary, combined, doubled, on_axis, promote, stretch
@@ -103,9 +103,7 @@ class Decays(Factors):
 PASSES = "log2(length) passes over the whole of the operands"
 
 
-@way("linear_recurrence", "parallel", PASSES)
-def _in_passes(a: Tensor, b: Tensor, axis: int, initial: Tensor | None, reverse: bool) -> Tensor:
-    return passes(Factors(a), b, axis, initial, reverse)
+way("linear_recurrence", "parallel", PASSES)(lambda a, b, **how: passes(Factors(a), b, **how))
 
 
 @way("linear_recurrence", "loop", "ILoop over the elements")
@@ -306,8 +304,7 @@ def selective_scan(
     (N, 8, T)
     """
     if u.ndim != 3 or A.ndim != 2:
-        shapes = f"{shape_text(u.shape)} and {shape_text(A.shape)}"
-        raise ShapeError(f"selective_scan takes u of (batch, dim, length) and A of (dim, state), not {shapes}")
+        raise ShapeError("selective_scan takes u of (batch, dim, length) and A of (dim, state)")
     label_sizes(parse("bdl,dn,bdl->bdln", (3, 2, 3)), [u.shape, A.shape, delta.shape])
     longest = bounds(u.shape[2])[1]
     best = "pairs" if _why_not_pairs(u, delta, A) is None else "chunked" if longest > AT_ONCE else "blocks"
@@ -352,7 +349,8 @@ class _Projection:
         if self.groups is None:
             own = f"bn{time}" if self.varies else "dn"
             return einsum(f"bd{time}{before},{own}->bd{time}{after}", x, self.value)
-        result = einsum(f"bgh{time}{before},bgn{time}->bgh{time}{after}", self._grouped(x), self.value)
+        grouped = reshape(x, (x.shape[0], self.groups, x.shape[1] // self.groups, *x.shape[2:]))
+        result = einsum(f"bgh{time}{before},bgn{time}->bgh{time}{after}", grouped, self.value)
         return reshape(result, (*x.shape[: x.ndim - len(before)], *result.shape[result.ndim - len(after) :]))
 
     def beside(self, x: Tensor, axis: int) -> Tensor:
@@ -362,13 +360,6 @@ class _Projection:
         if self.groups is None:
             return L.unsqueeze(L.shuffle(self.value, [0, 2, 1]), [1, 5 - axis])
         return L.unsqueeze(self.times(filled(x.network, x.shape, 1.0, x.dtype), "l", before=""), [5 - axis])
-
-    def _grouped(self, x: Tensor) -> Tensor:
-        assert self.groups is not None
-        channels = x.shape[1]
-        if isinstance(channels, int) and isinstance(self.groups, int) and channels % self.groups:
-            raise ShapeError(f"{channels} channels do not divide into {self.groups} groups")
-        return reshape(x, (x.shape[0], self.groups, channels // self.groups, *x.shape[2:]))
 
 
 def _why_not_pairs(u: Tensor, delta: Tensor, A: Tensor, **_: Any) -> str | None:
@@ -473,7 +464,11 @@ def _selective_chunks(u: Tensor, delta: Tensor, A: Tensor, B: _Projection, C: _P
     loop = L.Loop(u.network)
     count = (length + (CHUNK - 1)) // CHUNK
     loop.count(count)
-    chunk = functools.partial(_chunk, loop)
+
+    def chunk(x: Tensor) -> Tensor:
+        """The loop's chunk of the last dimension, which zeros make a multiple of its size."""
+        return loop.iterator(_blocks(x, CHUNK), x.ndim - 1)
+
     step, driven = chunk(delta), chunk(delta * u)
     state = loop.recurrence(filled(u.network, (*u.shape[:2], A.shape[1]), 0, u.dtype))
     h = passes(Decays(step, _by_channel(A, 4)), B.over_time(chunk).times(driven, "l", before=""), 2, state)
@@ -481,11 +476,6 @@ def _selective_chunks(u: Tensor, delta: Tensor, A: Tensor, B: _Projection, C: _P
     y = loop.concatenate(C.over_time(chunk).times(h, "l", after=""), count, 2)
     y = L.shuffle(y, reshape=(*u.shape[:2], count * CHUNK))
     return L.slice(y, (0, 0, 0), u.shape), lambda: loop.last_value(state)
-
-
-def _chunk(loop: L.Loop, x: Tensor) -> Tensor:
-    """The loop's chunk of the last dimension, which zeros make a multiple of its size."""
-    return loop.iterator(_blocks(x, CHUNK), x.ndim - 1)
 
 
 @way("selective_scan", "loop", "ILoop over the steps")

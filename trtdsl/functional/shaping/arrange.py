@@ -8,8 +8,8 @@ from typing import Any
 from ...core.errors import DefinitionError, ShapeError
 from ...layers.convolution import Geometry
 from ...layers.pooling import count_windows
-from ...sizes.size import SizeLike, bounds, divide_exactly, is_static, product, size_max, size_min
-from ..common import MAX_DIMS, L, Tensor, family, operation, require_one_of, require_rank, shape_text, torch
+from ...sizes.size import SizeLike, bounds, divide_exactly, product, size_max, size_min
+from ..common import MAX_DIMS, L, Shape, Tensor, family, operation, require_one_of, require_rank, shape_text, torch
 from ..operands import as_tensor, as_vector, axes_of, axis_of, binary, choose, normalize_axis, per_axis, windowed
 from .create import indices_of
 from .reshape import movedim, ravel, transpose
@@ -100,8 +100,6 @@ def pad(input: Tensor, pad: Sequence[SizeLike], mode: str = "constant", value: T
         axis, before, after = input.ndim - 1 - index, pad[2 * index], pad[2 * index + 1]
         length = input.shape[axis]
         start[axis], sizes[axis] = -before, length + before + after
-        if bounds(sizes[axis])[1] < 0:
-            raise ShapeError(f"pad: {tuple(pad)} leaves less than nothing of {shape_text(input.shape)}[{axis}]")
         needed = []
         if mode in ("reflect", "circular"):
             needed = [length - (mode == "reflect") - side for side in (before, after)]
@@ -178,15 +176,18 @@ def trace(input: Tensor) -> Tensor:
 def diag_embed(input: Tensor, offset: SizeLike = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """The last dimension on the diagonal of two new ones of zeros: ISliceLayer (FILL), ISelectLayer, IShuffleLayer."""
     require_rank(input, "diag_embed takes one dimension at least", 1, MAX_DIMS)
-    a, b = _two("diag_embed", input.ndim + 1, dim1, dim2)
-    side = input.shape[-1] + abs(offset)
+    axes, side = _two("diag_embed", input.ndim + 1, dim1, dim2), input.shape[-1] + abs(offset)
+    return _on_diagonal(input, offset, (side, side), False if input.dtype == torch.bool else 0, axes)
+
+
+def _on_diagonal(values: Tensor, offset: SizeLike, sides: Shape, others: Any, axes: Sequence[int]) -> Tensor:
+    """``values`` on a diagonal of two dimensions, ``others`` beside it; the two are the last ones there."""
+    start, rows = (*(0,) * (values.ndim - 1), size_min(offset, 0)), (*values.shape[:-1], sides[0])
     # Each element in its row; the mask leaves it in its column alone.
-    start = (*(0,) * (input.ndim - 1), size_min(offset, 0))
-    x = input if offset == 0 else L.slice(input, start, (*input.shape[:-1], side), mode="FILL")
-    rows, columns = indices_of(input.network, side, side)
-    kept = binary(rows, offset, "SUM", torch.int64) == columns
-    square = choose(kept, L.unsqueeze(x, [x.ndim]), False if x.dtype == torch.bool else 0, x.dtype)
-    return movedim(square, (-2, -1), (a, b))
+    x = values if offset == 0 and rows == values.shape else L.slice(values, start, rows, mode="FILL")
+    row, column = indices_of(values.network, *sides)
+    kept = binary(row, offset, "SUM", torch.int64) == column
+    return movedim(choose(kept, L.unsqueeze(x, [x.ndim]), others, x.dtype), (-2, -1), axes)
 
 
 @operation
@@ -199,24 +200,21 @@ def diag(input: Tensor, diagonal: SizeLike = 0) -> Tensor:
 _diagonal = diagonal
 
 
+def require_shape(src: Tensor, shape: Shape, what: str) -> None:
+    """ShapeError, or constraints, unless ``src`` has the shape of what it takes the place of."""
+    if src.ndim != len(shape):
+        raise ShapeError(f"src has {src.ndim} dimensions, {what} {len(shape)}")
+    for have, want in zip(src.shape, shape, strict=True):
+        src.network.constraints.equal(have, want, f"the sizes of src and of {what}", src.network.current_operation)
+
+
 @operation
 def diagonal_scatter(input: Tensor, src: Tensor, offset: SizeLike = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """``input`` with ``src`` in the place of ``input.diagonal(…)``: ISliceLayer (FILL), ISelectLayer."""
-    a, b = _two("diagonal_scatter", input.ndim, dim1, dim2)
-    place = _diagonal(input, offset, dim1, dim2).shape
-    pairs = list(zip(place, src.shape))
-    if len(place) != src.ndim or any(is_static(pair) and pair[0] != pair[1] for pair in pairs):
-        raise ShapeError(f"diagonal_scatter: the diagonal is {shape_text(place)}, and src is {shape_text(src.shape)}")
-    for size, own in pairs:
-        what = "the sizes of src and of the diagonal"
-        input.network.constraints.equal(size, own, what, input.network.current_operation)
-    rows, columns = input.shape[a], input.shape[b]
-    start = (*(0,) * (src.ndim - 1), -size_max(-offset, 0))
-    spread = L.slice(src, start, (*src.shape[:-1], rows), mode="FILL")  # each element in its row
-    row_numbers, column_numbers = indices_of(input.network, rows, columns)
-    chosen = binary(row_numbers, offset, "SUM", torch.int64) == column_numbers
-    spread = L.cast(L.unsqueeze(spread, [spread.ndim]), input.dtype)
-    return movedim(choose(chosen, spread, movedim(input, (a, b), (-2, -1)), input.dtype), (-2, -1), (a, b))
+    axes = _two("diagonal_scatter", input.ndim, dim1, dim2)
+    require_shape(src, _diagonal(input, offset, dim1, dim2).shape, "the diagonal")
+    sides = input.shape[axes[0]], input.shape[axes[1]]
+    return _on_diagonal(L.cast(src, input.dtype), offset, sides, movedim(input, axes, (-2, -1)), axes)
 
 
 @operation
@@ -271,17 +269,18 @@ def fold(
     require_rank(input, "fold takes (N, C * kH * kW, windows) or that without N", 3)
     (out,) = _pairs(output_size=output_size)
     size, gap, pads, step = _pairs(kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride)
-    n, rows, windows = input.shape
+    network, (n, rows, windows) = input.network, input.shape
     elements = size[0] * size[1]
     if not isinstance(rows, int) or rows % elements:
         raise ShapeError(f"fold: {rows} rows are not a multiple of the window's {elements} elements")
     extent = [gap[k] * (size[k] - 1) + 1 for k in range(2)]
     counts = [(out[k] + (2 * pads[k] - extent[k])) // step[k] + 1 for k in range(2)]
-    if isinstance(windows, int) and counts[0] * counts[1] != windows:
-        raise ShapeError(f"fold: {windows} columns do not make {counts[0]} times {counts[1]} windows")
+    input.network.constraints.equal(
+        windows, counts[0] * counts[1], "columns and windows", input.network.current_operation
+    )
     channels = rows // elements
     places = torch.eye(elements, dtype=input.dtype).reshape(elements, 1, *size).repeat(channels, 1, 1, 1)
-    x, kernel, none = L.shuffle(input, reshape=(n, rows, *counts)), input.network.constant(places), (0, 0)
+    x, kernel, none = L.shuffle(input, reshape=(n, rows, *counts)), network.constant(places), (0, 0)
     how = Geometry(step, none, none, gap, channels)
     full = L.deconvolution(x, kernel, **how._asdict())
     # Elements that no window reaches are zero; those in the padding are left out.

@@ -61,10 +61,6 @@ def full(size: Sequence[SizeLike], fill_value: Any, *, dtype: Any = None) -> Ten
     """``fill_value`` in every place of a new tensor: a constant; ISliceLayer with a stride of 0 for dynamic sizes.
 
     ``device`` has no meaning in an engine.
-
-    >>> with net.current():
-    ...     F.full((2, 3), 7.0).shape
-    (2, 3)
     """
     return filled(require_network(*size), tuple(size), fill_value, dtype)
 
@@ -157,28 +153,22 @@ def arange(
         if (high - low) * by < 0:
             raise DefinitionError(f"arange: a step of {by} does not lead from {low} to {high}")
         return network.constant(torch.arange(low, high, by, dtype=wanted))
-    if isinstance(by, Size):
-        return L.cast(_by_a_size(network, low, high, by), wanted)
     low, high, by = (int(value) if isinstance(value, float) and value.is_integer() else value for value in given)
-    number = _steps(network, low, high, by) if by > 0 else _steps(network, high, low, -by)
+    number = _steps(network, low, high, by) if isinstance(by, Size) or by > 0 else _steps(network, high, low, -by)
     kind = torch.float32 if any(isinstance(value, float) for value in (low, by)) else torch.int64
     if kind != torch.int64 and not wanted.is_floating_point:
         raise UnsupportedError(f"arange: ints from {low} by {by} over a dynamic size: cast the result of floats")
-    return L.cast(L.linspace(network, (number,), _tensor_of(low, network, kind), [by], kind), wanted)
+    delta = size_tensor(network, [by]) if isinstance(by, Size) else [by]
+    return L.cast(L.linspace(network, (number,), _tensor_of(low, network, kind), delta, kind), wanted)
 
 
-def _by_a_size(network: Network, low: Any, high: Any, step: Size) -> Tensor:
-    """``low``, ``low + step``, … before ``high``, for ints and Sizes."""
-    if isinstance(low, float) or isinstance(high, float) or bounds(step)[0] < 1:
-        raise UnsupportedError(f"arange: a step of {step} must be above 0, and between ints and Sizes")
-    network.constraints.not_negative(high - low, network.current_operation)
-    number = (high - low + step - 1) // step
-    first, by = (_tensor_of(each, network, torch.int64) for each in (low, step))
-    return L.linspace(network, (number,), first, L.unsqueeze(by, [0]), torch.int64)
-
-
-def _steps(network: Network, low: Any, high: Any, step: int | float) -> SizeLike:
+def _steps(network: Network, low: Any, high: Any, step: SizeLike | float) -> SizeLike:
     """``ceil((high - low) / step)`` for ints, Sizes and floats; a step that is no exact fraction is refused."""
+    if isinstance(step, Size):
+        if isinstance(low, float) or isinstance(high, float) or bounds(step)[0] < 1:
+            raise UnsupportedError(f"arange: a step of {step} must be above 0, and between ints and Sizes")
+        network.constraints.not_negative(high - low, network.current_operation)
+        return (high - low + step - 1) // step
     ratio = Fraction(step)
     if ratio.denominator > 1 << 10:
         raise UnsupportedError(f"arange: {step} is no exact fraction, and how many of it fit is open: scale the result")
@@ -194,32 +184,26 @@ def _steps(network: Network, low: Any, high: Any, step: int | float) -> SizeLike
 @operation
 @stored
 def linspace(start: Any, end: Any, steps: SizeLike, *, dtype: Any = None) -> Tensor:
-    """``steps`` values from ``start`` to ``end``, both included: a constant; IFillLayer where something is computed.
-
-    >>> with net.current():
-    ...     F.linspace(0, 1, 5).data
-    tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
-    """
+    """``steps`` values from ``start`` to ``end``, both included: a constant; IFillLayer where something is computed."""
     network, wanted = require_network(start, end, steps), as_dtype(dtype or torch.float32)
-    numbers: list[Any] = [
-        value.data if isinstance(value, Tensor) and value.is_constant else value for value in (start, end)
-    ]
-    if isinstance(steps, int) and not any(isinstance(value, (Tensor, Size)) for value in numbers):
-        return network.constant(torch.linspace(numbers[0], numbers[1], steps, dtype=wanted))
-    if not wanted.is_floating_point:
-        return _whole_steps(network, start, end, steps, wanted)
-    first, last = (_tensor_of(value, network, torch.float32) for value in (start, end))
+    ends = _numbers(start, end)
+    if isinstance(steps, int) and not any(isinstance(value, (Tensor, Size)) for value in ends):
+        return network.constant(torch.linspace(*ends, steps, dtype=wanted))
+    kind = torch.float32 if wanted.is_floating_point else torch.int64
+    first, last = (_tensor_of(value, network, kind) for value in (start, end))
+    if kind == torch.int64:  # trunc(start + (end - start) * index / (steps - 1)) in integers alone
+        gaps = size_max(steps - 1, 1)
+        index = L.linspace(network, (steps,), dtype=kind)
+        return L.cast(binary(first * gaps + index * (last - first), gaps, "DIV"), wanted)
     index = arange(0, steps) if isinstance(steps, Size) else _tensor_of(torch.arange(steps), network)
     fraction = L.cast(index, torch.float32) / binary(_tensor_of(steps, network, torch.float32) - 1.0, 1.0, "MAX")
     return L.cast(first + fraction * (last - first), wanted)
 
 
-def _whole_steps(network: Network, start: Any, end: Any, steps: SizeLike, dtype: torch.dtype) -> Tensor:
-    """``trunc(start + (end - start) * index / (steps - 1))`` in integers alone."""
-    first, last = (_tensor_of(value, network, torch.int64) for value in (start, end))
-    gaps = size_max(steps - 1, 1)
-    index = L.linspace(network, (steps,), dtype=torch.int64)
-    return L.cast(binary(first * gaps + index * (last - first), gaps, "DIV"), dtype)
+def _numbers(start: Any, end: Any) -> tuple[Any, Any]:
+    """Constants as torch's tensors; others as they are."""
+    first, last = (value.data if isinstance(value, Tensor) and value.is_constant else value for value in (start, end))
+    return first, last
 
 
 @operation
@@ -237,10 +221,11 @@ def counted(network: Network, length: SizeLike, dtype: torch.dtype | None = None
         return arange(length, dtype=dtype)
 
 
-def indices_of(network: Network, rows: SizeLike, columns: SizeLike) -> tuple[Tensor, Tensor]:
+def indices_of(
+    network: Network, rows: SizeLike, columns: SizeLike, *, dtype: torch.dtype | str = "int64"
+) -> tuple[Tensor, Tensor]:
     """The row numbers (rows, 1) and the column numbers (1, columns)."""
-    row, column = (L.linspace(network, (length,), dtype=torch.int64) for length in (rows, columns))
-    return L.unsqueeze(row, [1]), L.unsqueeze(column, [0])
+    return L.linspace(network, (rows, 1), 0, (1, 0), dtype), L.linspace(network, (1, columns), 0, (0, 1), dtype)
 
 
 @operation
@@ -379,10 +364,10 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None) -> Tensor:
     """``base`` to the powers of :func:`linspace`: a constant; IElementWiseLayer POW where something is dynamic."""
     wanted = as_dtype(dtype or torch.float32)
-    start, end = (value.data if isinstance(value, Tensor) and value.is_constant else value for value in (start, end))
-    if not any(isinstance(value, (Tensor, Size)) for value in (start, end, steps)):
-        return require_network().constant(torch.logspace(start, end, steps, base, dtype=wanted))
+    ends = _numbers(start, end)
+    if not any(isinstance(value, (Tensor, Size)) for value in (*ends, steps)):
+        return require_network().constant(torch.logspace(*ends, steps, base, dtype=wanted))
     if not wanted.is_floating_point:
         raise UnsupportedError("logspace: integers between computed ends: cast the result of floats")
-    powers = linspace(start, end, steps, dtype=torch.float32)
+    powers = linspace(*ends, steps, dtype=torch.float32)
     return L.cast(binary(powers.network.constant(float(base)), powers, "POW"), wanted)

@@ -8,12 +8,12 @@ from typing import Any
 
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...sizes.condition import Condition, verdict
-from ...sizes.size import SizeLike, bounds, fixed, from_front, is_static, size_max, size_min
+from ...sizes.size import SizeLike, fixed, from_front, is_static, size_max, size_min
 from ..common import MAX_DIMS, L, Tensor, as_dtype, family, operation, require_network, require_rank, shape_text, torch
 from ..indexing.gather import write_along
 from ..indexing.index import from_start, index_in, slice_bounds
 from ..operands import along, as_tensor, axis_of, normalize_axis, result_type, varargs
-from .arrange import pad
+from .arrange import pad, require_shape
 from .create import arange
 from .reshape import atleast_1d, atleast_2d, atleast_3d
 
@@ -34,9 +34,6 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """The tensors, all of one shape, along a new dimension: IShuffleLayers and IConcatenationLayer."""
     if not tensors:
         raise DefinitionError("stack needs at least one tensor")
-    if len({tensor.ndim for tensor in tensors}) > 1:
-        shapes = ", ".join(shape_text(tensor.shape) for tensor in tensors)
-        raise ShapeError(f"stack needs tensors of one shape, not {shapes}")
     axis = normalize_axis(dim, tensors[0].ndim + 1)
     dtype = result_type(*tensors)
     parts = [L.unsqueeze(L.cast(tensor, dtype), [axis]) for tensor in tensors]
@@ -109,25 +106,14 @@ def chunk(input: Tensor, chunks: SizeLike, dim: int = 0) -> tuple[Tensor, ...]:
     if length == 0:
         return (input,) * parts
     size = (length + (parts - 1)) // parts
-    if isinstance(size, int):
+    if verdict(Condition((parts - 1) * size, "<", length)) is not True:
         return split(input, size, axis)
-    if verdict(Condition((parts - 1) * size, "<", length)) is True:  # there is something in the last part
-        number: int | None = parts
-    else:
-        number = fixed(-(-length // size)) if bounds(size)[0] > 0 else None
-    if number is None:
-        what = f"whether {length} elements give {parts} parts"
-        raise UnsupportedError(f"chunk: {what} depends on a dynamic size: use split with sizes")
-    return split(input, [*[size] * (number - 1), length - (number - 1) * size], axis)
+    return split(input, [*[size] * (parts - 1), length - (parts - 1) * size], axis)  # with something in the last part
 
 
 @operation
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """That many parts, the first ones one longer where needed, or parts between the indices: ISliceLayers.
-
-    >>> [x.shape for x in F.tensor_split(net.input("x", (7,)), 3)]
-    [(3,), (2,), (2,)]
-    """
+    """That many parts, the first ones one longer where needed, or parts between the indices: ISliceLayers."""
     axis = normalize_axis(dim, input.ndim)
     given = indices_or_sections
     if isinstance(given, Tensor) and not given.is_constant:
@@ -189,9 +175,6 @@ def narrow(input: Tensor, dim: int, start: SizeLike, length: SizeLike) -> Tensor
         start = int(start.data)
     size = input.shape[axis]
     begin = from_front(start, size)
-    end = begin + length
-    if isinstance(end, int) and isinstance(size, int) and not 0 <= begin <= end <= size:
-        raise ShapeError(f"narrow: elements {begin} to {end} leave the dimension of size {size}")
     input.network.constraints.inside(begin, length, size, input.network.current_operation)
     return part(input, axis, begin, length)
 
@@ -222,13 +205,8 @@ def slice_scatter(
     axis = axis_of(dim, input.ndim)
     size = input.shape[axis]
     begin, count, _ = slice_bounds(slice(start, end, step), size)
-    network, src = input.network, L.cast(src, input.dtype)
-    wanted = (*input.shape[:axis], count, *input.shape[axis + 1 :])
-    if src.ndim != input.ndim or any(isinstance(d := have - want, int) and d for have, want in zip(src.shape, wanted)):
-        raise ShapeError(f"src has shape {shape_text(src.shape)}, the slice {shape_text(wanted)}")
-    for have, want in zip(src.shape, wanted, strict=True):
-        network.constraints.equal(have, want, "the sizes of src and of the slice", network.current_operation)
-    return write_along(input, axis, begin, count, step, src)
+    require_shape(src, (*input.shape[:axis], count, *input.shape[axis + 1 :]), "the slice")
+    return write_along(input, axis, begin, count, step, L.cast(src, input.dtype))
 
 
 @operation
@@ -310,11 +288,8 @@ def as_strided(
         raise ShapeError(f"as_strided: {len(sizes)} sizes and {len(steps)} strides")
     if 0 in sizes:
         return network.constant(torch.empty([int(n) for n in sizes], dtype=input.dtype))
-    last = first + sum((n - 1) * step for n, step in zip(sizes, steps, strict=True))
-    elements = input.numel()
-    if isinstance(last, int) and isinstance(elements, int) and last >= elements:
-        raise ShapeError(f"as_strided: element {last} is read of {elements}")
-    network.constraints.inside(first, last + 1 - first, elements, network.current_operation)
+    reach, elements = sum((n - 1) * step for n, step in zip(sizes, steps, strict=True)) + 1, input.numel()
+    network.constraints.inside(first, reach, elements, network.current_operation)
     along = [arange(n) * step for n, step in zip(sizes, steps, strict=True)]
     parts = [part.reshape(-1, *[1] * (len(along) - 1 - axis)) for axis, part in enumerate(along)]
     return L.gather(L.shuffle(input, reshape=(elements,)), sum(parts, as_tensor(first, network, torch.int64)), 0)

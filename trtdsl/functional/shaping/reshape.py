@@ -7,7 +7,19 @@ from typing import Any
 
 from ...core.errors import ShapeError, UnsupportedError
 from ...sizes.size import Size, SizeLike, divide_exactly, floor_divide, product
-from ..common import L, Network, Shape, Tensor, broadcast, family, normalize_axis, operation, shape_text, torch
+from ..common import (
+    L,
+    Network,
+    Shape,
+    Tensor,
+    broadcast,
+    family,
+    normalize_axis,
+    operation,
+    require_rank,
+    shape_text,
+    torch,
+)
 from ..operands import align, as_vector, axis_of, stretch, varargs
 
 
@@ -79,8 +91,7 @@ def _coefficients(total: SizeLike, known: SizeLike) -> tuple[int, int]:
 @operation
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Dimensions ``start_dim`` to ``end_dim`` as one: IShuffleLayer."""
-    if input.ndim == 0:
-        return L.shuffle(input, reshape=(1,))
+    input = as_vector(input)
     start, end = normalize_axis(start_dim, input.ndim), normalize_axis(end_dim, input.ndim)
     if start > end:
         raise ShapeError(f"flatten: start_dim {start_dim} is after end_dim {end_dim}")
@@ -91,10 +102,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 @operation
 def permute(input: Tensor, dims: Sequence[int]) -> Tensor:
     """Dimensions in another order: IShuffleLayer."""
-    order = tuple(dims)
-    if len(order) != input.ndim:
-        raise ShapeError(f"permute needs all {input.ndim} dimensions, not {order}")
-    return L.shuffle(input, first_transpose=order)
+    return L.shuffle(input, first_transpose=tuple(dims))
 
 
 @operation
@@ -124,61 +132,47 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
 @operation
 def t(input: Tensor) -> Tensor:
     """A matrix transposed; fewer dimensions as they are: IShuffleLayer."""
-    if input.ndim > 2:
-        raise ShapeError(f"t takes two dimensions at most, not {shape_text(input.shape)}: use transpose")
+    require_rank(input, "t takes two dimensions at most (transpose takes more)", 0, 2)
     return L.shuffle(input, first_transpose=range(input.ndim)[::-1])
 
 
 @operation
 def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """Dimensions ``source`` moved to ``destination``, the others in their order: IShuffleLayer."""
-    sources = [source] if isinstance(source, int) else list(source)
-    places = [destination] if isinstance(destination, int) else list(destination)
-    if len(sources) != len(places):
-        raise ShapeError(f"movedim needs as many sources as destinations: {sources} and {places}")
     if input.ndim == 0:
         return input
-    pairs = zip(places, sources, strict=True)
-    moved = {normalize_axis(place, input.ndim): normalize_axis(axis, input.ndim) for place, axis in pairs}
-    if len(moved) != len(sources) or len(set(moved.values())) != len(sources):
-        raise ShapeError(f"movedim names a dimension twice: {sources} to {places}")
-    rest = iter(axis for axis in range(input.ndim) if axis not in moved.values())
-    return L.shuffle(input, [moved[place] if place in moved else next(rest) for place in range(input.ndim)])
+    given = ([each] if isinstance(each, int) else each for each in (source, destination))
+    sources, places = ([normalize_axis(axis, input.ndim) for axis in each] for each in given)
+    if not len(sources) == len(places) == len({*sources}) == len({*places}):
+        raise ShapeError(f"movedim needs as many sources as destinations, none twice: {source} to {destination}")
+    order = [axis for axis in range(input.ndim) if axis not in sources]
+    for place, axis in sorted(zip(places, sources, strict=True)):
+        order.insert(place, axis)
+    return L.shuffle(input, order)
 
 
-_NEW_PLACES = {0: [0, 1, 2], 1: [0, 2], 2: [2]}  # by rank, the dimensions that make three of it
+_NEW_PLACES = {1: ([0],), 2: ([0, 1], [0]), 3: ([0, 1, 2], [0, 2], [2])}
+"""The dimensions that are put in, by the least rank and the rank that a tensor has."""
 
 
-def _at_least(grow: Callable[[Tensor], Tensor], *tensors: Any) -> Any:
+def _at_least(rank: int, *tensors: Any) -> Any:
     """One tensor changed, or a tuple of them for several or for a list."""
-    if len(tensors) == 1 and isinstance(tensors[0], Tensor):
-        return grow(tensors[0])
-    return tuple(grow(x) for x in varargs(tensors))
+    grown = [L.unsqueeze(x, _NEW_PLACES[rank][x.ndim]) if x.ndim < rank else x for x in varargs(tensors)]
+    return grown[0] if len(tensors) == 1 and isinstance(tensors[0], Tensor) else tuple(grown)
 
 
 atleast_1d, atleast_2d, atleast_3d = family(
     _at_least,
     "The tensor (or each of several) with {}: IShuffleLayer.",
-    atleast_1d=(lambda x: x if x.ndim else L.unsqueeze(x, [0]), "one dimension at least"),
-    atleast_2d=(
-        lambda x: x if x.ndim >= 2 else L.unsqueeze(x, range(2 - x.ndim)),
-        "two dimensions at least, new ones in front",
-    ),
-    atleast_3d=(
-        lambda x: x if x.ndim >= 3 else L.unsqueeze(x, _NEW_PLACES[x.ndim]),
-        "three dimensions at least, (1, L, 1) and (H, W, 1)",
-    ),
+    atleast_1d=(1, "one dimension at least"),
+    atleast_2d=(2, "two dimensions at least, new ones in front"),
+    atleast_3d=(3, "three dimensions at least, (1, L, 1) and (H, W, 1)"),
 )
 
 
 @operation
 def expand(input: Tensor, *size: SizeLike | Sequence[SizeLike]) -> Tensor:
-    """Dimensions of size 1 repeated to ``size`` (-1 keeps one), new ones in front: ISliceLayer with a stride of 0.
-
-    >>> x = net.input("x", (1, "N"))
-    >>> F.expand(x, 3, 5, -1).shape
-    (3, 5, N)
-    """
+    """Dimensions of size 1 repeated to ``size`` (-1 keeps one), new ones in front: ISliceLayer with a stride of 0."""
     wanted = list(varargs(size))
     lead = len(wanted) - input.ndim
     if lead < 0:
@@ -189,8 +183,6 @@ def expand(input: Tensor, *size: SizeLike | Sequence[SizeLike]) -> Tensor:
             if axis < lead:
                 raise ShapeError(f"expand: a new dimension needs a size, not -1: {shape_text(wanted)}")
             wanted[axis] = x.shape[axis]
-        elif isinstance(x.shape[axis], int) and x.shape[axis] not in (1, want):
-            raise ShapeError(f"expand: dimension {axis} has size {x.shape[axis]}, which does not stretch to {want}")
     return stretch(x, wanted)
 
 
@@ -225,8 +217,6 @@ def repeat(input: Tensor, *repeats: SizeLike | Sequence[SizeLike]) -> Tensor:
     times = varargs(repeats)
     if len(times) < input.ndim:
         raise ShapeError(f"repeat needs a number for each of the {input.ndim} dimensions, not {times}")
-    if any(isinstance(number, int) and number < 0 for number in times):
-        raise ShapeError(f"repeat: a number of repeats must not be negative: {times}")
     x = L.unsqueeze(input, range(len(times) - input.ndim))
     sizes = tuple(size * number for size, number in zip(x.shape, times, strict=True))
     if sizes == x.shape:
@@ -259,14 +249,12 @@ def repeat_interleave(
             raise UnsupportedError("repeat_interleave with a tensor of repeats has a size that depends on data")
         number = repeats.data.flatten()
         if len(number) not in (1, x.shape[axis]):
-            raise ShapeError(
-                f"repeat_interleave takes {x.shape[axis]} numbers, one for each element, not {len(number)}"
-            )
+            raise ShapeError(f"{x.shape[axis]} elements take as many numbers, not {len(number)}")
         number = int(number) if len(number) == 1 else number
     several = isinstance(number, torch.Tensor)
     total: SizeLike = int(number.sum()) if several else x.shape[axis] * number
-    if output_size is not None and output_size != total:
-        raise ShapeError(f"repeat_interleave: output_size is {output_size}, but there are {total} elements")
+    if output_size is not None:
+        x.network.constraints.equal(output_size, total, "output_size and the elements", x.network.current_operation)
     if several:
         return L.gather(x, x.network.constant(torch.arange(len(number)).repeat_interleave(number)), axis)
     wide = L.unsqueeze(x, [axis + 1])
