@@ -6,6 +6,7 @@ import torch
 import trtdsl as td
 from tests.support.port_oracle import assert_every_pass_keeps_the_meaning
 from trtdsl.porting import ported, statements
+from trtdsl.porting.tracing.recording.doubles import Doubles
 
 MODULES = """
 import torch
@@ -253,3 +254,31 @@ def test_what_a_growing_list_held_stays_what_it_was(kind):
     assert_every_pass_keeps_the_meaning(kind().eval(), {"x": torch.rand(3, 4)}, kind.__name__)
     text = ported(kind(), {"x": "N,4"}).text
     assert (kind is Written) == (".append(" not in text), text
+
+
+def test_a_list_of_many_rounds_is_filled_by_a_loop():
+    class Filter(torch.nn.Module):
+        def forward(self, x):
+            state, states = x[:, 0], []
+            for step in range(60):
+                state = 0.9 * state + 0.1 * x[:, step]
+                states.append(state)
+            return torch.stack(states, 1)
+
+    text = td.port(Filter(), {"x": "N,60"})
+    assert "    for number in range(60):" in text
+    assert text.count("0.9") == 1
+
+
+def test_what_lengths_are_counted_of_is_computed_once(monkeypatch):
+    class Filter(torch.nn.Module):
+        def forward(self, x):
+            state = x[:, 0]
+            for step in range(60):
+                state = 0.9 * state + 0.1 * x[:, step]
+            return state
+
+    calls, made = [], Doubles.made
+    monkeypatch.setattr(Doubles, "made", lambda self, op: calls.append(op) or made(self, op))
+    td.port(Filter(), {"x": "2,60"})
+    assert 0 < len(calls) <= 16 * len({*calls})

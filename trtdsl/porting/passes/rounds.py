@@ -12,6 +12,7 @@ from ..calls import Value, Weight, alike
 from ..statements import Literal, Loop, Scope, Statement, fills_a_list, pattern
 
 COUNTED = 4  # rounds that differ in a number are a loop from so many on
+MOST_OVER, MOST_NUMBERS = 5, 2  # values and numbers that a loop goes over; how many of them are numbers
 Places = Mapping[Value, list[int]]
 """The numbers of the statements that use each value."""
 
@@ -33,6 +34,10 @@ def _carrying(body: list[Statement], period: int, places: Places) -> bool:
 def _number(text: str) -> int | None:
     """The number in a part's name, written as Python writes it."""
     return int(text) if text.isdecimal() and str(int(text)) == text else None
+
+
+def _numbers(over: Mapping[Value | Literal, Any]) -> int:
+    return sum(isinstance(item, Literal) for item in over)
 
 
 @dataclass(frozen=True)
@@ -102,8 +107,8 @@ class Rounds:
                 return None
             current.update(zip(mine.results, other.results))
         carried, fixed, over = self.now.carried, self.now.fixed, self.now.over
-        made = {value for values in (*self.maps, current) for value in values.values()} if over else ()
-        if any(value in made for values in over.values() for value in values if isinstance(value, Value)):
+        goes_on = {value for values in over.values() for value in values if isinstance(value, Value)}
+        if goes_on and any(not goes_on.isdisjoint(values.values()) for values in (*self.maps, current)):
             return None
         return current if carried.keys().isdisjoint(fixed) and over.keys().isdisjoint({*fixed, *carried}) else None
 
@@ -143,11 +148,12 @@ class Rounds:
         return True
 
     def _goes_on(self, a: Any, b: Any, index: int) -> bool:
-        known = self.now.over.get(a, (a,) * index)
+        over = self.now.over
+        known = over.get(a, (a,) * index)
         if len(known) > index:
             return known[index] is b
-        self.now.over[a] = (*known, b)
-        return self.lists
+        over[a] = (*known, b)
+        return self.lists and len(over) <= MOST_OVER and _numbers(over) <= MOST_NUMBERS
 
     def _path(self, a: str, b: str, index: int) -> bool:
         if a == b:
@@ -203,9 +209,9 @@ class Rounds:
             hints = {first.hint, *(value.hint for value in values[:-1]), values[-1].hint or first.hint}
             if hints != {first.hint} or first.hint is None:  # nobody looks for the last one's after the last call
                 return False
-        numbers = sum(isinstance(item, Literal) for item in found.over)
+        numbers = _numbers(found.over)
         counted = bool(found.carried) and 0 < numbers == len(found.over) and count >= COUNTED and not collected
         listed = bool(collected) and any(value.hint for value in self.first[-1].results)
         fewer = self.period + 1 + 2 * len(collected) < count * self.period
         goes = self.lists and bool(found.containers or found.over)
-        return goes and (listed or counted) and numbers <= 2 and len(found.over) <= 5 and fewer
+        return goes and (listed or counted) and fewer

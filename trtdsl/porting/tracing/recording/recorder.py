@@ -910,7 +910,7 @@ class Recorder:
             elif isinstance(held, TracedInt) and held.expression.name is None:
                 held.expression.name = name
             elif isinstance(held, (list, tuple)) and not is_repeated(held):
-                for item in held[:MOST_NUMBERS]:
+                for item in (*held[:MOST_NUMBERS], *held[MOST_NUMBERS:][-MOST_NUMBERS:]):  # it may grow at its end
                     value = self.values.get(id(item)) if isinstance(item, torch.Tensor) else None
                     if value is not None and value.hint is None:
                         value.hint = name
