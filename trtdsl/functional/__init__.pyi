@@ -265,9 +265,7 @@ from trtdsl.functional.windows.extent import Window
 from trtdsl.functional.windows.pooling import avg_pool1d as avg_pool1d
 from trtdsl.functional.windows.pooling import avg_pool2d as avg_pool2d
 from trtdsl.functional.windows.pooling import avg_pool3d as avg_pool3d
-from trtdsl.functional.windows.pooling import max_pool1d as max_pool1d
 from trtdsl.functional.windows.pooling import max_pool2d as max_pool2d
-from trtdsl.functional.windows.pooling import max_pool3d as max_pool3d
 from trtdsl.sizes.size import SizeLike
 
 __all__: builtins.list[builtins.str]
@@ -970,6 +968,32 @@ def lp_pool3d(
 
     The layers of :func:`pow` and :func:`avg_pool2d`.
     """
+
+def max_pool1d(
+    input: Tensor,
+    kernel_size: Window,
+    stride: Window | None = None,
+    padding: Window = 0,
+    dilation: Window = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+    *,
+    lowering: str = "auto",
+) -> Any:
+    """Maxima over windows of the last dimension, as :func:`max_pool2d`."""
+
+def max_pool3d(
+    input: Tensor,
+    kernel_size: Window,
+    stride: Window | None = None,
+    padding: Window = 0,
+    dilation: Window = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+    *,
+    lowering: str = "auto",
+) -> Any:
+    """Maxima over windows of the last three dimensions, as :func:`max_pool2d`; four dimensions are (C, D, H, W)."""
 
 absolute = abs
 arccos = acos

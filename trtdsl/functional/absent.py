@@ -30,13 +30,8 @@ _DISTINCT = (
 REASONS = {
     **dict.fromkeys(("rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like"), _RANDOM),
     **dict.fromkeys(("bernoulli", "multinomial", "normal", "poisson", "gumbel_softmax"), _RANDOM),
-    **dict.fromkeys(
-        (
-            *("svd", "svdvals", "eig", "eigh", "eigvals", "eigvalsh", "qr", "lu", "lu_factor", "pinverse"),
-            *("pinv", "lstsq", "matrix_exp", "matrix_rank"),
-        ),
-        _DECOMPOSITION,
-    ),
+    **dict.fromkeys(("svd", "svdvals", "eig", "eigh", "eigvals", "eigvalsh", "qr", "lu", "lu_factor"), _DECOMPOSITION),
+    **dict.fromkeys(("pinv", "pinverse", "lstsq", "matrix_exp", "matrix_rank"), _DECOMPOSITION),
     **dict.fromkeys(("unique", "unique_consecutive"), _DISTINCT),
     "float_power": "computes in float64, which TensorRT does not have: write F.pow(x.float(), y)",
     "double": "makes float64, which TensorRT does not have: write x.float()",

@@ -28,7 +28,7 @@ def family(
     >>> square(5), cube.__name__, cube.__doc__
     (25, 'cube', 'The cube of x: ``x ** 3``.')
     """
-    return tuple(_member(function, name, key, docstring(text, name, key, words)) for name, (key, words) in rows.items())
+    return tuple(_member(function, name, key, text, words) for name, (key, words) in rows.items())
 
 
 def member(
@@ -42,12 +42,7 @@ def member(
     >>> fourth(3), fourth.__name__, fourth.__doc__
     (81, 'fourth', 'The square of the square.')
     """
-
-    def register(written: Callable[[], None]) -> Callable[P, R]:
-        name = written.__name__
-        return _member(function, name, key, docstring(text, name, key, written.__doc__ or ""))
-
-    return register
+    return lambda written: _member(function, written.__name__, key, text, written.__doc__ or "")
 
 
 def prepared(
@@ -65,19 +60,14 @@ def prepared(
     return lambda compute: member(function, compute, text)(compute)
 
 
-def docstring(text: str, name: str, key: object, words: str) -> str:
-    """A row's docstring: its own words, or the common text with them."""
-    own = inspect.cleandoc(words)
-    return own if text == "{}" else inspect.cleandoc(text).format(own, name=name, key=key)
-
-
-def _member(function: Callable[Concatenate[Key, P], R], name: str, key: Key, text: str) -> Callable[P, R]:
+def _member(function: Callable[Concatenate[Key, P], R], name: str, key: Key, text: str, words: str) -> Callable[P, R]:
     def member(*args: P.args, **kwargs: P.kwargs) -> R:
         return function(key, *args, **kwargs)
 
     describe(member, function, list(inspect.signature(function).parameters.values())[1:])
     member.__name__ = member.__qualname__ = name
-    member.__doc__ = text
+    own = inspect.cleandoc(words)
+    member.__doc__ = own if text == "{}" else inspect.cleandoc(text).format(own, name=name, key=key)
     return operation(member)
 
 

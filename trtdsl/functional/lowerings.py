@@ -35,11 +35,12 @@ LOWERINGS: dict[str, dict[str, Way]] = {}
 otherwise. Complete when :mod:`trtdsl.functional` is imported."""
 
 
-def way(function: str, name: str, text: str, **rules: Any) -> Callable[[Emit], Emit]:
-    """Registers what is decorated as a way of ``function``; ``rules`` are others of :class:`Way`."""
+def way(functions: str, name: str, text: str, **rules: Any) -> Callable[[Emit], Emit]:
+    """Registers what is decorated as a way of a function, or of several; ``rules`` are others of :class:`Way`."""
 
     def register(emit: Emit) -> Emit:
-        LOWERINGS.setdefault(function, {})[name] = Way(emit, text, **rules)
+        for function in functions.split():
+            LOWERINGS.setdefault(function, {})[name] = Way(emit, text, **rules)
         return emit
 
     return register

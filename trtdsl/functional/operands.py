@@ -17,21 +17,16 @@ T = TypeVar("T")
 
 def as_tensor(operand: Any, network: Network, dtype: torch.dtype | None = None) -> Tensor:
     """A Tensor from a Tensor, torch tensor, numpy array, number or Size; cast to ``dtype`` where one is given."""
-    if isinstance(operand, Tensor):
-        tensor = operand
-    elif isinstance(operand, Size):
-        tensor = L.squeeze(size_tensor(network, [operand]), [0])
-    elif isinstance(operand, (bool, int, float, np.generic)):
-        operand = operand.item() if isinstance(operand, np.generic) else operand
-        if dtype is None:
-            tensor = network.constant(operand)
-        else:
-            tensor = network.plain_constant(torch.tensor(operand, dtype=dtype, device="cpu"), ())
-    elif isinstance(operand, (torch.Tensor, np.ndarray)):
-        tensor = network.constant(operand)
-    else:
+    operand = operand.item() if isinstance(operand, np.generic) else operand
+    if isinstance(operand, Size):
+        operand = L.squeeze(size_tensor(network, [operand]), [0])
+    elif isinstance(operand, (bool, int, float)) and dtype is not None:
+        return network.plain_constant(torch.tensor(operand, dtype=dtype, device="cpu"), ())
+    elif isinstance(operand, (bool, int, float, torch.Tensor, np.ndarray)):
+        operand = network.constant(operand)
+    elif not isinstance(operand, Tensor):
         raise _unexpected(operand)
-    return tensor if dtype is None else L.cast(tensor, dtype)
+    return operand if dtype is None else L.cast(operand, dtype)
 
 
 def result_type(*operands: Any) -> torch.dtype:
@@ -146,11 +141,8 @@ def choose(condition: Tensor, then: Any, otherwise: Any, dtype: torch.dtype | No
 
 def align(tensors: Sequence[Tensor]) -> list[Tensor]:
     """The tensors with dimensions of size 1 put in front, so that all have the greatest rank."""
-    ranks = [len(tensor.shape) for tensor in tensors]
-    rank = max(ranks)
-    if min(ranks) == rank:
-        return list(tensors)
-    return [L.unsqueeze(tensor, range(rank - own)) for tensor, own in zip(tensors, ranks, strict=True)]
+    rank = max(tensor.ndim for tensor in tensors)
+    return [x if x.ndim == rank else L.unsqueeze(x, range(rank - x.ndim)) for x in tensors]
 
 
 def stretch(x: Tensor, shape: Sequence[SizeLike]) -> Tensor:
@@ -285,13 +277,10 @@ def with_dimension(x: Tensor, compute: Callable[[Tensor], Tensor]) -> Tensor:
 
 def per_axis(value: T | Sequence[T], count: int, name: str) -> tuple[T, ...]:
     """One value for each of ``count`` spatial dimensions from a number or a sequence, as torch takes them."""
-    if isinstance(value, (list, tuple)):
-        if len(value) == 1:
-            return (value[0],) * count
-        if len(value) != count:
-            raise ShapeError(f"{name} needs {count} values, not {len(value)}: {tuple(value)}")
-        return tuple(value)
-    return (value,) * count  # type: ignore[return-value]
+    values: tuple[Any, ...] = tuple(value) if isinstance(value, (list, tuple)) else (value,)
+    if len(values) not in (1, count):
+        raise ShapeError(f"{name} needs {count} values, not {len(values)}: {values}")
+    return values * count if len(values) == 1 else values
 
 
 def varargs(args: Sequence[Any]) -> tuple[Any, ...]:

@@ -24,7 +24,7 @@ from ..lowerings import Choice, reasons
 from ..operands import as_tensor, result_type
 from ..passes.places_in_channels import OPERATIONS, as_channels, as_places, constant_as_channels, followers
 from ..pointwise.quantization import rounded_to
-from ..products.folding import Adds, Found, deferred, made_of, product_of
+from ..products.folding import Adds, Found, deferred, made_of, product_of, wide_bias
 from .equation import ITEM, Equation, Labels, label_sizes, parse
 from .plan import EinsumPlan, emit
 from .search import Path, Problem
@@ -76,14 +76,9 @@ class Merge(NamedTuple):
 
         def add(kernel: Tensor, bias: Tensor | None) -> Tensor:
             result = emit(plan, [*self.tensors, kernel])
-            return result if bias is None else L.elementwise(result, wide_bias(bias, result.ndim), "SUM")
+            return result if bias is None else L.elementwise(result, wide_bias(bias, 1, result.ndim), "SUM")
 
         return self.emitted(add)
-
-
-def wide_bias(bias: Tensor, ndim: int) -> Tensor:
-    """One value a channel, or what has that many dimensions already, to be broadcast."""
-    return bias if bias.ndim > 1 else L.shuffle(bias, reshape=(1, *bias.shape, *(1,) * (ndim - 2)))
 
 
 def merge_of(given: Problem, tensors: Sequence[Tensor]) -> Merge | None:
@@ -366,7 +361,7 @@ class Dense(NamedTuple):
         dense = dense.reshape(places * channels, math.prod(inputs), 1, 1).to(weights.dtype)
         kernel = network.plain_constant(dense, weights.weight_names)
         if bias is not None:
-            wide = constant_as_channels(wide_bias(bias, 4), self.target, channels, places).data
+            wide = constant_as_channels(wide_bias(bias, 1, 4), self.target, channels, places).data
             bias = network.plain_constant(wide.flatten().expand(places * channels).contiguous(), bias.weight_names)
         how = Geometry((1, 1), (0, 0), (0, 0), (1, 1))._asdict()
         result = convolution(as_channels(merge.input, self.place), kernel, bias, **how)

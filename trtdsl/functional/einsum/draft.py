@@ -193,7 +193,7 @@ class Draft:
 
     def steps(self) -> Iterable[Step]:
         """The steps, with all that a plan says of them."""
-        start = operands = sum(value.operation is None for value in self.values)
+        start = sum(value.operation is None for value in self.values)
         for kind, taken, result, end, kinds in self._steps:
             made = self.values[start:end]
             yield Step(
@@ -201,7 +201,7 @@ class Draft:
                 operands=taken,
                 result=result,
                 labels=tuple(self.labels(value) for value in (*taken, result)),
-                operations=range(start - operands, end - operands),
+                layers=tuple(type(value.operation).__name__ + " of constants" * value.constant for value in made),
                 notes=tuple(self._said(value) for value in made if value.note),
                 flops=sum(value.flops for value in made),
                 bytes=sum(value.moved for value in made),

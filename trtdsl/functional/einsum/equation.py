@@ -108,11 +108,15 @@ def _with_dimensions(terms: Sequence[Labels], output: Labels | None, ranks: Sequ
     """The Equation with its ellipses as labels, and torch's implicit output where there is none."""
     expanded = []
     for index, (labels, rank) in enumerate(zip(terms, ranks, strict=True)):
+        operand = f"operand {index} ({brief(text(labels))})"
         if labels.count(ELLIPSIS) > 1:
-            raise DefinitionError(f"operand {index} ({brief(text(labels))}) has more than one ellipsis")
+            raise DefinitionError(f"{operand} has more than one ellipsis")
         named = len(labels) - labels.count(ELLIPSIS)
+        if named > rank and ELLIPSIS in labels:
+            raise DefinitionError(f"{operand} has {named} labels beside the ellipsis, but only {rank} dimensions")
         if named > rank or (named < rank and ELLIPSIS not in labels):
-            raise DefinitionError(_rank_message(index, labels, named, rank))
+            further = "F.einops_einsum reads long names" if named > rank else "'...' stands for the others"
+            raise DefinitionError(f"{operand} has {named} labels, but {rank} dimensions; {further}")
         expanded.append(_expand(labels, rank - named))
     hidden = max(
         (rank - len(labels) + 1 for labels, rank in zip(terms, ranks, strict=True) if ELLIPSIS in labels), default=0
@@ -134,14 +138,6 @@ def _with_dimensions(terms: Sequence[Labels], output: Labels | None, ranks: Sequ
             f"the result {text(result)} has {len(result)} dimensions; TensorRT has at most {MAX_DIMS}"
         )
     return Equation(tuple(expanded), result)
-
-
-def _rank_message(index: int, labels: Labels, named: int, rank: int) -> str:
-    operand = f"operand {index} ({brief(text(labels))})"
-    message = f"{operand} has {named} labels, but {rank} dimensions"
-    if ELLIPSIS in labels:
-        return f"{operand} has {named} labels beside the ellipsis, but only {rank} dimensions"
-    return message + ("; F.einops_einsum reads long names" if named > rank else "; '...' stands for the others")
 
 
 def _expand(labels: Labels, hidden: int) -> Labels:
@@ -171,15 +167,13 @@ def label_sizes(equation: Equation, shapes: Sequence[Shape]) -> dict[str, SizeLi
                 own[label] = size
         for label, size in own.items():
             known = sizes.get(label, 1)
-            if known == 1:
-                sizes[label], owner[label] = size, index
-            elif size != 1 and not may_equal(known, size):
+            if known != 1 and size != 1 and not may_equal(known, size):
                 other = owner[label]
                 raise ShapeError(
                     f"label {label!r} is {known} in operand {other} ({text(equation.terms[other])}: "
                     f"{shape_text(shapes[other])}), but {size} in operand {index} ({text(labels)}: {shape_text(shape)})"
                 )
-            elif isinstance(size, int) and size != 1:
+            if known == 1 or (isinstance(size, int) and size != 1):
                 sizes[label], owner[label] = size, index
     return sizes
 

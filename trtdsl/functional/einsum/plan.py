@@ -5,6 +5,7 @@ A plan is made from shapes alone. Values are numbered: the operands first, then 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -91,7 +92,8 @@ class Step(NamedTuple):
     result: int
     labels: tuple[Labels, ...]
     """The labels of the operands, then of the result."""
-    operations: range
+    layers: tuple[str, ...]
+    """What its operations are called; "of constants": computed when the network is written."""
     notes: tuple[str, ...]
     flops: int
     bytes: int
@@ -135,24 +137,14 @@ class EinsumPlan:
 
     def to_json(self) -> dict[str, Any]:
         """The plan's facts, the naive rewrite's cost among them, for ``trtdsl explain --json``."""
+        steps = [step._asdict() for step in self.steps]
+        for step in steps:
+            *step["operands"], step["result"] = step.pop("labels")
         return {
             "equation": str(self.equation),
             "shapes": [[size if isinstance(size, int) else str(size) for size in shape] for shape in self.shapes],
             "constants": [k for k, constant in enumerate(self.constants) if constant],
-            "steps": [
-                {
-                    "kind": step.kind,
-                    "operands": [list(labels) for labels in step.labels[:-1]],
-                    "result": list(step.labels[-1]),
-                    **{name: list(getattr(step, name)) for name in ("batch", "contracted", "left", "right")},
-                    "layers": [_name(self, k) for k in step.operations],
-                    "notes": list(step.notes),
-                    "flops": step.flops,
-                    "bytes": step.bytes,
-                    "elements": step.elements,
-                }
-                for step in self.steps
-            ],
+            "steps": steps,
             "flops": self.flops,
             "bytes": self.bytes,
             "largest": self.largest,
@@ -172,7 +164,7 @@ class EinsumPlan:
         if dynamic:
             lines.append(f"  costs where {', '.join(f'{size} = {value:,}' for size, value in dynamic.items())}")
         for number, step in enumerate(self.steps, 1):
-            lines += _step_lines(self, number, step)
+            lines += _step_lines(number, step)
         if not self.steps:
             lines.append("the operand as it is")
         other = _naive(self)
@@ -224,42 +216,28 @@ def own_sizes(labels: Labels, shape: Shape) -> dict[str, SizeLike]:
 
 def _naive(plan: EinsumPlan) -> dict[str, int]:
     """The costs of the usual rewrite: operands multiplied one after the other without summing, then one sum."""
-    sizes = {label: hint(size) for label, size in plan.sizes.items()}
 
     def count(labels: Iterable[str]) -> int:
-        return math.prod(sizes[label] for label in set(labels))
+        return math.prod(hint(plan.sizes[label]) for label in labels)
 
-    operands = [math.prod(map(hint, shape)) for shape in plan.shapes]
-    labels, before, flops, moved = set(plan.equation.terms[0]), operands[0], 0, 0
-    largest = before
-    for term, elements in zip(plan.equation.terms[1:], operands[1:], strict=True):
-        labels |= set(term)
-        product = count(labels)
-        flops, moved = flops + product, moved + (before + elements + product) * ITEM
-        before, largest = product, max(largest, product)
-    result = count(plan.equation.output)
-    if labels - set(plan.equation.output):
-        flops, moved = flops + before, moved + (before + result) * ITEM
-    return {"flops": flops, "bytes": moved, "largest": max(largest, result)}
+    first, *others = (math.prod(map(hint, shape)) for shape in plan.shapes)
+    labels = [*itertools.accumulate(map(set, plan.equation.terms), set.union)]
+    products, result = list(map(count, labels[1:])), count(plan.equation.output)
+    made = [first, *products]
+    flops, moved = sum(products), sum(made[:-1]) + sum(others) + sum(products)
+    if labels[-1].difference(plan.equation.output):
+        flops, moved = flops + made[-1], moved + made[-1] + result
+    return {"flops": flops, "bytes": moved * ITEM, "largest": max(*made, result)}
 
 
-def _name(plan: EinsumPlan, operation: int) -> str:
-    """What one of the operations is called in print; "of constants": it is computed when the network is written."""
-    known = list(plan.constants)
-    for other in plan.operations[: operation + 1]:
-        sources = [getattr(other, field) for field in ("x", "a", "b") if hasattr(other, field)]
-        known.append(all(known[source] for source in sources))
-    return type(plan.operations[operation]).__name__ + (" of constants" if known[-1] else "")
-
-
-def _step_lines(plan: EinsumPlan, number: int, step: Step) -> list[str]:
+def _step_lines(number: int, step: Step) -> list[str]:
     sources = ", ".join(map(text, step.labels[:-1]))
     lines = [f"{number}. {step.kind}: {sources} -> {text(step.labels[-1])}"]
     kinds = [(kind, getattr(step, kind)) for kind in ("batch", "contracted", "left", "right")]
     if any(labels for _, labels in kinds):
         lines.append("   " + "; ".join(f"{kind} {text(labels)}" for kind, labels in kinds if labels))
     lines += [f"   {note}" for note in step.notes]
-    lines.append(f"   {', '.join(_name(plan, k) for k in step.operations)}")
+    lines.append(f"   {', '.join(step.layers)}")
     lines.append(f"   {step.flops:,} FLOPs, {step.bytes:,} bytes, largest {step.elements:,} elements")
     return lines
 

@@ -129,10 +129,6 @@ class _Best:
         if draft.cost <= self.most and rank < self._rank:
             self.draft, self.most, self._rank = draft, draft.cost, rank
 
-    def rest(self, draft: Draft) -> float:
-        """What the next pair may cost, with room for rounded sums."""
-        return self.most * (1 + 1e-9) - draft.cost
-
 
 def _arranged(draft: Draft, value: int, target: Axes, want: Axes) -> int:
     """The result in memory as ``target``, its dimensions then named as ``want``."""
@@ -192,7 +188,7 @@ def _along(best: _Best, start: Draft, path: Path, prefer: Labels) -> None:
                     continue
                 axes = made.axes(made.left[-1])
                 known = cheapest.get(axes)
-                if made.cost - draft.cost > best.rest(draft):
+                if made.cost > best.most * (1 + 1e-9):  # with room for rounded sums
                     continue
                 if known is not None and (made.cost, made.layers) >= (known.cost, known.layers):
                     continue
@@ -320,14 +316,11 @@ def paths_of(costs: Costs, operands: Sequence[Labels], equation: Equation, const
         first = _optimal([terms[k] for k in known], outside, costs.sizes)
         rest = [term for k, term in enumerate(terms) if k not in known]
         steps: list[tuple[int, int]] = []
-        order = list(range(len(terms)))
-        inner = list(known)
-        for step, (i, j) in enumerate(first):
+        inner, order = known, [*range(len(terms))]
+        for new, (i, j) in enumerate(first, len(terms)):
             a, b = inner[i], inner[j]
             steps.append((order.index(a), order.index(b)))
-            new = len(terms) + step
-            inner = [k for k in inner if k not in (a, b)] + [new]
-            order = [k for k in order if k not in (a, b)] + [new]
+            inner, order = ([*(k for k in each if k not in (a, b)), new] for each in (inner, order))
         yield [*steps, *_optimal([*rest, merged & outside], frozenset(equation.output), costs.sizes)]
 
 

@@ -310,12 +310,16 @@ def _by_products(query: Tensor, key: Tensor, value: Tensor, how: _Attention) -> 
     if is_causal:
         rows, columns = indices_of(query.network, query.shape[-2], key.shape[-2])
         scores = choose(columns > rows, -math.inf, scores, scores.dtype)
-    elif mask is not None and mask.dtype == torch.bool:
-        scores = choose(mask, scores, -math.inf, scores.dtype)
-    elif mask is not None:
-        scores = binary(scores, mask, "SUM", scores.dtype)
+    else:
+        scores = _masked(scores, mask)
     weights = how.narrow(L.cast(softmax(scores, -1), value.dtype), 1 / NARROW["float8_e4m3fn"])
     return matmul(opened(weights, shown), value), shown is not None
+
+
+def _masked(scores: Tensor, mask: Tensor | None) -> Tensor:
+    if mask is not None and mask.dtype == torch.bool:
+        return choose(mask, scores, -math.inf, scores.dtype)
+    return scores if mask is None else binary(scores, mask, "SUM", scores.dtype)
 
 
 def _default_scale(query: Tensor) -> float | Tensor:
@@ -391,16 +395,17 @@ def multi_head_attention_forward(
         attn_mask = L.shuffle(attn_mask, reshape=(batch, num_heads, *attn_mask.shape[1:]))
     if key_padding_mask is not None:
         key_padding_mask = L.unsqueeze(key_padding_mask, [1, 2])
+    mask = _one_mask(attn_mask, key_padding_mask, query)
     if need_weights or added or static_k is not None or static_v is not None:
         q, k, v = (_heads(x, num_heads, *own) for x, *own in zip((query, key, value), *parameters, strict=True))
         k, v = (_lengthened(x, given, add_zero_attn) for x, given in ((k, static_k), (v, static_v)))
-        attention = _attention_weights(q, k, attn_mask, key_padding_mask, keep_hidden=need_weights or added > 0)
+        attention = _attention_weights(q, k, mask, keep_hidden=need_weights or added > 0)
         weights = attention if need_weights else None
         if need_weights and average_attn_weights:
             weights = L.reduce(attention, "AVG", [1])
         attended = matmul(attention, v)
     else:
-        mask, whole = _one_mask(attn_mask, key_padding_mask, query), None if separate else in_proj_weight
+        whole = None if separate else in_proj_weight
         q, k, v, of_values = _bare((query, key, value), num_heads, parameters[:2], whole, in_proj_bias)
         v, out_proj_bias = _without_bias(v, of_values, is_open(mask), out_proj_weight, out_proj_bias)
         attended, weights = scaled_dot_product_attention(q, k, v, mask), None
@@ -428,7 +433,7 @@ def _lengthened(x: Tensor, static: Tensor | None, zero: bool) -> Tensor:
     """Keys or values by head (N, heads, S, E), or those given instead, and with ``zero`` a further one of zeros."""
     if static is not None:
         x = L.shuffle(static, reshape=(*x.shape[:2], *static.shape[1:]))
-    return L.slice(x, (0,) * 4, (*x.shape[:2], x.shape[2] + 1, x.shape[3]), mode="FILL") if zero else x
+    return pad(x, (0, 0, 0, 1)) if zero else x
 
 
 def _bare(
@@ -472,22 +477,12 @@ def _biased(x: Tensor, bias: Tensor) -> Tensor:
     return x + L.shuffle(bias, reshape=(1, heads, 1, width))
 
 
-def _attention_weights(
-    q: Tensor, k: Tensor, mask: Tensor | None, padding: Tensor | None, *, keep_hidden: bool
-) -> Tensor:
+def _attention_weights(q: Tensor, k: Tensor, mask: Tensor | None, *, keep_hidden: bool) -> Tensor:
     """(N, heads, L, E) and (N, heads, S, E): the softmax over S of their scaled products, masked: (N, heads, L, S)."""
     width = q.shape[-1]
     assert isinstance(width, int)
-    scores = matmul(scaled(q, 1 / math.sqrt(width)), L.shuffle(k, (0, 1, 3, 2)))
-    masks = [each for each in (mask, padding) if each is not None]
-    masks = [each if each.dtype == torch.bool else L.cast(each, scores.dtype) for each in masks]
-    for each in masks:
-        scores = choose(each, -math.inf, scores, scores.dtype) if each.dtype == torch.bool else scores + each
-    weights = softmax(scores, -1)
-    if keep_hidden or not masks:
-        return weights
-    taking = [logical_not(mask) if mask.dtype == torch.bool else ne(mask, -math.inf) for mask in masks]
-    return opened(weights, open_rows(functools.reduce(logical_and, taking)))  # a bool mask is True where it hides
+    weights = softmax(_masked(matmul(scaled(q, 1 / math.sqrt(width)), L.shuffle(k, (0, 1, 3, 2))), mask), -1)
+    return weights if keep_hidden or mask is None else opened(weights, open_rows(mask))
 
 
 def _one_mask(mask: Tensor | None, padding: Tensor | None, query: Tensor) -> Tensor | None:
@@ -515,6 +510,4 @@ def _thirds(x: Tensor | None) -> Sequence[Tensor | None]:
 
 def _open(mask: Tensor | None, added: int) -> Tensor | None:
     """A mask with further columns that exclude nothing."""
-    if mask is None or not added:
-        return mask
-    return L.slice(mask, (0,) * mask.ndim, (*mask.shape[:-1], mask.shape[-1] + added), mode="FILL")
+    return pad(mask, (0, added)) if mask is not None and added else mask

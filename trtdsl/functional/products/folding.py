@@ -17,7 +17,7 @@ from ...layers.shuffle import Shuffle, behind_shuffles
 from ...layers.shuffle_steps import ShuffleSteps, regrouped
 from ..common import Call, L, Shape, Tensor, UnsupportedError, channels_last, operation, torch, weight_names_of
 from ..lowerings import Choice
-from ..operands import align, binary
+from ..operands import binary, on_axis
 from ..pointwise.quantization import narrow_weight, product_in_int4
 
 Adds = Callable[[Tensor, Tensor | None], Tensor]
@@ -174,7 +174,7 @@ def weighted(add: Adds, input: Tensor, kernel: Tensor, bias: Tensor | None, *, a
     operation = input.network.current_operation
     if operation is not None and operation.narrow == "int4":
         result = product_in_int4(input, kernel)
-        return result if bias is None else L.elementwise(*align([result, bias]), op="SUM")
+        return result if bias is None else L.elementwise(result, wide_bias(bias, channel, result.ndim), "SUM")
     narrow = narrow_weight(input, kernel, axis)
     if narrow is None:
         return add(kernel, bias)
@@ -185,12 +185,14 @@ def weighted(add: Adds, input: Tensor, kernel: Tensor, bias: Tensor | None, *, a
     result = add(wide, None)
     if beside:  # a launch behind it, by which it does not write fp8 itself: docs/traps/builder-fp8.md
         result = binary(result, -math.inf, "MAX", result.dtype)
-    shape = tuple(kernel.shape[axis] if dim == channel % result.ndim else 1 for dim in range(result.ndim))
     if factors is not None:
-        result = L.elementwise(result, L.shuffle(L.cast(factors, result.dtype), reshape=shape), "PROD")
-    if bias is None:
-        return result
-    return L.elementwise(result, L.shuffle(bias, reshape=shape) if bias.ndim == 1 else bias, "SUM")
+        result = L.elementwise(result, wide_bias(L.cast(factors, result.dtype), channel, result.ndim), "PROD")
+    return result if bias is None else L.elementwise(result, wide_bias(bias, channel, result.ndim), "SUM")
+
+
+def wide_bias(bias: Tensor, channel: int, ndim: int) -> Tensor:
+    """One value a channel, or what has that many dimensions already, to be broadcast."""
+    return bias if bias.ndim > 1 else on_axis(bias, channel % ndim, ndim)
 
 
 class Found(NamedTuple):

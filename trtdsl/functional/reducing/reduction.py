@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -157,28 +157,31 @@ argmax, argmin = family(
 
 
 def _extreme_of(x: Tensor, op: str, dim: int, keepdim: bool) -> Selected:
-    if x.ndim == 0:
-        axis_of(dim, 0)
-        return Selected(x, x.network.constant(torch.tensor(0)))
     axis = axis_of(dim, x.ndim)
-    if x.shape[axis] == 0:
+    if x.shape[axis : axis + 1] == (0,):
         raise ShapeError(f"there is no extreme of no elements: dimension {axis} of {shape_text(x.shape)}")
-    values, indices = top(x, 1, axis, op)
-    return Selected(*(value if keepdim else L.squeeze(value, [axis]) for value in (values, indices)))
+    return with_axis(top(x, 1, axis, op), axis, keepdim)
 
 
-def top(x: Tensor, k: Any, axis: int, op: str) -> tuple[Tensor, Tensor]:
+def with_axis(found: Iterable[Tensor], axis: int, keepdim: bool) -> Selected:
+    """Values and indices that have one element along an axis: with it or without it."""
+    return Selected(*(x if keepdim or x.ndim == 0 else L.squeeze(x, [axis]) for x in found))
+
+
+def top(x: Tensor, k: Any, axis: int, op: str) -> Selected:
     """ITopKLayer for any rank and dtype: the values, in the dtype of ``x``, and their int64 indices."""
-    if x.dtype == torch.bool:
+    if x.ndim == 0:
+        values, indices = x, x.network.constant(torch.tensor(0))
+    elif x.dtype == torch.bool:
         values, indices = top(L.cast(x, torch.int32), k, axis, op)
-        return L.cast(values, torch.bool), indices
-    if x.ndim == 1:
+        values = L.cast(values, torch.bool)
+    elif x.ndim == 1:
         values, indices = (L.squeeze(each, [0]) for each in top(L.unsqueeze(x, [0]), k, 1, op))
     elif axis < x.ndim - 4:  # ITopKLayer selects along one of the last four dimensions
         values, indices = (movedim(each, -1, axis) for each in top(movedim(x, axis, -1), k, x.ndim - 1, op))
     else:
         values, indices = L.topk(x, k, axis, op, indices_dtype=torch.int64)
-    return values, indices
+    return Selected(values, indices)
 
 
 def _truth(op: str, input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
@@ -242,12 +245,12 @@ def _why_not_by_use(x: Tensor, op: str, axes: Sequence[int], keepdim: bool) -> s
     return None if x.dtype != torch.bfloat16 and x.order == channels_last(x.ndim) else NOT_LAST
 
 
-BY_USE = "IPoolingLayer where convolutions and linear products alone use it, otherwise IReduceLayer"
-POOLED = "IPoolingLayer, which wants the channels fastest in memory"
-
-
-@way("amax", "by_use", BY_USE, unless=_why_not_by_use)
-@way("mean", "by_use", BY_USE, unless=_why_not_by_use)
+@way(
+    "mean amax",
+    "by_use",
+    "IPoolingLayer where convolutions and linear products alone use it, otherwise IReduceLayer",
+    unless=_why_not_by_use,
+)
 def _by_use(x: Tensor, op: str, axes: Sequence[int], keepdim: bool) -> Tensor:
     operation = x.network.current_operation
     assert operation is not None
@@ -255,8 +258,7 @@ def _by_use(x: Tensor, op: str, axes: Sequence[int], keepdim: bool) -> Tensor:
     return Reduction(operation, [x], (x, op, axes, keepdim)).tensor(shape, x.dtype, "a reduction", x.scope)
 
 
-@way("amax", "reduce", "IReduceLayer")
-@way("mean", "reduce", "IReduceLayer")
+@way("mean amax", "reduce", "IReduceLayer")
 def reduced(x: Tensor, op: str, axes: Sequence[int], keepdim: bool) -> Tensor:
     """IReduceLayer over ``axes``, along rows of channels where it is over all places and they lie last in memory.
 
@@ -270,8 +272,7 @@ def reduced(x: Tensor, op: str, axes: Sequence[int], keepdim: bool) -> Tensor:
     return L.unsqueeze(result, range(2, x.ndim)) if keepdim else result
 
 
-@way("amax", "pooling", POOLED, unless=_why_not_pooled)
-@way("mean", "pooling", POOLED, unless=_why_not_pooled)
+@way("mean amax", "pooling", "IPoolingLayer, which wants the channels fastest in memory", unless=_why_not_pooled)
 def _pooled(x: Tensor, op: str, axes: Sequence[int], keepdim: bool) -> Tensor:
     flat = L.unsqueeze(x, [2]) if x.ndim == 3 else x  # pooling needs two spatial dimensions
     windows, none = [int(size) for size in flat.shape[2:]], [0] * (flat.ndim - 2)

@@ -16,7 +16,7 @@ from ..pointwise.arithmetic import sub
 from ..shaping.arrange import diagonal
 from ..shaping.create import counted
 from ..shaping.reshape import movedim, ravel
-from .reduction import or_nan, reduce, top
+from .reduction import or_nan, reduce, top, with_axis
 
 LIMIT = 3840  # of ITopKLayer
 
@@ -24,13 +24,11 @@ LIMIT = 3840  # of ITopKLayer
 def _top(x: Tensor, k: SizeLike, dim: int, op: str) -> Selected:
     """The first ``k`` along a dimension, in order; a scalar is the only one."""
     axis = axis_of(dim, x.ndim)
-    if x.ndim == 0:
-        return Selected(x, x.network.constant(torch.tensor(0)))
-    if k == 0:
+    if k == 0 and x.ndim:
         return Selected(along(x, axis, 0, 0), along(L.cast(x, torch.int64), axis, 0, 0))
     if isinstance(k, int) and k > LIMIT:
         raise UnsupportedError(f"ITopKLayer sorts at most {LIMIT} elements, not {k}")
-    return Selected(*top(x, k, axis, op))
+    return top(x, k, axis, op)
 
 
 @operation
@@ -83,14 +81,9 @@ def kthvalue(input: Tensor, k: SizeLike, dim: int = -1, keepdim: bool = False) -
     """The ``k``-th least element along ``dim`` and where it is: ITopKLayer and ISliceLayer."""
     axis = axis_of(dim, input.ndim)
     if input.ndim == 0:
-        return Selected(input, input.network.constant(torch.tensor(0)))
+        return top(input, 1, 0, "MIN")
     input.network.constraints.inside(k - 1, 1, input.shape[axis], input.network.current_operation)
-    return _last_of(_top(input, k, axis, "MIN"), k - 1, axis, keepdim)
-
-
-def _last_of(found: Selected, position: SizeLike, axis: int, keepdim: bool) -> Selected:
-    picked = (along(x, axis, position, 1) for x in found)
-    return Selected(*(x if keepdim else L.squeeze(x, [axis]) for x in picked))
+    return with_axis((along(x, axis, k - 1, 1) for x in _top(input, k, axis, "MIN")), axis, keepdim)
 
 
 @operation
@@ -103,17 +96,17 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
         return median(ravel(input), 0).values  # type: ignore[union-attr]
     axis = axis_of(dim, input.ndim)
     if input.ndim == 0:
-        return Selected(input, input.network.constant(torch.tensor(0)))
+        return top(input, 1, 0, "MIN")
     length = input.shape[axis]
     if length == 0:
         raise ShapeError(f"there is no median of no elements: dimension {axis} of {shape_text(input.shape)}")
     middle = (length - 1) // 2
-    values, indices = _last_of(_top(input, middle + 1, axis, "MIN"), middle, axis, True)
+    values, indices = (along(x, axis, middle, 1) for x in _top(input, middle + 1, axis, "MIN"))
     values = or_nan(values, input, axis)
     if input.dtype.is_floating_point:
         first = _top(L.cast(L.unary(input, "ISNAN"), torch.int32), 1, axis, "MAX").indices
         indices = L.select(L.unary(values, "ISNAN"), first, indices)
-    return Selected(*(x if keepdim else L.squeeze(x, [axis]) for x in (values, indices)))
+    return with_axis((values, indices), axis, keepdim)
 
 
 @operation
@@ -160,11 +153,8 @@ def _moments(
     if less == 0 and axes:
         variance = L.reduce(centred * centred, "AVG", axes, True)
     else:
-        number = product(input.shape[axis] for axis in axes)
-        if isinstance(number, int):
-            divisor: Any = float(max(number - less, 0))
-        else:
-            divisor = binary(as_tensor(number, input.network, wide.dtype) - float(less), 0.0, "MAX")
+        number = as_tensor(product(input.shape[axis] for axis in axes), input.network, wide.dtype)
+        divisor = binary(number - float(less), 0.0, "MAX")
         variance = reduce(centred * centred, "SUM", axes, True) / divisor
     variance = L.unary(variance, "SQRT") if root else variance
     results = (variance, mean) if with_mean else (variance,)

@@ -9,11 +9,12 @@ from typing import Any
 
 from ... import layers as L
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
-from ..common import SizeLike, Tensor, bounds, family, member, operation, require_one_of, require_rank, size_min, torch
+from ...sizes.size import SizeLike, bounds, is_static, size_min
+from ..common import Tensor, family, member, operation, require_one_of, require_rank, torch
 from ..operands import along, axes_of, axis_of, binary, floating, with_last
 from ..products.linalg import matmul
 from ..shaping.arrange import pad
-from ..shaping.create import arange
+from ..shaping.create import arange, filled
 from ..windows.convolution import conv1d, conv_transpose1d
 from .complex_tensor import ComplexTensor, view_as_real
 
@@ -105,8 +106,7 @@ def _half(input: Any, axes: Axes, norm: str | None) -> ComplexTensor:
 
 def _whole(input: Any, axes: Axes, norm: str | None) -> Tensor:
     *others, (axis, given) = axes
-    for other in others:
-        input = _complex(True, input, [other], norm)
+    input = _complex(True, input, others[::-1], norm)
     length = _length(2 * (input.shape[axis] - 1) if given is None else given)
     weight = _mirrored(length) * _scale(norm, length, True)
     cosines, sines = (wave * weight for wave in _waves(length // 2 + 1, length, length, 1))
@@ -308,17 +308,11 @@ def istft(
         conv_transpose1d(part, network.plain_constant((wave * scale)[:, None].contiguous(), names), stride=hop)
         for part, wave in zip(parts, waves, strict=True)
     ]
-    frames = L.slice(parts[0], (0, 0, 0), (1, 1, parts[0].shape[2]))
-    ones = frames * 0.0 + 1.0
+    ones = filled(network, (1, 1, input.shape[-1]), 1.0, torch.float32)
     envelope = conv_transpose1d(ones, network.constant((shape * shape)[None, None].contiguous()), stride=hop)
-    start = n_fft // 2 if center else 0
-    whole = signals[0].shape[2]
-    number = length if length is not None else whole - 2 * start if center else whole
-    cut = []
-    for part in (signals[0] - signals[1], envelope):
-        available = part.shape[2] - start
-        if isinstance(number, int) and isinstance(available, int) and number > available:
-            part = pad(part, (0, number - available))
-        cut.append(L.slice(part, (0, 0, start), (*part.shape[:2], number)))
-    signal = cut[0] / binary(cut[1], 1e-11, "MAX")
+    start, whole = n_fft // 2 if center else 0, envelope.shape[2]
+    number = whole - 2 * start if length is None else length
+    mode = "FILL" if is_static((number, whole)) and number > whole - start else "STRICT_BOUNDS"
+    signal, weights = (along(part, 2, start, number, mode=mode) for part in (signals[0] - signals[1], envelope))
+    signal = signal / binary(weights, 1e-11, "MAX")
     return L.squeeze(signal, [0, 1] if input.ndim == 2 else [1])

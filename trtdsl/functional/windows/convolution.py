@@ -112,8 +112,7 @@ def _by_taps(x: Tensor, weight: Tensor, bias: Tensor | None, how: Geometry) -> T
             mode, fill = ("STRICT_BOUNDS", None) if inside else ("FILL", zero)
             part = wide if whole else L.slice(wide, (0, 0, start), shape, (1, 1, stride), mode, fill)
             factor = kernel.data[:, 0, tap].float().reshape(1, -1, 1)
-            own = Tensor(x.network, tuple(factor.shape), factor.dtype, data=factor, weight_names=kernel.weight_names)
-            return part * own
+            return part * x.network.plain_constant(factor, kernel.weight_names)
 
         total = _biased(combined(map(product, range(taps))), None if bias is None else L.cast(bias, torch.float32))
         return L.cast(total, x.dtype)

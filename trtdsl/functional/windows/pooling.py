@@ -92,19 +92,6 @@ def _pool(windows: Windows, op: str, *, exclude_padding: bool) -> Tensor:
     return result
 
 
-def _maxima(windows: Windows) -> Tensor:
-    """Maxima of what is no layer yet become layers when all that uses them is known."""
-    x, operation = windows.x, windows.x.network.current_operation
-    if not isinstance(x.node, Call) or x.ndim < 4:
-        return _pool(windows, "MAX", exclude_padding=True)
-    assert operation is not None
-
-    def pool(x: Tensor) -> Tensor:
-        return _pool(dataclasses.replace(windows, x=x), "MAX", exclude_padding=True)
-
-    return Maximum(operation, [x], x, pool).tensor((*x.shape[:2], *windows.counts), x.dtype, "a maximum", x.scope)
-
-
 def _within(ndim: int, x: Tensor, kernel_size: Window, stride: Window | None) -> tuple[Window, Window]:
     """The sizes and steps of windows that end where the input does: rounding up cuts them off there."""
     sizes = per_axis(kernel_size, ndim, "kernel_size")
@@ -161,30 +148,39 @@ def _why_not_sliced(x: Tensor, windows: Windows) -> str | None:
 
 @way("max_pool", "pooling", POOLED, unless=_why_not_pooling)
 def _pooled_maxima(x: Tensor, windows: Windows) -> Tensor:
+    """Maxima of what is no layer yet become layers when all that uses them is known."""
     _whole(windows, "MAX")
-    return _maxima(windows)
+    x, operation = windows.x, windows.x.network.current_operation
+
+    def pool(x: Tensor) -> Tensor:
+        return _pool(dataclasses.replace(windows, x=x), "MAX", exclude_padding=True)
+
+    if not isinstance(x.node, Call) or x.ndim < 4:
+        return pool(x)
+    assert operation is not None
+    return Maximum(operation, [x], x, pool).tensor((*x.shape[:2], *windows.counts), x.dtype, "a maximum", x.scope)
 
 
 @way("avg_pool", "pooling", POOLED, unless=_why_not_pooling)
 def _pooled_average(x: Tensor, windows: Windows) -> Tensor:
     """Averages by IPoolingLayer, and by IReduceLayer over dynamic dimensions that one window is the whole of."""
     count_include_pad, divisor_override = windows.divided
-    length = [windows.length(axis) for axis in windows.axes]
     padded = any(windows.padding)
     beyond = any(windows.after(axis) > windows.padding[axis] for axis in windows.axes)
     if divisor_override is not None:
         _whole(windows, "SUM")
         return scaled(_pool(windows, "AVERAGE", exclude_padding=False), math.prod(windows.size) / divisor_override)
     _whole(windows, "AVG")
-    if beyond and ((padded and count_include_pad) or _too_wide(windows)):
+    # IPoolingLayer leaves padding uncounted only where it is less than the window.
+    too_wide = any(windows.after(axis) >= windows.size[axis] for axis in windows.axes)
+    if beyond and ((padded and count_include_pad) or too_wide):
         average = _pool(windows, "AVERAGE", exclude_padding=False)
-        counts = counts_of(windows, length, padding=count_include_pad)
+        counts = counts_of(windows, padding=count_include_pad)
         return average * binary(math.prod(windows.size), counts, "DIV", x.dtype)
     return _pool(windows, "AVERAGE", exclude_padding=beyond or not count_include_pad)
 
 
-@way("max_pool", "reduce", "IReduceLayer", unless=_why_not_whole)
-@way("avg_pool", "reduce", "IReduceLayer", unless=_why_not_whole)
+@way("max_pool avg_pool", "reduce", "IReduceLayer", unless=_why_not_whole)
 def _reduced(x: Tensor, windows: Windows) -> Tensor:
     return L.reduce(x, windows.op, range(2, x.ndim), keep_dims=True)
 
@@ -221,12 +217,6 @@ def avg_pool3d():
     """Averages over windows of the last three dimensions, as :func:`avg_pool2d`."""
 
 
-def _too_wide(windows: Windows) -> bool:
-    """IPoolingLayer leaves padding uncounted only where it is less than the window."""
-    sizes = [(windows.after(axis), windows.size[axis]) for axis in windows.axes]
-    return any(isinstance(size, int) and after >= size for after, size in sizes)
-
-
 @batched
 def _maximum(
     ndim: int,
@@ -249,11 +239,6 @@ def _sliced_maxima(x: Tensor, windows: Windows) -> Any:
     return with_indices(windows) if windows.indices else by_slices(windows, "MAX", lowest_of(x))
 
 
-@member(_maximum, 1)
-def max_pool1d():
-    """Maxima over windows of the last dimension, as :func:`max_pool2d`."""
-
-
 @member(_maximum, 2)
 def max_pool2d():
     """Maxima over windows of the last two dimensions.
@@ -267,9 +252,12 @@ def max_pool2d():
     """
 
 
-@member(_maximum, 3)
-def max_pool3d():
-    """Maxima over windows of the last three dimensions, as :func:`max_pool2d`; four dimensions are (C, D, H, W)."""
+max_pool1d, max_pool3d = family(
+    _maximum,
+    "Maxima over windows of the last {}.",
+    max_pool1d=(1, "dimension, as :func:`max_pool2d`"),
+    max_pool3d=(3, "three dimensions, as :func:`max_pool2d`; four dimensions are (C, D, H, W)"),
+)
 
 
 def _pooled(ndim: int, function: str, windows: Windows, by_slices: bool, lowering: str) -> Any:
@@ -305,21 +293,20 @@ def _maxima_by_slices(windows: Windows) -> bool:
 def integer_average(windows: Windows) -> Tensor:
     """The sum by slices, divided with truncation: IPoolingLayer takes no integers."""
     count_include_pad, divisor_override = windows.divided
-    length = [windows.length(axis) for axis in windows.axes]
     total = by_slices(windows, "SUM", as_tensor(0, windows.x.network, windows.x.dtype))
     if divisor_override is not None:
         return binary(total, divisor_override, "DIV", total.dtype)
-    return L.elementwise(total, counts_of(windows, length, padding=count_include_pad), "DIV")
+    return L.elementwise(total, counts_of(windows, padding=count_include_pad), "DIV")
 
 
-def counts_of(windows: Windows, length: list[SizeLike], *, padding: bool) -> Tensor:
+def counts_of(windows: Windows, *, padding: bool) -> Tensor:
     """The number of elements of each window that are in the input (or its padding), (1, 1, *counts)."""
     network, dtype = windows.x.network, windows.x.dtype
 
     def along(axis: int) -> Tensor:
         number, pad, step = windows.count(axis), windows.padding[axis], windows.stride[axis]
         start = L.linspace(network, (number,), -pad, [step])
-        last = as_tensor(length[axis] + (pad if padding else 0), network, torch.float32)
+        last = as_tensor(windows.length(axis) + (pad if padding else 0), network, torch.float32)
         end = binary(start + float(windows.size[axis]), last, "MIN")
         start = start if padding else binary(start, 0.0, "MAX")
         return on_axis(L.cast(end - start, dtype), axis + 2, windows.x.ndim)
@@ -334,9 +321,12 @@ def by_slices(windows: Windows, op: str, padding: Tensor) -> Tensor:
     """
     x = windows.x
     for axis in windows.axes:
-        if windows.size[axis] == windows.stride[axis] == 1 and not windows.padding[axis]:
+        size, pad, gap = _static(windows.size[axis]), windows.padding[axis], windows.dilation[axis]
+        if size == windows.stride[axis] == 1 and not pad:
             continue
-        x = combined((_offset(x, windows, axis, k, padding) for k in range(_static(windows.size[axis]))), op)
+        mode, fill = ("FILL", padding) if pad or windows.ceil_mode else ("STRICT_BOUNDS", None)
+        how = windows.count(axis), windows.stride[axis], mode, fill
+        x = combined((along(x, 2 + axis, k * gap - pad, *how) for k in range(size)), op)
     return x
 
 
@@ -349,14 +339,6 @@ def _static(size: SizeLike) -> int:
     if not isinstance(size, int):
         raise UnsupportedError(f"this pooling needs a window of static size, not {size}")
     return size
-
-
-def _offset(x: Tensor, windows: Windows, axis: int, k: int, lowest: Tensor) -> Tensor:
-    """Element ``k`` along one side of all windows; the other dimensions whole."""
-    inside = not windows.padding[axis] and not windows.ceil_mode
-    mode, fill = ("STRICT_BOUNDS", None) if inside else ("FILL", lowest)
-    start = k * windows.dilation[axis] - windows.padding[axis]
-    return along(x, 2 + axis, start, windows.count(axis), windows.stride[axis], mode, fill)
 
 
 def with_indices(windows: Windows) -> tuple[Tensor, Tensor]:
