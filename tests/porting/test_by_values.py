@@ -227,3 +227,17 @@ class Counted(torch.nn.Module):
 def test_what_is_asked_of_how_many_values_choose_is_told(kind, told):
     notes = ported(kind(), {"x": "16,3"}).notes
     assert len(notes) == len(told) and all(f"choose {each}:" in note for each, note in zip(told, notes))
+
+
+def test_a_check_says_what_the_network_does_not_ask_of_how_many_values_choose():
+    class AtMost(torch.nn.Module):
+        def forward(self, x):
+            scores = x[x > -1.5]
+            return scores if scores.shape[0] <= 6 else scores.topk(6)[0]
+
+    verdict = ported(AtMost(), {"x": "16"}, check=True).verdict
+    assert verdict is not None and not verdict.passed and verdict.exit_code == 1
+    assert "the reference has (6,)" in verdict.text
+    assert (
+        f"forward asks at {__file__}" in verdict.text and "choose 7 elements: the network does not ask" in verdict.text
+    )

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ..checking.check import CheckReport
     from ..definition.network import Network
     from ..definition.spec.spec import NetworkSpec
-    from .given import Given
     from .writing.write import File
 
 
@@ -83,21 +82,27 @@ def finished(
             raise
         return text, Verdict(f"it cannot be checked: {error}", False, error.exit_code) if checked else None
     tell(phase, 1, 1)
-    return shapes.commented(text), _verdict(spec, network, files[-1].given, tell) if checked else None
+    return shapes.commented(text), _verdict(spec, network, files[-1], tell) if checked else None
 
 
-def _verdict(spec: NetworkSpec, network: Network, given: Given, tell: Progress) -> Verdict:
+def _verdict(spec: NetworkSpec, network: Network, written: File, tell: Progress) -> Verdict:
     from ..building.buildable import obstacles
     from ..checking.check import check
 
     try:
         report = check(spec, network=network, progress=tell)
     except TrtdslError as error:
+        given = written.given
         served = network.constraints.served(given.ranges) if isinstance(error, ShapeError) else None
         ranges = served_range(given, *served) if served is not None else ""
         if ranges and error.context:  # in the place of what an author of a network writes
             error.context[-1] = f"with narrower ranges it holds: {ranges}"
         return Verdict(f"it cannot be checked: {error}", False, error.exit_code)
     for problem in report.problems():
-        return Verdict(f"it does not pass its check: {problem}", False, exit_codes.MISMATCH, report)
+        text = f"it does not pass its check: {problem}"
+        for unasked in written.trace.unasked[:1]:
+            text += (
+                f". {unasked}. Have the module do the same for any number of them, as with a mask of those that count"
+            )
+        return Verdict(text, False, exit_codes.MISMATCH, report)
     return Verdict.of([report], (each.reason for each in obstacles(network)))

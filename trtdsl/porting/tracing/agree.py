@@ -194,7 +194,8 @@ class _Traces:
         if self.first.tried:  # a size that depends on values must not become a number either
             more = self._at(self.point, count=5)
             mine.compare(Lines(more), "one number of chosen elements", "another")
-            self.first.remarks += self._where_others_are_chosen(mine, more)
+            self.first.unasked = [*self._where_others_are_chosen(mine, more)]
+            self.first.remarks += self.first.unasked
         self.lines = {self.first: (mine, self.point)}
         self.repeats: dict[Trace, dict[Op, list[Asking]]] = {}
         if not others:

@@ -76,6 +76,8 @@ class Trace:
     """The traces with other outcomes of that, which are the same program."""
     held: Mapping[str, torch.Tensor] = field(default_factory=dict)
     """The tensors that the module had before, by path: forward may keep others in their places."""
+    unasked: Sequence[str] = ()
+    """Remarks on what it asks of how many elements values choose."""
 
     @property
     def several(self) -> bool:
