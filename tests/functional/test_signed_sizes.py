@@ -54,6 +54,8 @@ WITH_TWO = {
     "full": lambda m, x, a, b: m.full((a, b), 2.0) if m is torch else F.full((a, b), 2.0),
 }
 WITHOUT = {
+    "triu_indices": lambda m, x: m.triu_indices(x.shape[1], x.shape[1], 2),
+    "tril_indices": lambda m, x: m.tril_indices(x.shape[1], x.shape[1], -1),
     "flip": lambda m, x: m.flip(x, (1,)),
     "tensor_split into 3": lambda m, x: m.cat(m.tensor_split(x, 3, 1)[::-1], 1),
     "hsplit": lambda m, x: m.cat(m.hsplit(x, 2)[::-1], 1),

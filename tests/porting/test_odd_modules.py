@@ -283,6 +283,22 @@ def test_values_that_a_function_caches_become_constants():
     td.check(td.from_module(Cached(), ["N,3"], dims={"N": (1, 2, 3)})).raise_for_mismatch()
 
 
+class OfClass(nn.Module):
+    @staticmethod
+    @functools.lru_cache
+    def mask(length):
+        return torch.ones(length, length).tril()
+
+    def forward(self, x):
+        return self.mask(x.shape[1]) @ x
+
+
+def test_what_a_run_before_left_in_the_cache_of_a_class_is_none_of_a_trace():
+    module = OfClass()
+    module(torch.randn(2, 4, 3))
+    td.check(td.from_module(module, ["2,T,3"], dims={"T": (2, 4, 5)})).raise_for_mismatch()
+
+
 def test_a_number_that_forward_changes_is_remarked():
     found = ported(Scaled, {"x": "N,3"}, dims={"N": (1, 2, 8)}, check=True)
     assert [note.partition(":")[0] for note in found.notes] == ["forward changes its calls"]

@@ -833,14 +833,14 @@ def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """:func:`tensor_split` along dimension 2; sections must divide it."""
 
 def tril_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = None, layout: Any = None, device: Any = None
+    row: SizeLike, col: SizeLike, offset: int = 0, *, dtype: Any = None, layout: Any = None, device: Any = None
 ) -> Tensor:
-    """Rows and columns (2, n) of the lower triangle of a matrix, up to the diagonal ``offset``: a constant."""
+    """Rows and columns (2, n) of the lower triangle of a matrix, up to the diagonal ``offset``."""
 
 def triu_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = None, layout: Any = None, device: Any = None
+    row: SizeLike, col: SizeLike, offset: int = 0, *, dtype: Any = None, layout: Any = None, device: Any = None
 ) -> Tensor:
-    """Rows and columns (2, n) of the upper triangle of a matrix, from the diagonal ``offset``: a constant."""
+    """Rows and columns (2, n) of the upper triangle of a matrix, from the diagonal ``offset``."""
 
 def atleast_1d(*tensors: Any) -> Any:
     """The tensor (or each of several) with one dimension at least: IShuffleLayer."""

@@ -218,18 +218,31 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: SizeLike) -> Ten
 
 
 def _triangle_indices(
-    of: str, row: int, col: int, offset: int = 0, *, dtype: Any = None, layout: Any = None, device: Any = None
+    of: str, row: SizeLike, col: SizeLike, offset: int = 0, *, dtype: Any = None, layout: Any = None, device: Any = None
 ) -> Tensor:
     wanted = torch.int64 if dtype is None else as_dtype(dtype)
-    if not is_static((row, col, offset)):
-        mask = f"{of[:4]}(torch.ones({row}, {col}))"
-        raise UnsupportedError(f"{of} of a dynamic size, ({row}, {col}): give it a fixed one, or choose by {mask}")
-    return require_network().constant(getattr(torch, of)(row, col, offset, dtype=wanted))
+    if is_static((row, col, offset)):
+        return require_network().constant(getattr(torch, of)(row, col, offset, dtype=wanted))
+    upper = of == "triu_indices"
+    if row != col or (offset < 0 if upper else offset > 0):
+        mask = f"{of[:4]}(torch.ones({row}, {col}), {offset})"
+        whole = "a triangle of a square, whose offset leaves out its corner"
+        raise UnsupportedError(f"{of} of a dynamic size is that of {whole}, not of {mask}: choose by it")
+    rows = size_max(row - abs(offset), 0)
+    count = rows * (rows + 1) // 2
+    place = arange(count)  # from the corner on
+    place = count - 1 - place if upper else place
+    root = (((place * 8 + 1).to(torch.float32).sqrt() - 1) / 2).to(torch.int64)  # to be one more or less
+    root = root + (place >= (root + 1) * (root + 2) // 2).to(torch.int64)
+    root = root - (place < root * (root + 1) // 2).to(torch.int64)
+    there = place - root * (root + 1) // 2
+    found = [rows - 1 - root, col - 1 - there] if upper else [root - offset, there]
+    return L.cast(stack(found), wanted)
 
 
 tril_indices, triu_indices = family(
     _triangle_indices,
-    "Rows and columns (2, n) of the {} the diagonal ``offset``: a constant.",
+    "Rows and columns (2, n) of the {} the diagonal ``offset``.",
     tril_indices=("tril_indices", "lower triangle of a matrix, up to"),
     triu_indices=("triu_indices", "upper triangle of a matrix, from"),
 )

@@ -483,6 +483,11 @@ def pythons_functions(packages: Collection[str], types_in: Collection[str]) -> I
         name = held.__name__ if isinstance(held, ModuleType) else getattr(held, "__module__", None)
         return new if str(name).partition(".")[0] in packages else _outside(held, new)
 
+    def of_class(held: Any) -> Any:
+        if issubclass(type(held), (staticmethod, classmethod)):
+            return None if (new := of_class(held.__func__)) is None else type(held)(new)
+        return replaced(held) if type(held) is CACHED else None
+
     codes: set[Any] = set()
     tried: list[Callable[..., Any]] = []
     kept: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
@@ -500,7 +505,7 @@ def pythons_functions(packages: Collection[str], types_in: Collection[str]) -> I
             elif type(held) is float:
                 changed.append((space, key, yielding(held)))
             elif issubclass(type(held), type) and held.__module__ == name:
-                inside = [(held, key, replaced(each)) for key, each in vars(held).items() if type(each) is CACHED]
+                inside = [(held, key, of_class(each)) for key, each in vars(held).items()]
                 changed += [each for each in inside if each[2] is not None]
                 changed += [each for own in vars(held).values() for each in _changed_inside(own, codes, tried)]
                 kept += [(own, dict(own)) for key, own in vars(held).items() if type(own) is dict and key[:2] != "__"]
