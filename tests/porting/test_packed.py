@@ -96,6 +96,7 @@ def test_sorted_lengths_stay_as_they_are():
     [
         (lambda packed, net: packed.data.sum(), "sum of packed sequences: a network has them padded"),
         (lambda packed, net: packed.data * int(packed.data.shape[0]), "mul of packed sequences"),
+        (lambda packed, net: net(packed)[1] * packed.data.shape.numel(), "mul of packed sequences"),
         (lambda packed, net: packed.data.view(-1, 2).softmax(1), "view of packed sequences"),
         (lambda packed, net: net(packed)[1] * (len(packed.data) > 5), "the number of rows of packed sequences"),
         (lambda packed, net: net(packed)[0].data, "forward gives packed sequences, and a network has none"),

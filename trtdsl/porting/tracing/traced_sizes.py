@@ -424,9 +424,9 @@ class Repeated(list[Any]):
         return [*other, *self]
 
 
-def sizes_as(sizes: list[Any]) -> Any:
-    """A tensor's sizes, as torch has them; where values say some, as what joins these, too."""
-    return TracedSizes(sizes) if BY_VALUES.get() or again() else torch.Size(sizes)
+def sizes_as(sizes: list[Any], *, followed: bool = False) -> Any:
+    """A tensor's sizes, as torch has them; where values say some, or they are ``followed``, as what keeps these."""
+    return TracedSizes(sizes) if followed or BY_VALUES.get() or again() else torch.Size(sizes)
 
 
 def is_repeated(given: Any) -> bool:

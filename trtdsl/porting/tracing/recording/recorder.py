@@ -533,7 +533,9 @@ class Recorder:
             standing_in(torch_tensors(result) if before else ())
         for tensor in before if name not in CONVERSIONS else ():  # TensorRT's layers convert uint8, and nothing else
             if (value := self.values.get(id(tensor))) is not None and value.dtype == torch.uint8:
-                self.bodies.root.body.insert(0, self._cast(tensor, torch.int32))
+                cast = self._cast(tensor, torch.int32)
+                self.packed.follow(cast)
+                self.bodies.root.body.insert(0, cast)
         name, form, args, kwargs = respelled(name, form, args, kwargs, result)
         options = {key: self.tree(item) for key, item in kwargs.items() if key != "out"}
         given = tuple(self.tree(args)) if written is None else written
@@ -852,7 +854,8 @@ class Recorder:
         if isinstance(sizes, int):
             axis = int(dim) % max(len(value.shape), 1)
             return traced(int(sizes), SizeOf(value, axis, int(sizes)))
-        return sizes_as([traced(int(size), SizeOf(value, axis, int(size))) for axis, size in enumerate(sizes)])
+        known = [traced(int(size), SizeOf(value, axis, int(size))) for axis, size in enumerate(sizes)]
+        return sizes_as(known, followed=value in self.packed.axes)
 
     def _numel(self, tensor: torch.Tensor) -> Any:
         if self._is_constant(tensor):
