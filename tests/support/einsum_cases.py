@@ -92,10 +92,8 @@ def _run(step, values):
     if isinstance(step, Take):
         return np.take(x, [step.place], step.axis)
     if isinstance(step, Diagonal):
-        x = x.transpose(step.first).reshape(step.shape)
-        for axis, (size, stride) in enumerate(zip(step.size, step.stride, strict=True)):
-            x = np.take(x, np.arange(size) * stride, axis)
-        return x
+        labels = [axis for axis, count in enumerate(step.counts) for _ in range(count)]
+        return np.einsum(x.transpose(step.first), labels, [*range(len(step.counts))])
     assert isinstance(step, Shuffle)
     x = x if step.first is None else x.transpose(step.first)
     x = x if step.shape is None else x.reshape(step.shape)

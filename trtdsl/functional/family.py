@@ -31,9 +31,7 @@ def family(
     return tuple(_member(function, name, key, text, words) for name, (key, words) in rows.items())
 
 
-def member(
-    function: Callable[Concatenate[Key, P], R], key: Key, text: str = "{}"
-) -> Callable[[Callable[[], None]], Callable[P, R]]:
+def member(function: Callable[Concatenate[Key, P], R], key: Key) -> Callable[[Callable[[], None]], Callable[P, R]]:
     """Makes a function with a name and a docstring alone one of a :func:`family`, where rows would be long.
 
     >>> @member(lambda exponent, x: x**exponent, 4)
@@ -42,11 +40,11 @@ def member(
     >>> fourth(3), fourth.__name__, fourth.__doc__
     (81, 'fourth', 'The square of the square.')
     """
-    return lambda written: _member(function, written.__name__, key, text, written.__doc__ or "")
+    return lambda written: _member(function, written.__name__, key, "{}", written.__doc__ or "")
 
 
 def prepared(
-    function: Callable[Concatenate[Callable[..., Any], P], R], text: str = "{}"
+    function: Callable[Concatenate[Callable[..., Any], P], R],
 ) -> Callable[[Callable[..., Any]], Callable[P, R]]:
     """Makes a function that computes one of a :func:`family` whose ``function`` prepares the operands for it.
 
@@ -57,7 +55,7 @@ def prepared(
     >>> half("5"), half.__doc__
     (2.5, 'The half of a number.')
     """
-    return lambda compute: member(function, compute, text)(compute)
+    return lambda compute: member(function, compute)(compute)
 
 
 def _member(function: Callable[Concatenate[Key, P], R], name: str, key: Key, text: str, words: str) -> Callable[P, R]:

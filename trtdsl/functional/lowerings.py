@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ..core.errors import UnsupportedError, nearest, placed
 from ..definition.tensor import Tensor
@@ -14,8 +13,7 @@ AUTO = "auto"
 Emit = TypeVar("Emit", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True)
-class Way:
+class Way(NamedTuple):
     """One of the ways in which a function becomes layers."""
 
     emit: Callable[..., Any]
@@ -48,10 +46,12 @@ def way(functions: str, name: str, text: str, **rules: Any) -> Callable[[Emit], 
 
 def lowered(function: str, given: str, *operands: Tensor, default: str | None = None, **how: Any) -> Any:
     """What one of the ways of ``function`` emits, chosen at once: see :class:`Choice`. A call of one way needs none."""
-    if given == AUTO and len(ruled_out := reasons(function, *operands, **how)) == len(LOWERINGS[function]) - 1:
-        (only,) = LOWERINGS[function].keys() - ruled_out.keys()
-        return LOWERINGS[function][only].emit(*operands, **how)
-    return Choice(function, given, *operands).lowered(*operands, default=default, **how)
+    ways, ruled_out = LOWERINGS[function], reasons(function, *operands, **how)
+    if given == AUTO and len(ruled_out) == len(ways) - 1:
+        (name,) = ways.keys() - ruled_out.keys()
+    else:
+        name = Choice(function, given, *operands).way(ruled_out, default)
+    return ways[name].emit(*operands, **how)
 
 
 def reasons(function: str, *operands: Tensor, **how: Any) -> dict[str, str]:

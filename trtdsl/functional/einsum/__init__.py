@@ -20,7 +20,7 @@ NO_DENSE = "no pointwise convolution gives its image, of which it mixes one dime
 
 @way("einsum", "merged", MERGED, unless=lambda *_, merge, **how: NO_MERGE if merge is None or not merge.plan else None)
 def _with_weights(*tensors: Tensor, merge: Any, **_: Any) -> Tensor:
-    return merge.by_plan()
+    return merge.emitted(merge.add)
 
 
 @way("einsum", "matmul", "a plan of matrix products in the order in which the operands lie in memory")
@@ -32,7 +32,7 @@ def _by_products(*tensors: Tensor, equation: Any, **_: Any) -> Tensor:
 
 @way("einsum", "dense", DENSE, unless=lambda *_, dense, **how: NO_DENSE if dense is None else None)
 def _as_convolution(*tensors: Tensor, dense: Any, **_: Any) -> Tensor:
-    return dense.emitted()
+    return dense.merge.emitted(dense.add, by_value=True)
 
 
 @operation

@@ -69,16 +69,11 @@ class Merge(NamedTuple):
         how = {"memory": None, "axis": axis, "channel": 1, "by_value": by_value}
         return deferred(add, self.tensors[self.operand.number], self.weights, self.added, shape, **how)
 
-    def by_plan(self) -> Tensor:
+    def add(self, kernel: Tensor, bias: Tensor | None) -> Tensor:
         """The layers of the plan."""
-        plan = self.plan
-        assert plan is not None
-
-        def add(kernel: Tensor, bias: Tensor | None) -> Tensor:
-            result = emit(plan, [*self.tensors, kernel])
-            return result if bias is None else L.elementwise(result, wide_bias(bias, 1, result.ndim), "SUM")
-
-        return self.emitted(add)
+        assert self.plan is not None
+        result = emit(self.plan, [*self.tensors, kernel])
+        return result if bias is None else L.elementwise(result, wide_bias(bias, 1, result.ndim), "SUM")
 
 
 def merge_of(given: Problem, tensors: Sequence[Tensor]) -> Merge | None:
@@ -346,11 +341,8 @@ class Dense(NamedTuple):
         cost = self.merge.apart if self.merge.plan is None else self.merge.plan.cost
         return cost / ITEM + 2 * made, moved if lies else moved + 2 * given
 
-    def emitted(self) -> Tensor:
-        """The layers; a norm behind them may go into the weights."""
-        return self.merge.emitted(self._convolution, by_value=True)
-
-    def _convolution(self, weights: Tensor, bias: Tensor | None) -> Tensor:
+    def add(self, weights: Tensor, bias: Tensor | None) -> Tensor:
+        """The layers, made of the values of the weights."""
         merge, network = self.merge, weights.network
         given = [*merge.tensors, weights]
         factors = [pair for pair in zip(given, merge.whole.equation.terms, strict=True) if pair[0].is_constant]

@@ -53,7 +53,7 @@ class Costs:
         self.trivial = frozenset(label for label, size in sizes.items() if size == 1) - self.dynamic
         # The search asks the same of a few values, again and again.
         self.elements = functools.cache(self.count)
-        self.labels = functools.cache(labels_of)
+        self.labels: Callable[[Axes], Labels] = functools.cache(lambda axes: tuple(itertools.chain.from_iterable(axes)))
         self.bytes_of = functools.cache(lambda axes: self.elements(self.labels(axes)) * ITEM)
         self.moves = functools.cache(self._moves)
         self.matrix = functools.cache(self._matrix)
@@ -99,11 +99,6 @@ class Costs:
             inner_first = lies[-1] in free
         own = [(label,) if label in there else () for label in batch]
         return Matrix((*own, inner, free) if inner_first else (*own, free, inner), inner_first, moved)
-
-
-def labels_of(axes: Axes) -> Labels:
-    """The labels of a value in the order in which its elements lie."""
-    return tuple(itertools.chain.from_iterable(axes))
 
 
 def _fine(labels: Labels, target: Labels) -> Axes:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...core.files.names import brief
 from ..common import MAX_DIMS, DefinitionError, Shape, ShapeError, SizeLike, UnsupportedError, bounds, shape_text
@@ -18,8 +17,7 @@ ITEM = 4  # bytes of a float32, in which costs are counted
 _TOKENS = [re.compile(rf"(\.\.\.|{label})| +|(.)", re.DOTALL) for label in ("[A-Za-z]", "[A-Za-z_][A-Za-z0-9_]*")]
 
 
-@dataclass(frozen=True)
-class Equation:
+class Equation(NamedTuple):
     """The labels of every operand's dimensions and of the result's.
 
     The dimensions of an ellipsis are labelled ``...0``, ``...1``, counted from the last dimension.

@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ...core.html import folded, preformatted
@@ -36,10 +35,6 @@ class Diagonal(NamedTuple):
     x: int
     first: tuple[int, ...]
     counts: tuple[int, ...]
-    shape: Shape = ()
-    """The sizes flattened."""
-    size: Shape = ()
-    stride: Shape = ()
 
 
 class Take(NamedTuple):
@@ -105,8 +100,7 @@ class Step(NamedTuple):
     right: Labels = ()
 
 
-@dataclass(frozen=True)
-class EinsumPlan:
+class EinsumPlan(NamedTuple):
     """How an einsum is computed, made from shapes alone; ``print`` it.
 
     ``operations`` work on numbered values, the operands first; ``result`` is the number of the result. Costs are for
@@ -191,12 +185,6 @@ def resolve(operations: Sequence[Operation], operands: Sequence[tuple[Labels, Sh
         if isinstance(operation, Shuffle) and operation.axes is not None:
             shape = tuple(product(sizes.get(label, 1) for label in axis) for axis in operation.axes)
             operation = operation._replace(shape=shape)
-        elif isinstance(operation, Diagonal):  # of an operand
-            rest = iter([operands[operation.x][1][axis] for axis in operation.first])
-            groups = [[next(rest) for _ in range(count)] for count in operation.counts]
-            strides = tuple(sum(product(group[k:]) for k in range(1, len(group) + 1)) for group in groups)
-            size = tuple(min(group, key=lambda size: not isinstance(size, int)) for group in groups)
-            operation = operation._replace(shape=tuple(map(product, groups)), size=size, stride=strides)
         result.append(operation)
         known.append(sizes)
     return tuple(result)
@@ -267,8 +255,11 @@ def _emit(step: Operation, values: Sequence[Tensor], dtype: torch.dtype) -> Tens
         return _weighted(a, b, ops[0]) if step.transpose_b and rows else L.matrix_multiply(a, b, *ops)
     x = L.cast(values[step.x], dtype)
     if isinstance(step, Diagonal):
-        flat = L.shuffle(x, step.first, step.shape)
-        return L.slice(flat, (0,) * flat.ndim, step.size, step.stride)
+        rest = iter([x.shape[axis] for axis in step.first])
+        groups = [[next(rest) for _ in range(count)] for count in step.counts]
+        strides = [sum(product(group[k:]) for k in range(1, len(group) + 1)) for group in groups]
+        sizes = [min(group, key=lambda size: not isinstance(size, int)) for group in groups]
+        return L.slice(L.shuffle(x, step.first, list(map(product, groups))), (0,) * len(sizes), sizes, strides)
     if isinstance(step, Take):
         return L.gather(x, x.network.constant(torch.tensor([step.place])), step.axis)
     if step.first is None and step.second is None and step.shape is not None:

@@ -148,16 +148,11 @@ def _start(problem: Problem, known: Known) -> Draft:
         if order is not None and len(order) == len(draft.axes(value)) and order != tuple(range(len(order))):
             draft.step("follow", (value,), Draft.follow, order)
     for value in draft.left:
-        others = _kept(equation, [draft.labels(other) for other in draft.left if other != value])
+        others = {*equation.output}.union(*(draft.labels(other) for other in draft.left if other != value))
         lonely = tuple(label for label in draft.labels(value) if label not in others)
         if lonely:
             draft.step("sum", (value,), Draft.reduce, lonely, kinds={"contracted": lonely})
     return draft
-
-
-def _kept(equation: Equation, others: Iterable[Iterable[str]]) -> set[str]:
-    """The labels that are needed later."""
-    return set(equation.output).union(*others)
 
 
 def _along(best: _Best, start: Draft, path: Path, prefer: Labels) -> None:
@@ -177,7 +172,8 @@ def _along(best: _Best, start: Draft, path: Path, prefer: Labels) -> None:
         for draft in drafts:
             a, b = (draft.left[position] for position in pair)
             one, two = draft.labels(a), draft.labels(b)
-            kinds = kinds_of(one, two, _kept(equation, [draft.labels(x) for x in draft.left if x not in (a, b)]))
+            later = (draft.labels(x) for x in draft.left if x not in (a, b))
+            kinds = kinds_of(one, two, {*equation.output}.union(*later))
             cheapest: dict[Axes, Draft] = {}
             for way in ways_of(costs, one, two, kinds, prefer, limit, best.problem.integers):
                 made = draft.copy()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError
 from ...definition.tuning.precisions import NARROW
@@ -98,7 +97,7 @@ def _attention(choice: Choice, query: Tensor, key: Tensor, value: Tensor, how: _
     within = None if is_low(value) else shown  # a choice there keeps products from being fused
     call = query.network.current_operation
     step = 0.0 if call is None or not isinstance(factor, float) else call.step
-    how = replace(how, mask=attn_mask, added=mask, factor=factor, sharp=sharpness > 0, within=within, step=step)
+    how = how._replace(mask=attn_mask, added=mask, factor=factor, sharp=sharpness > 0, within=within, step=step)
     against = {
         "in fp8 the builder fuses two products": step > 0,
         "it is in a loop or a branch": how.in_body,
@@ -116,8 +115,7 @@ def _attention(choice: Choice, query: Tensor, key: Tensor, value: Tensor, how: _
     return result if hides else opened(result, shown)
 
 
-@dataclass(frozen=True)
-class _Attention:
+class _Attention(NamedTuple):
     """What a call says, and what its ways are told."""
 
     mask: Tensor | None
@@ -167,11 +165,6 @@ def open_rows(mask: Tensor) -> Tensor | None:
         rows = taking.any(-1, keepdim=True)
         return None if bool(rows.all()) else mask.network.constant(rows)
     return any_of(mask if mask.dtype == torch.bool else ne(mask, -math.inf), -1, keepdim=True)
-
-
-def is_open(mask: Tensor | None) -> bool:
-    """Whether it is known that no row is hidden wholly."""
-    return mask is None or (mask.is_constant and open_rows(mask) is None)
 
 
 def opened(x: Tensor, shown: Tensor | None) -> Tensor:
@@ -407,7 +400,7 @@ def multi_head_attention_forward(
     else:
         whole = None if separate else in_proj_weight
         q, k, v, of_values = _bare((query, key, value), num_heads, parameters[:2], whole, in_proj_bias)
-        v, out_proj_bias = _without_bias(v, of_values, is_open(mask), out_proj_weight, out_proj_bias)
+        v, out_proj_bias = _without_bias(v, of_values, mask, out_proj_weight, out_proj_bias)
         attended, weights = scaled_dot_product_attention(q, k, v, mask), None
     joined = L.shuffle(attended, (2, 0, 1, 3), (length, batch, width))
     result = linear(joined, out_proj_weight, out_proj_bias)
@@ -463,9 +456,10 @@ def _bare(
 
 
 def _without_bias(
-    v: Tensor, bias: Tensor | None, is_open: bool, weight: Tensor, out_bias: Tensor | None
+    v: Tensor, bias: Tensor | None, mask: Tensor | None, weight: Tensor, out_bias: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
     """The values, and the bias of the output projection with theirs where it can have it: no row is without weights."""
+    is_open = mask is None or (mask.is_constant and open_rows(mask) is None)
     if bias is not None and is_open and bias.is_constant and weight.is_constant:
         return v, linear(bias, weight, out_bias)
     return v if bias is None else _biased(v, bias), out_bias

@@ -10,7 +10,7 @@ from ...core.errors import ShapeError, UnsupportedError
 from ...layers.shuffle import joined_shuffle
 from ..common import L, SizeLike, Tensor, bounds, is_static, operation, product, require_floats, shape_text, torch
 from ..constants import are_constants, by_torch, of_constants
-from ..operands import align, binary, choose, promote
+from ..operands import align, binary, choose, result_type
 from ..reducing.reduction import top
 from ..reducing.statistics import vector_norm
 from ..shaping.create import filled, indices_of
@@ -28,11 +28,9 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     """
     if input.ndim == 0 or other.ndim == 0:
         raise ShapeError(f"matmul takes no scalar: {shape_text(input.shape)} and {shape_text(other.shape)}")
-    op_a = "VECTOR" if input.ndim == 1 else "NONE"
-    op_b = "VECTOR" if other.ndim == 1 else "NONE"
-    dtype = promote(input, other)[0].dtype
-    a, b = L.cast(input, dtype), L.cast(other, dtype)
-    if not dtype.is_floating_point:
+    op_a, op_b = ("VECTOR" if x.ndim == 1 else "NONE" for x in (input, other))
+    a, b = (L.cast(x, result_type(input, other)) for x in (input, other))
+    if not a.dtype.is_floating_point:
         return _by_sums(a, b)
     missing = (a.ndim - (op_a == "NONE")) - (b.ndim - (op_b == "NONE"))
     if missing < 0:
@@ -157,8 +155,7 @@ def _rows_by_group(rows: Tensor, groups: Tensor, ends: Tensor) -> Tensor:
     ended = ~(L.unsqueeze(place, [1]) < L.cast(ends, torch.int64))
     group = L.reduce(L.cast(ended, torch.int64), "SUM", [1])
     group = binary(group, number - 1, "MIN")  # rows after the last group
-    dtype = promote(rows, groups)[0].dtype
-    a, b = L.cast(rows, dtype), L.cast(groups, dtype)
+    a, b = (L.cast(x, result_type(rows, groups)) for x in (rows, groups))
     if bounds(count)[1] <= bounds(number)[0]:
         return L.squeeze(L.matrix_multiply(L.unsqueeze(a, [1]), L.gather(b, group, 0)), [1])
     every = L.matrix_multiply(L.unsqueeze(a, [0]), b)

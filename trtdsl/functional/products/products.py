@@ -118,8 +118,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     chain = list(tensors)
     while len(chain) > 1:
         # The pair with the largest dimension between them first: it leaves the least to multiply.
-        sizes = [chain[k].shape[-1] for k in range(len(chain) - 1)]
-        static = [size if isinstance(size, int) else 0 for size in sizes]
+        static = [size if isinstance(size := x.shape[-1], int) else 0 for x in chain[:-1]]
         best = static.index(max(static))
         chain[best : best + 2] = [matmul(chain[best], chain[best + 1])]
     return chain[0]

@@ -60,11 +60,10 @@ def mean(
     IPoolingLayer AVERAGE (``"pooling"``) over all dimensions after (N, C) where the channels are the fastest in memory,
     as they are after a convolution, and another convolution or :func:`linear` uses it (``"by_use"``); not for bfloat16.
     """
-    if dtype is not None:
-        input = L.cast(input, as_dtype(dtype))
-    require_floats("mean takes", input)
-    axes = axes_of(dim, input.ndim)
-    return lowered("mean", lowering, input, op="AVG", axes=axes, keepdim=keepdim) if axes else input
+    x = input if dtype is None else L.cast(input, as_dtype(dtype))
+    require_floats("mean takes", x)
+    axes = axes_of(dim, x.ndim)
+    return lowered("mean", lowering, x, op="AVG", axes=axes, keepdim=keepdim) if axes else x
 
 
 @operation

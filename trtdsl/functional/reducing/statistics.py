@@ -299,8 +299,7 @@ def cov(
     Each column counts ``fweights`` times, with a weight of ``aweights``: IElementWiseLayer PROD and IReduceLayer SUM.
     """
     require_rank(input, "cov takes a matrix or a vector", 0, 2)
-    x = input if input.ndim == 2 else L.shuffle(input, reshape=(1, input.numel()))
-    x = floating(x)
+    x = floating(input if input.ndim == 2 else L.shuffle(input, reshape=(1, input.numel())))
     if fweights is None and aweights is None:
         centred = x - L.reduce(x, "AVG", [1], True)
         products = L.matrix_multiply(centred, centred, op_b="TRANSPOSE")

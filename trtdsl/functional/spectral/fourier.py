@@ -264,8 +264,7 @@ def stft(
     names = () if window is None else window.weight_names
     kernels = [(wave * shape * scale)[:, None].contiguous() for wave in _waves(frequencies, n_fft, n_fft, -1)]
     parts = [conv1d(x, input.network.plain_constant(kernel, names), stride=hop) for kernel in kernels]
-    real, imag = (L.squeeze(part, [0]) if input.ndim == 1 else part for part in parts)
-    found = ComplexTensor(real, imag)
+    found = ComplexTensor(*(L.squeeze(part, [0]) if input.ndim == 1 else part for part in parts))
     return found if return_complex else view_as_real(found)
 
 

@@ -156,10 +156,7 @@ def _by_products(x: Tensor, weight: Tensor, how: Geometry) -> Tensor:
 
 def _transposed_by_products(x: Tensor, weight: Tensor, how: Geometry, further: Sequence[int]) -> Tensor:
     """IDeconvolutionLayer takes neither integers nor an open number of channels: a convolution of the input, with zeros
-    between its elements.
-
-    ISliceLayers (FILL, and of stride -1 for the kernel) and IShuffleLayers before the layers of an integer convolution.
-    """
+    between its elements, and of the kernel from its end."""
     for axis, step in enumerate(how.stride, 2):
         if step > 1:
             before, (length, *after) = x.shape[:axis], x.shape[axis:]

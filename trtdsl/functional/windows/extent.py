@@ -85,9 +85,13 @@ class Windows:
 def windows_over(
     ndim: int, x: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, **taken: Any
 ) -> Windows:
+    """With ``cut``, a window that ``ceil_mode`` lets reach beyond the input ends where the input does."""
     size = list(per_axis(kernel_size, ndim, "kernel_size"))
     given = stride is not None and (isinstance(stride, int) or len(stride) > 0)
     steps: list[Any] = list(per_axis(stride, ndim, "stride")) if given else list(size)
+    if taken.pop("cut", False):
+        sides = zip(size, steps, x.shape[x.ndim - ndim :], strict=True)
+        size = [n if is_static((k, n)) and 0 < k - n < step else k for k, step, n in sides]
     pads, gaps = list(per_axis(padding, ndim, "padding")), list(per_axis(dilation, ndim, "dilation"))
     for axis in range(ndim):
         check_positive(size[axis], "kernel_size")

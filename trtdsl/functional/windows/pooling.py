@@ -92,18 +92,6 @@ def _pool(windows: Windows, op: str, *, exclude_padding: bool) -> Tensor:
     return result
 
 
-def _within(ndim: int, x: Tensor, kernel_size: Window, stride: Window | None) -> tuple[Window, Window]:
-    """The sizes and steps of windows that end where the input does: rounding up cuts them off there."""
-    sizes = per_axis(kernel_size, ndim, "kernel_size")
-    lengths = x.shape[x.ndim - ndim :]
-    steps = sizes if stride is None or stride in ((), []) else per_axis(stride, ndim, "stride")
-    cut = [
-        length if isinstance(size, int) and isinstance(length, int) and 0 < size - length < step else size
-        for size, step, length in zip(sizes, steps, lengths)
-    ]
-    return tuple(cut), steps
-
-
 @batched
 def _average(
     ndim: int,
@@ -119,10 +107,9 @@ def _average(
 ) -> Tensor:
     if divisor_override == 0:
         raise ShapeError("divisor_override must not be 0")
-    if ceil_mode and divisor_override is None and not any(per_axis(padding, ndim, "padding")):
-        kernel_size, stride = _within(ndim, input, kernel_size, stride)
-    divided = count_include_pad, divisor_override
-    windows = windows_over(ndim, input, kernel_size, stride, padding, 1, ceil_mode, op="AVG", divided=divided)
+    cut = ceil_mode and divisor_override is None and not any(per_axis(padding, ndim, "padding"))
+    how = {"cut": cut, "op": "AVG", "divided": (count_include_pad, divisor_override)}
+    windows = windows_over(ndim, input, kernel_size, stride, padding, 1, ceil_mode, **how)
     return _pooled(ndim, "avg_pool", windows, not _in_last(windows.x), lowering)
 
 
@@ -187,11 +174,16 @@ def _reduced(x: Tensor, windows: Windows) -> Tensor:
 
 @way("avg_pool", "slices", SLICED, unless=_why_not_sliced)
 def _sliced_average(x: Tensor, windows: Windows) -> Tensor:
-    if not x.dtype.is_floating_point:
-        return integer_average(windows)
-    windows.x = L.cast(x, torch.float32)
-    total = by_slices(windows, "SUM", as_tensor(0.0, x.network, torch.float32))
-    return L.cast(total / math.prod(windows.size), x.dtype)
+    """Sums of slices, of floats in float32; of integers, which IPoolingLayer does not take, divided with truncation."""
+    count_include_pad, divisor_override = windows.divided
+    if x.dtype.is_floating_point:
+        windows.x = L.cast(x, torch.float32)
+    total = by_slices(windows, "SUM", as_tensor(0, x.network, windows.x.dtype))
+    if x.dtype.is_floating_point:
+        return L.cast(total / math.prod(windows.size), x.dtype)
+    if divisor_override is not None:
+        return binary(total, divisor_override, "DIV", total.dtype)
+    return L.elementwise(total, counts_of(windows, padding=count_include_pad), "DIV")
 
 
 @member(_average, 2)
@@ -290,15 +282,6 @@ def _maxima_by_slices(windows: Windows) -> bool:
     return low or not last
 
 
-def integer_average(windows: Windows) -> Tensor:
-    """The sum by slices, divided with truncation: IPoolingLayer takes no integers."""
-    count_include_pad, divisor_override = windows.divided
-    total = by_slices(windows, "SUM", as_tensor(0, windows.x.network, windows.x.dtype))
-    if divisor_override is not None:
-        return binary(total, divisor_override, "DIV", total.dtype)
-    return L.elementwise(total, counts_of(windows, padding=count_include_pad), "DIV")
-
-
 def counts_of(windows: Windows, *, padding: bool) -> Tensor:
     """The number of elements of each window that are in the input (or its padding), (1, 1, *counts)."""
     network, dtype = windows.x.network, windows.x.dtype
@@ -315,10 +298,7 @@ def counts_of(windows: Windows, *, padding: bool) -> Tensor:
 
 
 def by_slices(windows: Windows, op: str, padding: Tensor) -> Tensor:
-    """Each side of the window in turn, by slices that start at each of its elements.
-
-    IPoolingLayer takes no dilation, no integers.
-    """
+    """Each side of the window in turn, by slices that start at each of its elements."""
     x = windows.x
     for axis in windows.axes:
         size, pad, gap = _static(windows.size[axis]), windows.padding[axis], windows.dilation[axis]
