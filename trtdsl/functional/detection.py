@@ -121,7 +121,10 @@ def _suppressed(
     rivals = overlap & better  # (…, n, n): whether the row's box is beaten by the column's
     kept = _greedy(L.cast(rivals, torch.float32), scores)
     if max_outputs is not None:
-        return _some(scores, kept, max_outputs)
+        ranked, length = choose(kept, scores, -math.inf, scores.dtype), scores.shape[-1]
+        take = min(max_outputs, length) if isinstance(length, int) else max_outputs
+        values, places = top(ranked, take, scores.ndim - 1, "MAX")
+        return pad(choose(values > -math.inf, places, -1, torch.int64), (0, max_outputs - take), value=-1)
     places = L.squeeze(nonzero(kept), [1])
     order = argsort(L.gather(scores, places, 0), 0, descending=True)
     return L.gather(places, order, 0)
@@ -152,15 +155,6 @@ def _greedy(rivals: Tensor, scores: Tensor) -> Tensor:
     loop.next(kept, following)
     loop.next(goes_on, changed > 0.0)
     return loop.last_value(kept) > 0.5
-
-
-def _some(scores: Tensor, kept: Tensor, max_outputs: int) -> Tensor:
-    """The best of the kept boxes, -1 where there are fewer."""
-    ranked = choose(kept, scores, -math.inf, scores.dtype)
-    number = scores.shape[-1]
-    take = min(max_outputs, number) if isinstance(number, int) else max_outputs
-    values, places = top(ranked, take, scores.ndim - 1, "MAX")
-    return pad(choose(values > -math.inf, places, -1, torch.int64), (0, max_outputs - take), value=-1)
 
 
 @operation

@@ -58,7 +58,7 @@ def test_a_slice_that_is_needed_otherwise_is_cast_in_its_turn(turn):
     net, got = sums(turn, 1)
     assert_close(got, of_torch(turn))
     (remark,) = net.graph.remarks
-    assert not remark.applied and remark.text == "stays in the loop: the slice is needed, too"
+    assert not remark.applied and remark.text == "stays: the slice is needed, too"
 
 
 def test_a_loop_within_a_loop():

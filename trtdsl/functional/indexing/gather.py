@@ -12,7 +12,7 @@ from ...core.lazy import torch
 from ..common import L, Shape, SizeLike, Tensor, broadcast, operation, product, require_one_of, require_rank, shape_text
 from ..family import Function
 from ..operands import align, along, as_tensor, as_vector, axis_of, binary, choose, on_axis, stretch
-from ..shaping.create import counted, filled, indices_of
+from ..shaping.create import counted, filled
 from ..shaping.reshape import movedim
 from .index import Span, as_indices, covers, merged, places_where, spans_of, split_index, view_shape
 
@@ -210,12 +210,19 @@ def scatter_reduce(
     start = (0,) * x.ndim
     if box != places.shape:
         places, values = L.slice(places, start, box, mode="FILL", fill=none), L.slice(values, start, box, mode="FILL")
-    label_shape = [x.shape[axis] if d == axis else 1 for d in range(x.ndim + 1)]
-    _, numbers = indices_of(x.network, 1, x.shape[axis])
-    labels = L.cast(L.shuffle(numbers, reshape=label_shape), places.dtype)
+    labels = on_axis(L.linspace(x.network, (x.shape[axis],), dtype=places.dtype), axis, x.ndim + 1)
     # (…, place, …, write): the writes of each place along a new last dimension.
     places, values = (L.unsqueeze(movedim(part, axis, -1), [axis]) for part in (places, values))
-    return _combine(x, values, L.elementwise(places, labels, "EQUAL"), reduce, include_self)
+    here, op = L.elementwise(places, labels, "EQUAL"), _REDUCTIONS[reduce]
+    combined = L.reduce(choose(here, values, _identity(x.dtype, reduce), x.dtype), op, [x.ndim])
+    written = L.reduce(L.cast(here, torch.int32), "SUM", [x.ndim])
+    if include_self:
+        combined = L.elementwise(x, combined, op)
+    if reduce == "mean":
+        number = binary(written, 1, "SUM" if include_self else "MAX", torch.int32)
+        quotient = "DIV" if x.dtype.is_floating_point else "FLOOR_DIV"
+        combined = L.elementwise(combined, L.cast(number, x.dtype), quotient)
+    return combined if include_self else L.select(written > 0, combined, x)
 
 
 _REDUCTIONS = {"sum": "SUM", "prod": "PROD", "mean": "SUM", "amax": "MAX", "amin": "MIN"}
@@ -227,19 +234,6 @@ def _identity(dtype: torch.dtype, reduce: str) -> float:
     limits = torch.iinfo(dtype) if not dtype.is_floating_point else None
     least, most = (-math.inf, math.inf) if limits is None else (limits.min, limits.max)
     return least if reduce == "amax" else most
-
-
-def _combine(x: Tensor, values: Tensor, here: Tensor, reduce: str, include_self: bool) -> Tensor:
-    op, last = _REDUCTIONS[reduce], [here.ndim - 1]
-    combined = L.reduce(choose(here, values, _identity(x.dtype, reduce), x.dtype), op, last)
-    written = L.reduce(L.cast(here, torch.int32), "SUM", last)
-    if include_self:
-        combined = L.elementwise(x, combined, op)
-    if reduce == "mean":
-        number = binary(written, 1, "SUM" if include_self else "MAX", torch.int32)
-        quotient = "DIV" if x.dtype.is_floating_point else "FLOOR_DIV"
-        combined = L.elementwise(combined, L.cast(number, x.dtype), quotient)
-    return combined if include_self else L.select(written > 0, combined, x)
 
 
 @operation
@@ -287,8 +281,7 @@ def index_put(input: Tensor, indices: Sequence[Any], values: Any, accumulate: bo
         raise UnsupportedError("index_put without an index: use the values themselves")
     target, axis, index, order = merged(input, places)
     shape = (*target.shape[:axis], *index.shape, *target.shape[axis + 1 :])
-    update = as_tensor(values, input.network, input.dtype)
-    update = stretch(L.unsqueeze(update, range(len(shape) - update.ndim)), shape)
+    update = _broadcast(as_tensor(values, input.network, input.dtype), shape)
     if not accumulate:
         return L.scatter(input, _coordinates(input, places, axis), update, "ND")
     count = product(index.shape)
@@ -336,13 +329,13 @@ def setitem(input: Tensor, index: Any, value: Any) -> Tensor:
     """
     basic, tensors = split_index(input, index)
     given = as_tensor(value, input.network, input.dtype)
-    spans = spans_of(input, basic)
+    spans, whole = spans_of(input, basic), False
     if all(place is None for place in tensors):
-        return _put_box(input, spans, _broadcast(given, view_shape(basic, spans)), basic)
-    whole = all(map(covers, spans, input.shape)) and all(span.kept for span in spans) and None not in basic
-    region = input if whole else input[tuple(basic)]
-    changed = _put(region, tensors, given)
-    return changed if whole else _put_box(input, spans, changed, basic)
+        changed = _broadcast(given, view_shape(basic, spans))
+    else:
+        whole = all(map(covers, spans, input.shape)) and all(span.kept for span in spans) and None not in basic
+        changed = _put(input if whole else input[tuple(basic)], tensors, given)
+    return changed if whole else _put_along(input, spans, L.shuffle(changed, reshape=[each.length for each in spans]))
 
 
 def _broadcast(value: Tensor, shape: Shape) -> Tensor:
@@ -354,19 +347,6 @@ def _broadcast(value: Tensor, shape: Shape) -> Tensor:
         value = L.squeeze(value, range(extra))
     wide = L.unsqueeze(value, range(len(shape) - value.ndim))
     return stretch(wide, shape)
-
-
-def _put_box(x: Tensor, spans: Sequence[Span], value: Tensor, basic: Sequence[Any]) -> Tensor:
-    """``x[basic] = value``, of a value that has the shape of ``x[basic]``."""
-    value = L.shuffle(value, reshape=[span.length for span in spans])
-    flipped: list[Span] = []
-    for axis, span in enumerate(spans):
-        if span.step < 0:
-            if span.length != 1:
-                value = along(value, axis, value.shape[axis] - 1, value.shape[axis], -1)
-            span = Span(span.start + (span.length - 1) * span.step, span.length, -span.step)
-        flipped.append(span)
-    return _put_along(x, flipped, value)
 
 
 def _put_along(x: Tensor, spans: Sequence[Span], value: Tensor) -> Tensor:
@@ -410,6 +390,4 @@ def _put(x: Tensor, places: Sequence[Tensor | None], value: Tensor) -> Tensor:
             place = value.ndim - after - 1
             spread = value if place < 0 else L.unsqueeze(value, range(place, place + only.ndim - 1))
             return choose(L.unsqueeze(only, range(only.ndim, x.ndim - axis)), spread, x, x.dtype)
-    extra = value.ndim - x.ndim
-    leading = extra > 0 and all(size == 1 for size in value.shape[:extra])
-    return index_put(x, places, L.squeeze(value, range(extra)) if leading else value)
+    return index_put(x, places, value)

@@ -146,7 +146,11 @@ def embedding_bag(
     if per_sample_weights is not None:
         rows = mul(rows, L.unsqueeze(per_sample_weights, [per_sample_weights.ndim]))
     if offsets is not None:
-        members = _members(input, offsets, include_last_offset)
+        bags = offsets.shape[0] - include_last_offset
+        places, every = (counted(input.network, length) for length in (input.shape[0], bags))
+        # With the last offset, what follows it is in no bag.
+        owner = searchsorted(L.cast(offsets, torch.int64), places, right=True) - 1
+        members = L.unsqueeze(every, [1]) == L.unsqueeze(owner, [0])  # (bags, n)
         inside = members if inside is None else members & L.unsqueeze(inside, [0])
     if inside is None:
         return L.reduce(rows, {"sum": "SUM", "mean": "AVG", "max": "MAX"}[mode], [1])
@@ -160,15 +164,6 @@ def embedding_bag(
     if mode == "sum":
         return total
     return total / binary(L.reduce(there, "SUM", [1], True), 1.0, "MAX", rows.dtype)  # an empty bag is 0
-
-
-def _members(input: Tensor, offsets: Tensor, include_last_offset: bool) -> Tensor:
-    """A mask (bags, n) of the elements in each bag."""
-    bags = offsets.shape[0] - 1 if include_last_offset else offsets.shape[0]
-    places, every = (counted(input.network, length) for length in (input.shape[0], bags))
-    # With the last offset, what follows it is in no bag.
-    owner = searchsorted(L.cast(offsets, torch.int64), places, right=True) - 1
-    return L.unsqueeze(every, [1]) == L.unsqueeze(owner, [0])
 
 
 def _greatest(rows: Tensor, inside: Tensor) -> Tensor:

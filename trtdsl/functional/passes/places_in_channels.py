@@ -105,20 +105,16 @@ def places_in_channels(graph: Graph) -> None:
     places: dict[int, int] = {}  # by a tensor that is such a view, the dimension of its places
     for node in list(graph.ordered()):
         if isinstance(node, Product):
-            place = _of_product(node, places.get(id(node.input)))
+            place = places.get(id(node.input))
+            if place is None or not goes_along(node, place):
+                continue
+            node.add = functools.partial(along, node, place)
         elif isinstance(node, Scaled):
             place = places.get(id(node.x)) if node.channel == 1 else None
         else:
             place = node.place(places) if isinstance(node, Call) else _of_layer(graph, node, places)
         if place is not None:
             places[id(node.results[0])] = place
-
-
-def _of_product(product: Product, place: int | None) -> int | None:
-    if place is None or not goes_along(product, place):
-        return None
-    product.add = functools.partial(along, product, place)
-    return place
 
 
 def _of_layer(graph: Graph, node: Node, places: dict[int, int]) -> int | None:

@@ -30,9 +30,7 @@ def casts_before_loops(graph: Graph) -> None:
             remade = _remade(whole, *dtypes)
             for each in casts:
                 graph.replace(each, functools.partial(remade, each.operands[0]), *between)
-        text = (
-            "all that the loop goes along is cast before it" if alone else "stays in the loop: the slice is needed, too"
-        )
+        text = "all that the loop goes along is cast before it" if alone else "stays: the slice is needed, too"
         graph.remark("cast before loop", casts[0].operation, text, alone)
 
 

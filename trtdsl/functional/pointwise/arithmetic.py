@@ -210,12 +210,7 @@ def _added(
 
 @member(_added, mul)
 def addcmul():
-    """``input + value * tensor1 * tensor2``: IElementWiseLayer PROD and SUM.
-
-    Half precision is computed in float32 and rounded once, as in torch; after a product of half precision, the
-    builder then writes the product in float32 (1.92 MB moved instead of 1.30 for (4, 200, 192), TensorRT-RTX
-    1.7.1).
-    """
+    """``input + value * tensor1 * tensor2``: IElementWiseLayer PROD and SUM; half types in float32, rounded once."""
 
 
 @member(_added, div)

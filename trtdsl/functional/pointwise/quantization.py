@@ -37,9 +37,8 @@ def quantize(
         if not (input.is_constant and scale.is_constant):
             raise UnsupportedError("int4 is for weights: TensorRT does not quantize to it when the network runs")
         values = L.quantize_values(input.data, scale.data, wanted, axis)
-        return L.int4_constant(
-            Tensor(input.network, input.shape, torch.int8, data=values, weight_names=input.weight_names)
-        )
+        narrow = Tensor(input.network, input.shape, torch.int8, data=values, weight_names=input.weight_names)
+        return L.int4_constant(narrow)
     return L.quantize(input, scale, wanted, axis=axis, block_shape=blocks)
 
 

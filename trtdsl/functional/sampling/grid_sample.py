@@ -201,21 +201,12 @@ def bilinear_sample(
     padding = "border" if padding_mode == "valid" else padding_mode  # samples that are not valid are replaced below
     with folding(image.network):
         points = [_coordinate(coords, axis) for axis in range(2)]
-        valid = _valid(points, sizes)
+        inside = (~(at < 0.0) & (at < number(size - 1, at.network)) for at, size in zip(points, sizes, strict=True))
+        valid = combined(inside, "AND")  # (N, Ho, Wo, 1); False for NaN
+        valid = L.shuffle(valid, reshape=(valid.shape[0], 1, *valid.shape[1:3]))
         taps = [make_taps(at, size, "bilinear", padding, align_corners) for at, size in zip(points, sizes, strict=True)]
         samples = gather_taps(image, taps)
     return (choose(valid, samples, 0.0, samples.dtype) if padding_mode == "valid" else samples), valid
-
-
-def _valid(points: Sequence[Tensor], sizes: Sequence[SizeLike]) -> Tensor:
-    """Where 0 <= point < size - 1 along each dimension, as (N, 1, Ho, Wo); False for NaN."""
-
-    def inside(point: Tensor, size: SizeLike) -> Tensor:
-        return ~(point < 0.0) & (point < number(size - 1, point.network))
-
-    result = combined(map(inside, points, sizes), "AND")
-    n, height, width, _ = result.shape
-    return L.shuffle(result, reshape=(n, 1, height, width))
 
 
 # -- a constant grid of straight rows and columns: a resize, one dimension after the other -----------------------------
@@ -283,19 +274,14 @@ def affine_grid(theta: Tensor, size: Sequence[SizeLike], align_corners: bool | N
         raise ShapeError(f"affine_grid: sizes must be positive, not {shape_text(tuple(size))}")
     require_floats("affine_grid takes", theta)
     with folding(theta.network):
-        columns = L.shuffle(L.cast(theta, torch.float32), (0, 2, 1))  # (N, dims + 1, dims)
-        total = _column(columns, dims, dims)
-        for axis in range(dims):
+        rows, n = L.shuffle(L.cast(theta, torch.float32), (0, 2, 1)), theta.shape[0]  # (N, dims + 1, dims)
+        columns = (L.slice(rows, (0, index, 0), (n, 1, dims)) for index in range(dims, -1, -1))
+        total, *others = (L.shuffle(column, reshape=(n, *[1] * dims, dims)) for column in columns)
+        for axis, column in enumerate(others):
             # Column 0 goes with x, which runs along the last dimension.
             steps = _steps(theta.network, size[2 + axis], bool(align_corners))
-            total = _column(columns, dims - 1 - axis, dims) * on_axis(steps, 1 + axis, dims + 2) + total
+            total = column * on_axis(steps, 1 + axis, dims + 2) + total
         return L.cast(total, theta.dtype)
-
-
-def _column(columns: Tensor, index: int, dims: int) -> Tensor:
-    """One column of theta as (N, 1, …, dims)."""
-    n = columns.shape[0]
-    return L.shuffle(L.slice(columns, (0, index, 0), (n, 1, dims)), reshape=(n, *[1] * dims, dims))
 
 
 def _steps(network: Network, size: SizeLike, align_corners: bool) -> Tensor:

@@ -312,15 +312,12 @@ def _where_equal(network: Network, size: SizeLike, other: SizeLike, then: float,
 def _taps(network: Network, change: Change) -> Taps:
     index = L.linspace(network, (change.target, 1), 0, (1, 0))
     ratio = _float_ratio(network, change)
-    if change.mode == "nearest":
-        point = L.unary(index * ratio, "FLOOR")
-    elif change.mode == "nearest-exact":
-        point = L.unary((index + 0.5) * ratio, "FLOOR")
-    else:
-        point = index * ratio if change.align_corners else (index + 0.5) * ratio - 0.5
-        mode = "bicubic" if change.mode == "bicubic" else "bilinear"
-        return make_taps(point, change.length, mode, "border", change.align_corners)
-    return Taps(((L.cast(minimum(number(change.length - 1, network), point), torch.int32), None),))
+    if change.mode in ("nearest", "nearest-exact"):
+        point = L.unary((index if change.mode == "nearest" else index + 0.5) * ratio, "FLOOR")
+        return Taps(((L.cast(minimum(number(change.length - 1, network), point), torch.int32), None),))
+    point = index * ratio if change.align_corners else (index + 0.5) * ratio - 0.5
+    mode = "bicubic" if change.mode == "bicubic" else "bilinear"
+    return make_taps(point, change.length, mode, "border", change.align_corners)
 
 
 def _upsampled(

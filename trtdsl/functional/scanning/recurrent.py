@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ...core.errors import DefinitionError, ShapeError, UnsupportedError, several
-from ..common import L, Tensor, family, member, operation, require_rank, shape_text, torch
+from ..common import L, Tensor, family, member, operation, require_rank, torch
 from ..operands import along
 from ..pointwise.activation import relu, sigmoid, tanh
 from ..products.linalg import linear
@@ -175,7 +175,12 @@ def _run(
         if state.ndim != 3 or state.shape[0] != len(weights) * directions:
             raise ShapeError(f"the first state has {len(weights) * directions} entries for layers and directions")
     x = L.shuffle(input, [1, 0, 2]) if batch_first else input
-    inside = None if lengths is None else _inside(x, lengths)
+    inside = None
+    if lengths is not None:
+        if lengths.ndim != 1 or lengths.dtype not in (torch.int32, torch.int64):
+            raise DefinitionError("lengths are a vector of int32 or int64")
+        before = L.unsqueeze(counted(x.network, x.shape[0]), [1]) < L.unsqueeze(lengths, [0])
+        inside = L.unsqueeze(before, [2])  # which steps (T, N, 1) lie before the end of their sequence
     last: list[State] = []
     for layer, own in enumerate(weights):
         begin = tuple(along(state, 0, layer * directions, directions) for state in first)
@@ -183,14 +188,6 @@ def _run(
         last.append(ended)
     ends = tuple(cat(states) for states in zip(*last, strict=True))
     return (L.shuffle(x, [1, 0, 2]) if batch_first else x), ends
-
-
-def _inside(x: Tensor, lengths: Tensor) -> Tensor:
-    """Which steps (T, N, 1) lie before the end of their sequence."""
-    if lengths.ndim != 1 or lengths.dtype not in (torch.int32, torch.int64):
-        raise DefinitionError(f"lengths are a vector of integers, not {shape_text(lengths.shape)} of {lengths.dtype}")
-    steps = counted(x.network, x.shape[0])
-    return L.unsqueeze(L.unsqueeze(steps, [1]) < L.unsqueeze(lengths, [0]), [2])
 
 
 def _layer(

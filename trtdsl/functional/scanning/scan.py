@@ -231,10 +231,8 @@ def _scan_by_doubling(*operands: Tensor, combine: Combine, axes: list[int], reve
         # Elements before the first one are not combined; the edge stands in for them until then.
         earlier = [shifted(x, axis, step, reverse, "CLAMP") for x, axis in zip(xs, axes, strict=True)]
         inside = binary(place, step, "LESS", torch.int32)
-        combined = combine(earlier, xs)
-        xs = [
-            L.select(on_axis(inside, axis, x.ndim), x, other) for x, axis, other in zip(xs, axes, combined, strict=True)
-        ]
+        made = combine(earlier, xs)
+        xs = [L.select(on_axis(inside, axis, x.ndim), x, other) for x, axis, other in zip(xs, axes, made, strict=True)]
     return xs
 
 
@@ -457,39 +455,30 @@ def _by_channel(A: Tensor, ndim: int) -> Tensor:
     return L.unsqueeze(A, [0, *range(2, ndim - 1)])
 
 
-@way("selective_scan", "chunked", "ILoop over chunks of 64 steps")
-def _selective_chunks(u: Tensor, delta: Tensor, A: Tensor, B: _Projection, C: _Projection) -> Scanned:
+def _selective_in_a_loop(
+    u: Tensor, delta: Tensor, A: Tensor, B: _Projection, C: _Projection, size: int = CHUNK
+) -> Scanned:
     """A step that is added at the end, with delta 0, leaves h as it is: exp(0) h + 0."""
-    length = u.shape[2]
-    loop = L.Loop(u.network)
-    count = (length + (CHUNK - 1)) // CHUNK
+    loop, count, alone = L.Loop(u.network), (u.shape[2] + (size - 1)) // size, size == 1
     loop.count(count)
 
-    def chunk(x: Tensor) -> Tensor:
-        """The loop's chunk of the last dimension, which zeros make a multiple of its size."""
-        return loop.iterator(_blocks(x, CHUNK), x.ndim - 1)
+    def taken(x: Tensor) -> Tensor:
+        """The loop's steps of the last dimension, which zeros make a multiple of their number."""
+        return loop.iterator(x if alone else _blocks(x, size), x.ndim - 1)
 
-    step, driven = chunk(delta), chunk(delta * u)
+    step, driven = taken(delta), taken(delta * u)
     state = loop.recurrence(filled(u.network, (*u.shape[:2], A.shape[1]), 0, u.dtype))
-    h = passes(Decays(step, _by_channel(A, 4)), B.over_time(chunk).times(driven, "l", before=""), 2, state)
-    loop.next(state, L.squeeze(along(h, 2, CHUNK - 1, 1), [2]))
-    y = loop.concatenate(C.over_time(chunk).times(h, "l", after=""), count, 2)
-    y = L.shuffle(y, reshape=(*u.shape[:2], count * CHUNK))
-    return L.slice(y, (0, 0, 0), u.shape), lambda: loop.last_value(state)
+    if alone:
+        h = last = exp(einsum("bd,dn->bdn", step, A)) * state + B.over_time(taken).times(driven, "", before="")
+    else:
+        h = passes(Decays(step, _by_channel(A, 4)), B.over_time(taken).times(driven, "l", before=""), 2, state)
+        last = L.squeeze(along(h, 2, size - 1, 1), [2])
+    loop.next(state, last)
+    y = loop.concatenate(C.over_time(taken).times(h, "" if alone else "l", after=""), count, 2)
+    if not alone:
+        y = L.slice(L.shuffle(y, reshape=(*u.shape[:2], count * size)), (0, 0, 0), u.shape)
+    return y, lambda: loop.last_value(state)
 
 
-@way("selective_scan", "loop", "ILoop over the steps")
-def _selective_loop(u: Tensor, delta: Tensor, A: Tensor, B: _Projection, C: _Projection) -> Scanned:
-    length = u.shape[2]
-    loop = L.Loop(u.network)
-    loop.count(length)
-
-    def at(x: Tensor) -> Tensor:
-        return loop.iterator(x, x.ndim - 1)
-
-    step, driven = at(delta), at(delta * u)
-    before = loop.recurrence(filled(u.network, (*u.shape[:2], A.shape[1]), 0, u.dtype))
-    after = exp(einsum("bd,dn->bdn", step, A)) * before + B.over_time(at).times(driven, "", before="")
-    loop.next(before, after)
-    y = loop.concatenate(C.over_time(at).times(after, "", after=""), length, 2)
-    return y, lambda: loop.last_value(before)
+way("selective_scan", "chunked", "ILoop over chunks of 64 steps")(_selective_in_a_loop)
+way("selective_scan", "loop", "ILoop over the steps")(functools.partial(_selective_in_a_loop, size=1))

@@ -100,15 +100,10 @@ def pad(input: Tensor, pad: Sequence[SizeLike], mode: str = "constant", value: T
         axis, before, after = input.ndim - 1 - index, pad[2 * index], pad[2 * index + 1]
         length = input.shape[axis]
         start[axis], sizes[axis] = -before, length + before + after
-        needed = []
-        if mode in ("reflect", "circular"):
-            needed = [length - (mode == "reflect") - side for side in (before, after)]
-        if mode in ("reflect", "replicate"):
-            needed.append(sizes[axis] - 1)
-        for rest in needed:
+        sides, whole = [length - (mode == "reflect") - side for side in (before, after)], [sizes[axis] - 1]
+        for rest in {"reflect": sides + whole, "circular": sides, "replicate": whole}.get(mode, ()):
             if bounds(rest)[1] < 0:
-                what = f"dimension {axis} of {shape_text(input.shape)}"
-                raise ShapeError(f"pad: {mode} padding of {before}, {after} is more than {what} has elements for")
+                raise ShapeError(f"{mode} padding of {before}, {after} is more than dimension {axis} has elements for")
             input.network.constraints.not_negative(rest, input.network.current_operation)
     if tuple(sizes) == input.shape and all(first == 0 for first in start):
         return input
@@ -275,9 +270,7 @@ def fold(
         raise ShapeError(f"fold: {rows} rows are not a multiple of the window's {elements} elements")
     extent = [gap[k] * (size[k] - 1) + 1 for k in range(2)]
     counts = [(out[k] + (2 * pads[k] - extent[k])) // step[k] + 1 for k in range(2)]
-    input.network.constraints.equal(
-        windows, counts[0] * counts[1], "columns and windows", input.network.current_operation
-    )
+    network.constraints.equal(windows, counts[0] * counts[1], "the columns and the windows", network.current_operation)
     channels = rows // elements
     places = torch.eye(elements, dtype=input.dtype).reshape(elements, 1, *size).repeat(channels, 1, 1, 1)
     x, kernel, none = L.shuffle(input, reshape=(n, rows, *counts)), network.constant(places), (0, 0)

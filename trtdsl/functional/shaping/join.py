@@ -67,11 +67,10 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
 
     Raises UnsupportedError where the number of parts depends on a dynamic size.
     """
-    axis = normalize_axis(dim, tensor.ndim)
+    axis, size = normalize_axis(dim, tensor.ndim), split_size_or_sections
+    if isinstance(size, (list, tuple)):
+        return split_with_sizes(tensor, size, axis)
     length = tensor.shape[axis]
-    if isinstance(split_size_or_sections, (list, tuple)):
-        return split_with_sizes(tensor, split_size_or_sections, axis)
-    size = split_size_or_sections
     if isinstance(size, int) and size < 0:
         raise ShapeError(f"split: the size of the parts must not be negative: {size}")
     number = fixed(size_max(-(-length // size), 1)) if size != 0 else 1
