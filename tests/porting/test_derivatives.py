@@ -111,18 +111,29 @@ def test_backward_is_refused():
         ported(Slope(), [torch.randn(2, 3)])
 
 
-def test_a_derivative_by_weights_of_a_convolution_is_refused():
-    class ByWeight(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.conv = nn.Conv1d(2, 3, 3)
+class ByWeight(nn.Module):
+    """The derivatives by the weight and the bias of a convolution, as one step of training takes them."""
 
-        def forward(self, x):
-            with torch.enable_grad():
-                return torch.autograd.grad(self.conv(x).sum(), self.conv.weight)[0]
+    def __init__(self, conv):
+        super().__init__()
+        self.conv = conv
 
-    with pytest.raises(td.UnsupportedError, match="derivative of a convolution by its weight"):
-        ported(ByWeight(), [torch.randn(2, 2, 5)])
+    def forward(self, x):
+        parts = {name: each.detach().requires_grad_() for name, each in self.conv.named_parameters()}
+        with torch.enable_grad():
+            found = torch.func.functional_call(self.conv, parts, x).tanh().square().mean()
+        return torch.autograd.grad(found, list(parts.values()))
+
+
+@pytest.mark.parametrize(
+    ("conv", "shape"),
+    [
+        (nn.Conv2d(4, 6, 3, stride=2, padding=1, dilation=2, groups=2), (2, 4, 9, 8)),
+        (nn.ConvTranspose2d(3, 2, 3, stride=2, padding=1), (2, 3, 4, 5)),
+    ],
+)
+def test_derivatives_by_the_weights_of_a_convolution(conv, shape):
+    td.check(td.from_module(ByWeight(conv), [torch.randn(shape)])).raise_for_mismatch()
 
 
 def test_functions_of_torch_func():

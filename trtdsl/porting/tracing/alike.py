@@ -99,6 +99,8 @@ class Lines:
         values = {number: value for value, number in other.numbers.items()}
 
         def number(size: Any) -> Any:
+            if isinstance(size, SizeOf) and isinstance(size.value, Weight):
+                return size.number
             if isinstance(size, SizeOf):
                 return values[self.numbers[size.value]].shape[size.axis]
             return size.function(*map(number, size.operands)) if isinstance(size, SizeOp) else size

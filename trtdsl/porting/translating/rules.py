@@ -31,14 +31,27 @@ def _convolution_backward(
     grad: Any, x: Any, weight: Any, _: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, __: Any,
     groups: int, needed: Any,
 ) -> Any:  # fmt: skip
-    """The derivative by what is convolved: the convolution that is the other's transpose."""
-    if any(needed[1:]):
-        raise UnsupportedError("the derivative of a convolution by its weight or bias is not written here")
+    """The derivatives by what is convolved, a convolution that is the other's transpose, by weight and by bias."""
+    by_weight = by_bias = None
+    if needed[1]:
+        inside, outside = (grad, x) if transposed else (x, grad)
+        parts = zip(inside.chunk(groups, 1), outside.chunk(groups, 1))
+        found = [_by_weight(*each, weight.shape[2:], stride, padding, dilation) for each in parts]
+        by_weight = torch.cat(found) if groups > 1 else found[0]
+    if needed[2]:
+        by_bias = grad.sum([axis for axis in range(grad.dim()) if axis != 1])
     if transposed:
-        return _convolution(grad, weight, None, stride, padding, dilation, False, None, groups), None, None
+        return _convolution(grad, weight, None, stride, padding, dilation, False, None, groups), by_weight, by_bias
     sides = zip(x.shape[2:], grad.shape[2:], weight.shape[2:], stride, padding, dilation)
     output = [size - ((g - 1) * s - 2 * p + d * (k - 1) + 1) for size, g, k, s, p, d in sides]
-    return _convolution(grad, weight, None, stride, padding, dilation, True, output, groups), None, None
+    by_input = _convolution(grad, weight, None, stride, padding, dilation, True, output, groups)
+    return by_input, by_weight, by_bias
+
+
+def _by_weight(x: Any, grad: Any, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Any:
+    """The derivative by the weight: samples are channels, and the steps within windows are those between them."""
+    found = _convolution(x.transpose(0, 1), grad.transpose(0, 1), None, dilation, padding, stride, False, None, 1)
+    return found[(..., *map(slice, kernel))].transpose(0, 1)
 
 
 def _cdist_backward(grad: Any, a: Any, b: Any, p: float, distance: Any) -> Any:
