@@ -426,6 +426,22 @@ def test_another_truth_is_another_way():
     assert "min=2, opt=8, max=20)" in text and "min=21, opt=21, max=40)" in text
 
 
+def test_the_truth_of_whole_numbers_in_fractions_is_asked_at_every_size():
+    class Masked(torch.nn.Module):
+        """As Longformer looks for tokens that attend to all others in a mask that it has made itself."""
+
+        def forward(self, x):
+            mask = torch.ones(x.shape[:2])
+            bias = (1.0 - mask) * torch.finfo(torch.float32).min
+            everywhere = (bias > 0).flatten().any().item()
+            many = (mask.new_full((2,), 3.0) * x.shape[1] >= 60.0).any().item()
+            return x * 5 if everywhere else x * 2 if many else x * 3
+
+    equal_everywhere(Masked(), 2, 8, 19)
+    text = td.port(Masked(), {"x": "N,T,2"}, dims={"N": (1, 2, 9), "T": (2, 8, 40)})
+    assert "min=2, opt=8, max=19)" in text and "min=20, opt=20, max=40)" in text and "* 5" not in text
+
+
 KEYED = """
 import torch
 

@@ -18,11 +18,11 @@ from ...core.errors import Location
 from ...core.lazy import np, torch
 from ...core.tensors.memory import storage_of
 from ...sizes.operators import ARITHMETIC, COMPARISONS, FRACTIONS, FUNCTIONS, ROUNDING, SYMBOLS
-from ..calls import TRUTH, SizeOp, Value, leaves, made_by, rebuilt
+from ..calls import TRUTH, Op, SizeOp, Value, leaves, made_by, number_of, rebuilt
 from .frames import here
 from .guards import note
 from .modes import torch_tensors
-from .names import CONVERSIONS, UNCHANGED
+from .names import CONVERSIONS, OF_SHAPE, SPREAD, UNCHANGED
 from .recording.numbers import FILLING
 from .stand_ins import NAMESAKES, STAND_INS
 from .traced_sizes import expression_of, is_traced, plain_number, rounds_rightly
@@ -367,6 +367,19 @@ def measured(name: str, tensor: torch.Tensor, args: tuple[Any, ...], result: Any
     return result
 
 
+WHOLES = {*FILLED, *SPREAD, *CONVERSIONS, *OF_SHAPE, "full", "add", "sub", "rsub", "mul", "neg", "masked_fill", "where"}
+WHOLES |= {"any", "all", "max", "min", "amax", "amin", *(name for name, sign in SYMBOLS.items() if sign in COMPARISONS)}
+"""Functions that give whole numbers of whole numbers, in fractions too."""
+
+
+def _is_whole(op: Op) -> bool:
+    """Whether what a call gives of sizes is rounded nowhere."""
+    numbers = [number for leaf in leaves((op.args, op.kwargs)) if isinstance(number := number_of(leaf), float)]
+    fractions = [each.dtype for each in op.made if each.known and each.dtype.is_floating_point]
+    exact = op.name in WHOLES and all(number.is_integer() or math.isinf(number) for number in numbers)
+    return not fractions or (exact and all(dtype.itemsize >= 4 for dtype in fractions))
+
+
 class SizesBehind:
     """The sizes that tensors with values are computed from."""
 
@@ -399,8 +412,7 @@ class SizesBehind:
     def ask(self, tensor: torch.Tensor, value: Value, outcome: bool) -> bool:
         """Notes what the truth of a tensor of whole numbers is; whether it is a question of sizes alone."""
         sizes = self._sizes.get(id(tensor), ())
-        made = [each for op in made_by(value) for each in op.made if each.known]
-        if not sizes or not value.known or any(each.dtype.is_floating_point for each in made):
+        if not sizes or not value.known or not all(map(_is_whole, made_by(value))):
             return False
         note("==", SizeOp(TRUTH, (value, *sizes), outcome, varies=True), outcome, True, here())
         return True

@@ -878,7 +878,8 @@ class Recorder:
         if name in PEEKS and here() not in {*self.assumed, *chosen}:
             for tensor in tensors:
                 value = self.values.get(id(tensor))
-                if value is not None and name in ("bool", "is_nonzero") and self.sizes.ask(tensor, value, result):
+                truth = name in ("bool", "is_nonzero") or (name == "item" and tensor.dtype == torch.bool)
+                if truth and value is not None and self.sizes.ask(tensor, value, result):
                     continue
                 self.sizes.end(name, tensor)
                 if value.known if value is not None else self.state.isdisjoint(self.known_names.get(id(tensor), ())):
