@@ -282,3 +282,76 @@ def test_what_lengths_are_counted_of_is_computed_once(monkeypatch):
     monkeypatch.setattr(Doubles, "made", lambda self, op: calls.append(op) or made(self, op))
     td.port(Filter(), {"x": "2,60"})
     assert 0 < len(calls) <= 16 * len({*calls})
+
+
+class Dilated(torch.nn.Module):
+    """Convolutions whose padding and dilation go up together, one after the other or in blocks (TCN, trRosetta)."""
+
+    def __init__(self, blocks, dilations=(1, 2, 4, 1, 2, 4)):
+        super().__init__()
+        self.layers = torch.nn.ModuleList()
+        for each in dilations:
+            conv = torch.nn.Conv1d(4, 4, 3, padding=each, dilation=each)
+            self.layers.append(Block(conv) if blocks else torch.nn.Sequential(conv, torch.nn.ELU()))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.tanh(x + layer(x))
+        return x
+
+
+class Block(torch.nn.Module):
+    def __init__(self, conv):
+        super().__init__()
+        self.conv, self.out = conv, torch.nn.Conv1d(4, 4, 1)
+
+    def forward(self, x):
+        return self.out(torch.relu(self.conv(x)))
+
+
+@pytest.mark.parametrize("blocks", [True, False])
+def test_numbers_that_go_up_together_are_one(blocks):
+    torch.manual_seed(0)
+    text = ported(Dilated(blocks), {"x": "N,4,T"}, dims={"N": (1, 2, 3), "T": (8, 9, 12)}).text
+    assert "    for dilation, layer in zip((1, 2, 4, 1, 2, 4), w.layers):\n" in text, text
+    assert "padding=dilation, dilation=dilation" in text and (not blocks or "w: td.Scope, dilation: int)" in text), text
+    assert_every_pass_keeps_the_meaning(Dilated(blocks).eval(), {"x": torch.rand(3, 4, 9)}, "Dilated")
+
+
+class Two(Dilated):
+    """Two numbers that differ in two ways each: by chance the same."""
+
+    def __init__(self):
+        super().__init__(True, (1, 1, 1, 1))
+        for place in (1, 3):
+            self.layers[place].conv = torch.nn.Conv1d(4, 4, 5, padding=2, groups=2)
+
+
+def test_numbers_that_are_two_alone_are_not_one():
+    text = ported(Two(), {"x": "N,4,9"}).text
+    assert "padding: int, groups: int = 1" in text and "padding=padding, groups=groups)" in text, text
+
+
+class Wave(torch.nn.Module):
+    """A list whose first value is made before the rounds that are alike (WaveNet)."""
+
+    def __init__(self):
+        super().__init__()
+        self.filters = torch.nn.ModuleList(torch.nn.Conv1d(4, 8, 3, padding=2**i, dilation=2**i) for i in range(5))
+        self.skips = torch.nn.ModuleList(torch.nn.Conv1d(4, 4, 1) for _ in range(5))
+
+    def forward(self, x):
+        skips = []
+        for conv, out in zip(self.filters, self.skips):
+            a, b = conv(x).chunk(2, 1)
+            h = torch.tanh(a) * torch.sigmoid(b)
+            skips.append(out(h))
+            x = x + h
+        return torch.stack(skips).sum(0), skips[2]
+
+
+def test_a_list_begins_with_what_was_there_before_the_rounds():
+    torch.manual_seed(0)
+    text = ported(Wave(), {"x": "N,4,9"}).text
+    assert "skips = [skip]\n" in text and "F.stack(skips)" in text, text
+    assert_every_pass_keeps_the_meaning(Wave().eval(), {"x": torch.rand(3, 4, 9)}, "Wave")

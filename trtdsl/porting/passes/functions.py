@@ -22,6 +22,7 @@ from .instances import Builder, Instance, under, weights_in
 from .lists import grown
 from .loops import rolled
 from .merge import merged
+from .rounds import MANY
 
 MOST_PARAMETERS = 6
 
@@ -183,15 +184,17 @@ def _split(members: list[Instance]) -> list[list[Instance]]:
 
 def _varying(members: list[Instance]) -> dict[str, list[list[Literal]]]:
     """Literals in which the members differ: by the name of a parameter, for each member the literals that it stands
-    for.
+    for. Those that are the same in many ways are one, as a padding and a dilation.
     """
     columns: dict[Any, list[int]] = {}
     for index in range(len(members[0].holes)):
         values = tuple(repr(member.holes[index].value) for member in members)
         if len(set(values)) > 1:
-            columns.setdefault((_label(members, index), values), []).append(index)
+            own = _label(members, index) if len(set(values)) < MANY else None
+            columns.setdefault((own, values), []).append(index)
     result: dict[str, list[list[Literal]]] = {}
-    for (label, _), indices in columns.items():
+    for (own, _), indices in columns.items():
+        label = own or _label(members, indices[-1])
         name, number = label, 2
         while name in result:
             name, number = f"{label}{number}", number + 1

@@ -22,6 +22,7 @@ from ..statements import (
     substitute,
     uses_of,
 )
+from .rounds import column
 
 
 def collect(
@@ -29,13 +30,15 @@ def collect(
 ) -> tuple[list[Statement], list[Statement], list[Value]]:
     """Lets the loop fill a list with each of the ``collected``; the statements before and after it, and the results.
 
-    Where a whole list is needed afterwards it stands there itself; what is needed by itself is taken out of it.
+    Where a whole list is needed afterwards it stands there itself; what is needed by itself is taken out of it. It
+    begins with what such a list has before the values of the rounds.
     """
     before: list[Statement] = []
     behind: list[Statement] = []
     for first, values in collected.items():
         filled = ValueList((), first.dtype, name=first.hint)
-        before.append(Statement([filled], made("sequence", "", [])))
+        begun = _begun(after, values)
+        before.append(Statement([filled], made("sequence", "", begun)))
         once = uses_of(loop.body, [])[first] == 0 and all(first is not again for _, again in loop.carried)
         if once and first.name is None:
             first.hint = None  # it needs no name besides that of the list
@@ -45,11 +48,24 @@ def collect(
         values = [taken, *values[1:]]
         substitute(after, {first: taken})
         results = [taken if value is first else value for value in results]
-        _whole(after, values, filled)
+        _whole(after, [*begun, *values], filled)
         uses = uses_of(after, results)
         if any(uses[value] for value in values):
-            behind.append(Statement(values, made("sequence", "", filled), list(values)))
+            behind.append(Statement(values, made("sequence", "", filled), [*[None] * len(begun), *values]))
     return before, behind, results
+
+
+def _begun(after: list[Statement], values: list[Value]) -> list[Value]:
+    """What stands before the values in the list of the author's that has them last, where it is there before them."""
+    later = {value for statement in after for value in statement.results}
+    for inner in (each for statement in after for each in expressions(statement.expression)):
+        for items in (argument.tree for argument in inner.arguments):
+            if isinstance(items, (list, tuple)) and len(items) > len(values):
+                first, last = list(items[: -len(values)]), items[-len(values) :]
+                there = all(type(item) is Value and item.hint == values[0].hint and item not in later for item in first)
+                if there and all(a is b for a, b in zip(last, values)):
+                    return first
+    return []
 
 
 def _whole(after: list[Statement], values: list[Value], filled: ValueList) -> None:
@@ -124,6 +140,7 @@ def _goes_on(former: tuple[int, Argument], place: int, items: Sequence[Value], t
 def go_over(loop: Loop, over: Mapping[Any, Sequence[Any]]) -> None:
     """Makes the loop iterate over the values that its rounds take; its body has one name for them."""
     named: dict[Any, Value] = {}
+    numbers: dict[tuple[str, ...], Value] = {}
     for first, values in over.items():
         given = list(values[: loop.count])
         if all(value is first for value in given):  # it would differ in later rounds only
@@ -131,14 +148,16 @@ def go_over(loop: Loop, over: Mapping[Any, Sequence[Any]]) -> None:
         if isinstance(first, Literal):
             users = [each for each in flat(loop.body) if any(part is first for part in parts(each.expression))]
             hint = next((value.hint for each in users for value in each.results), None)
-            element = Value((), torch.float32, name=first.name or "number", hint=hint)
+            element = numbers.setdefault(column(given), Value((), torch.float32, hint=hint))
+            element.name = first.name or element.name or "number"  # of a padding and a dilation, the latter's
         else:
             names = {value.name for value in given}
             stem = (first.name or "").rstrip("0123456789_")
             name = names.pop() if len(names) == 1 else stem or None
             element = Value(first.shape, first.dtype, name=name, hint=first.hint)
         named[first] = element
-        loop.over.append((element, given))
+        if all(element is not known for known, _ in loop.over):
+            loop.over.append((element, given))
     substitute(loop.body, named)
 
 

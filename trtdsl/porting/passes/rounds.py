@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from ..statements import Literal, Loop, Scope, Statement, fills_a_list, pattern
 
 COUNTED = 4  # rounds that differ in a number are a loop from so many on
 MOST_OVER, MOST_NUMBERS = 5, 2  # values and numbers that a loop goes over; how many of them are numbers
+MANY = 3  # numbers that two arguments do not have both by chance
 Places = Mapping[Value, list[int]]
 """The numbers of the statements that use each value."""
 
@@ -31,13 +32,23 @@ def _carrying(body: list[Statement], period: int, places: Places) -> bool:
     return one and any(used(places, value, period, 2 * period) for value in first.results)
 
 
+def column(rounds: Sequence[Literal]) -> tuple[str, ...]:
+    """The numbers that literals are in all rounds, by which those are one that are the same: paddings and dilations.
+
+    Of few different numbers, which are the same by chance, with what the argument is called.
+    """
+    numbers = tuple(repr(each.value) for each in rounds)
+    return numbers if len({*numbers}) >= MANY else (*numbers, rounds[0].name)
+
+
 def _number(text: str) -> int | None:
     """The number in a part's name, written as Python writes it."""
     return int(text) if text.isdecimal() and str(int(text)) == text else None
 
 
-def _numbers(over: Mapping[Value | Literal, Any]) -> int:
-    return sum(isinstance(item, Literal) for item in over)
+def _numbers(over: Mapping[Value | Literal, Sequence[Any]], key: Callable[[Sequence[Any]], Any]) -> int:
+    """How many numbers there are with different keys."""
+    return len({key(given) for item, given in over.items() if isinstance(item, Literal)})
 
 
 @dataclass(frozen=True)
@@ -153,7 +164,10 @@ class Rounds:
         if len(known) > index:
             return known[index] is b
         over[a] = (*known, b)
-        return self.lists and len(over) <= MOST_OVER and _numbers(over) <= MOST_NUMBERS
+        others = sum(not isinstance(item, Literal) for item in over)
+        if not self.lists or others > MOST_OVER or len(over) - others <= MOST_NUMBERS:
+            return self.lists and others <= MOST_OVER
+        return _numbers(over, lambda given: tuple(repr(each.value) for each in given[:index])) <= MOST_NUMBERS
 
     def _path(self, a: str, b: str, index: int) -> bool:
         if a == b:
@@ -209,9 +223,10 @@ class Rounds:
             hints = {first.hint, *(value.hint for value in values[:-1]), values[-1].hint or first.hint}
             if hints != {first.hint} or first.hint is None:  # nobody looks for the last one's after the last call
                 return False
-        numbers = _numbers(found.over)
-        counted = bool(found.carried) and 0 < numbers == len(found.over) and count >= COUNTED and not collected
+        numbers = _numbers(found.over, column)
+        others = sum(not isinstance(item, Literal) for item in found.over)
+        counted = bool(found.carried) and numbers > 0 == others and count >= COUNTED and not collected
         listed = bool(collected) and any(value.hint for value in self.first[-1].results)
         fewer = self.period + 1 + 2 * len(collected) < count * self.period
         goes = self.lists and bool(found.containers or found.over)
-        return goes and (listed or counted) and fewer
+        return goes and (listed or counted) and numbers <= MOST_NUMBERS and numbers + others <= MOST_OVER and fewer
