@@ -200,6 +200,28 @@ def test_a_list_that_each_layer_adds_to_is_a_loop(listed):
     assert_every_pass_keeps_the_meaning(Growing(listed).eval(), {"x": torch.rand(3, 4)}, "Growing")
 
 
+class Several(torch.nn.Module):
+    """Blocks of other numbers of layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = torch.nn.ModuleList(Growing(True, count) for count in (3, 5, 4))
+        self.between = torch.nn.ModuleList(torch.nn.Linear(4 + 2 * count, 4) for count in (3, 5, 4))
+
+    def forward(self, x):
+        for block, linear in zip(self.blocks, self.between):
+            x = linear(block(x))
+        return x
+
+
+def test_blocks_of_other_numbers_of_layers_are_one_function():
+    torch.manual_seed(0)
+    result = ported(Several(), {"x": "N,4"}, dims={"N": (1, 2, 3)}, check=True)
+    assert "for number in range(1, count + 1):\n" in result.text and result.text.count("def ") == 3, result.text
+    assert "count=5" in result.text and result.verdict.passed, result.text
+    assert_every_pass_keeps_the_meaning(Several().eval(), {"x": torch.rand(3, 4)}, "Several")
+
+
 def test_numbers_with_zeros_before_them_and_few_layers_stay_written_out():
     class Padded(Growing):
         def __init__(self):

@@ -127,8 +127,9 @@ class Frame:
 
     def loop(self, loop):
         over = [(element, rebuilt(given, self.leaf)) for element, given in loop.over]
-        assert all(len(items) == loop.count for _, items in over)
-        for number in range(loop.count):
+        count = loop.count if loop.rounds is None else self.leaf(loop.rounds)
+        assert all(len(items) == count for _, items in over)
+        for number in range(count):
             moved = {path: f"{path}{loop.start + loop.step * number}" for path in loop.containers}
             for element, items in over:
                 self.values[element] = items[number]

@@ -124,6 +124,8 @@ class Loop:
     """-1 where the numbers of the parts go down."""
     over: list[tuple[Value, Any]] = field(default_factory=list)
     """What else goes in: its name in a round, and the values or literals of all rounds, or their list."""
+    rounds: Literal | None = None
+    """The count, where functions may differ in it: that of parts that are numbered in their names."""
 
 
 @dataclass(frozen=True)

@@ -264,7 +264,7 @@ def template(instance: Instance) -> tuple[Any, list[Literal], dict[Any, int]]:
     def line(item: Any) -> Any:
         if isinstance(item, Loop):
             containers = tuple(_relative(path, instance.call.path) for path in item.containers)
-            count = item.count if not item.whole else None
+            count = mark(item.rounds) if item.rounds else None if item.whole else item.count
             over = tuple((mark(element), mark(given)) for element, given in item.over)
             carried = tuple(mark(value) for pair in item.carried for value in pair)
             return (containers, item.start, item.step, count, over, tuple(map(line, item.body)), carried)

@@ -215,6 +215,9 @@ class Rounds:
         start, carried = next(iter(found.containers.values()), 0), list(found.carried.items())
         last = dict(self.maps[count - 1])
         loop = Loop(self.first, start, count, list(found.containers), carried, last, step=found.step)
+        in_names = bool(found.containers) and all(each and not each.endswith(".") for each in found.containers)
+        if in_names and not found.over and found.step == 1:
+            loop.rounds = Literal(count, "count")
         return Rolled(loop, length, found.over, collected)
 
     def _is_of_lists(self, found: _Alike, collected: Mapping[Value, list[Value]], count: int) -> bool:

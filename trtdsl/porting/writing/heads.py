@@ -43,8 +43,9 @@ def loop_head(
     number = next(each for each in ("number", "index", "place") if each not in used | set(variables))
     if named:
         variables.append(number)
-        ends = (loop.start, loop.start + loop.step * loop.count, loop.step)
-        sources.append(f"range({', '.join(map(str, ends[: 2 if loop.step == 1 else 3]))})")
+        count = None if loop.rounds is None else loop.rounds.parameter
+        stop: Any = loop.start + loop.step * loop.count if count is None else f"{count} + {loop.start}"
+        sources.append(f"range({', '.join(map(str, (loop.start, stop, loop.step)[: 2 if loop.step == 1 else 3]))})")
     for container in named:
         above, _, own = container.rpartition(".")
         first[f"{container}{loop.start}"] = f'{renderer.path(above)}[f"{own}{{{number}}}"]'
