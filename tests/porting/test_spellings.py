@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import trtdsl as td
+from trtdsl.porting import ported
 
 X = "N,4"
 ROWS = {"N": (1, 2, 3)}
@@ -176,3 +177,29 @@ class ByName(nn.Module):
 def test_operands_that_are_given_by_name():
     spec = td.from_module(ByName(), ["N,T,4"], dims={**ROWS, "T": (2, 5, 9)})
     assert td.check(spec).passed
+
+
+FORMER = {
+    "add": lambda x: torch.add(x, 2, x * x),
+    "add_": lambda x: x.clone().add_(3, x * x),
+    "sub": lambda x: x.sub(0.5, x * x),
+    "addcmul": lambda x: torch.addcmul(x, 2, x, x),
+    "addcdiv_": lambda x: x.clone().addcdiv_(-2, x, x.abs() + 1),
+    "addmm": lambda x: torch.addmm(0.5, x, 2, x, x.mT @ x),
+    "addmm of one number": lambda x: torch.addmm(0.5, x, x, x.mT @ x),
+    "addmm_": lambda x: x.clone().addmm_(0.5, 2, x, x.mT @ x),
+    "baddbmm": lambda x: torch.baddbmm(0.5, x[None], 2, x[None], (x.mT @ x)[None]),
+}
+
+
+@pytest.mark.filterwarnings("ignore:This overload")
+@pytest.mark.parametrize("name", FORMER)
+def test_numbers_before_tensors_are_the_ones_that_torch_takes_them_for(name):
+    text = td.port(Written(FORMER[name]), {"x": X}, dims=ROWS)
+    assert "td.require" not in text
+    td.check(td.from_module(Written(FORMER[name]), [X], dims=ROWS)).raise_for_mismatch()
+
+
+def test_a_cross_product_is_of_the_first_dimension_of_three():
+    module = Written(lambda x: torch.cross(x[:, :3], x[:, 1:] + 1))
+    assert ported(module, {"x": X}, dims=ROWS, check=True).verdict.passed

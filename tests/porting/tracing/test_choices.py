@@ -170,3 +170,19 @@ class Summed(nn.Module):
 def test_a_greatest_value_that_chooses_is_said_to_skip_nan(kind, said):
     notes = ported(kind(), {"x": "2,3"}).notes
     assert any("beside NaN" in note and "test_choices.py" in note for note in notes) is said, notes
+
+
+class Alike(nn.Module):
+    """Asks again and again whether two tensors are equal, as torch's own attention did before 1.9 (ABINet)."""
+
+    def forward(self, x, y):
+        for number in range(8):
+            x = torch.tanh(x * 2 if torch.equal(x, y) else x * number + y)
+        return x * 3 if x.sum() > 0 else x
+
+
+def test_tensors_that_are_compared_often_are_taken_for_different_ones_and_that_is_said():
+    result = ported(Alike(), {"x": "2,T", "y": "2,T"}, dims=DIMS, check=True)
+    assert result.verdict.passed and "cond" in result.text, result.text
+    said = [note for note in result.notes if "are equal, element by element" in note]
+    assert len(said) == 1 and "test_choices.py" in said[0], result.notes

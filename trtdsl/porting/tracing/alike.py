@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ...core.errors import DefinitionError, TrtdslError, UnsupportedError
+from ...core.errors import DefinitionError, Location, TrtdslError, UnsupportedError
 from ...core.lazy import torch
 from ...sizes.operators import COMPARISONS, SYMBOLS
 from ..calls import Op, SizeOf, SizeOp, Value, Weight, apart, leaves, number_of, operations, tensors_in, values_in
@@ -218,6 +218,7 @@ def _of_all_ways(run: Callable[[Choices], Trace]) -> Trace:
     ways: list[Trace] = []
     raised: list[DefinitionError] = []
     waiting: list[Sequence[bool]] = [()]
+    equal: list[Location] = []  # where forward asks whether tensors are equal, and they are taken for different ones
     while waiting:
         choices = Choices(waiting.pop(0))
         try:
@@ -233,9 +234,12 @@ def _of_all_ways(run: Callable[[Choices], Trace]) -> Trace:
             if not is_raised(error.__cause__) or not choices.made:
                 raise
             raised.append(error)
-        waiting += choices.further()
+        waiting += choices.further(_says_equal if equal else lambda truth: False)
         if len(ways) + len(waiting) > MOST:
-            raise Apart(f"values choose between more than {MOST} ways")
+            places = {each.guard.location: None for each in choices.made if _says_equal(each.guard.left)}
+            if equal or not places:
+                raise Apart(f"values choose between more than {MOST} ways")
+            equal, ways, raised, waiting = [*places], [], [], [()]
     if not ways:
         raise raised[0]
     found, *others = ways
@@ -246,7 +250,18 @@ def _of_all_ways(run: Callable[[Choices], Trace]) -> Trace:
     except UnsupportedError:
         found = _united(ways)
     found.remarks += [taken_for_granted(place) for place in dict.fromkeys(error.location for error in raised)]
+    found.remarks += [
+        f"{place} asks whether two tensors are equal, element by element: the network is for those that are not"
+        for place in equal
+    ]
     return found
+
+
+def _says_equal(truth: Value) -> bool:
+    """Whether a truth is that of ``torch.equal``, of two tensors that are computed."""
+    every = truth.producer
+    alike = every.args[0].producer if every is not None and every.name == "all" else None
+    return alike is not None and alike.name == "eq" and len([*values_in(alike.args)]) > 1
 
 
 def _united(ways: Sequence[Trace]) -> Trace:

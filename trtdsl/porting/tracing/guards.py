@@ -169,7 +169,8 @@ class Choices:
         self.made.append(Choice(Guard("!=", value, 0, taken == every, place, at=record.calls), mask, taken))
         return self.made[-1]
 
-    def further(self) -> Iterator[Sequence[bool]]:
-        """The ways that differ from the run's in one choice that was not yet decided."""
+    def further(self, is_settled: Callable[[Value], bool]) -> Iterator[Sequence[bool]]:
+        """The ways that differ from the run's in a choice that was not decided yet, where its truth is not settled."""
         taken = [each.taken for each in self.made]
-        return ((*taken[:place], True) for place in range(len(self.taken), len(taken)))
+        places = range(len(self.taken), len(taken))
+        return ((*taken[:place], True) for place in places if not is_settled(self.made[place].guard.left))

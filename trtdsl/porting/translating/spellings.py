@@ -45,6 +45,29 @@ def by_position(
     return args, dict(kwargs)
 
 
+FORMER = {
+    **dict.fromkeys(("add", "sub"), ("alpha",)),
+    **dict.fromkeys(("addcmul", "addcdiv"), ("value",)),
+    **dict.fromkeys(("addmm", "addmv", "addr", "addbmm", "baddbmm"), ("beta", "alpha")),
+}
+"""What numbers are called that torch takes before tensors still, as it once did: ``torch.add(x, 2, y)``."""
+
+
+def numbers_last(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with numbers by name that stand before tensors.
+
+    >>> numbers_last("add", (x := torch.ones(2), 2, x), {})[1]
+    {'alpha': 2}
+    """
+    names = FORMER.get(name.rstrip("_"), ())
+    tensors = [place for place, each in enumerate(args) if isinstance(each, torch.Tensor)]
+    numbers = [place for place in range(tensors[-1]) if place not in tensors] if names and tensors else []
+    if not numbers:
+        return args, kwargs
+    named = dict(zip(names, (args[place] for place in numbers)))
+    return tuple(each for place, each in enumerate(args) if place not in numbers), {**named, **kwargs}
+
+
 @cache
 def _orders(function: Any, name: str, method: bool) -> Sequence[tuple[Sequence[str], Collection[str]]]:
     """For each form of a function the arguments that it takes by position, in order, and the names of all."""

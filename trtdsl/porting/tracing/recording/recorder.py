@@ -29,6 +29,7 @@ from ...translating.spellings import (
     held_by,
     joined_often,
     joined_to_zeros,
+    numbers_last,
     of_an_array,
     python_type,
     respelled,
@@ -299,6 +300,7 @@ class Recorder:
             with each_call(self.called):
                 return public()
         name, qualified, form = canonical(function)
+        args, kwargs = numbers_last(name, args, kwargs)
         if kwargs:
             args, kwargs = by_position(function, name, form, args, kwargs)
         if (unpacked := self.packed.called(function, name, args, kwargs)) is not None:
@@ -352,6 +354,8 @@ class Recorder:
             return None
         if name == "squeeze" and not self._is_constant(args[0]):
             self._squeezed(*args, **kwargs)
+        if qualified == "torch.cross" and len(args) == 2 and kwargs.get("dim") is None:
+            args = (*args, self._first_of_three(args[0]))
         if function is torch.nn.functional.batch_norm:
             args, kwargs = self._by_its_batch(function, args, kwargs)
         return self.recorded(function, name, qualified, form, args, kwargs)
@@ -573,6 +577,10 @@ class Recorder:
         for axis in axes if input.dim() else ():
             size = self._sizes(input.shape[axis], input, axis)
             note("==", expression_of(size), 1, bool(input.shape[axis] == 1), here())
+
+    def _first_of_three(self, input: torch.Tensor) -> int:
+        """The first dimension of three elements, of which ``torch.cross`` takes its vectors."""
+        return next((axis for axis, size in enumerate(self.own_sizes(input)) if _holds("==", size, 3)), -1)
 
     def _noted(self, op: Op, operands: list[torch.Tensor], args: tuple[Any, ...], result: Any) -> None:
         """Writes down a call that gives tensors, unless its result is its operand's value."""
