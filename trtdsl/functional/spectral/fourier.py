@@ -14,7 +14,7 @@ from ..common import Tensor, family, member, operation, require_one_of, require_
 from ..operands import along, axes_of, axis_of, binary, floating, with_last
 from ..products.linalg import matmul
 from ..shaping.arrange import pad
-from ..shaping.create import arange, filled
+from ..shaping.create import arange
 from ..windows.convolution import conv1d, conv_transpose1d
 from .complex_tensor import ComplexTensor, view_as_real
 
@@ -307,7 +307,8 @@ def istft(
         conv_transpose1d(part, network.plain_constant((wave * scale)[:, None].contiguous(), names), stride=hop)
         for part, wave in zip(parts, waves, strict=True)
     ]
-    ones = filled(network, (1, 1, input.shape[-1]), 1.0, torch.float32)
+    frames = L.slice(parts[0], (0, 0, 0), (1, 1, parts[0].shape[2]))
+    ones = frames * 0.0 + 1.0  # no constants, whose exact values a convolution of them would not keep
     envelope = conv_transpose1d(ones, network.constant((shape * shape)[None, None].contiguous()), stride=hop)
     start, whole = n_fft // 2 if center else 0, envelope.shape[2]
     number = whole - 2 * start if length is None else length
