@@ -61,6 +61,16 @@ def test_of_equal_values_the_first_comes_first():
         assert few.topk(17).indices.tolist() == sorted(range(64), key=lambda place: -int(few[place]))[:17]
 
 
+def test_the_best_lie_in_memory_as_torchs_own_do():
+    x = torch.randn(2, 3, 8)
+    for dim in (-1, 1):
+        own = torch.topk(x, 2, dim)
+        with Exact():
+            values, indices = torch.topk(x, 2, dim)
+        assert (values.stride(), indices.stride()) == (own.values.stride(), own.indices.stride())
+        assert indices.view(2, -1).shape == (2, indices[0].numel())  # of a part of more, there is no such view
+
+
 def test_distances_of_many_rows_are_exact():
     exact = Exact()
     with exact:

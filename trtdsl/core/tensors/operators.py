@@ -124,8 +124,9 @@ def _sorted(x: Any, dim: int = -1, descending: bool = False, stable: Any = None)
 
 
 def _best(x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
-    values, indices = _sorted(x, dim, largest) if x.ndim else (x, torch.zeros((), dtype=torch.int64))
-    return (values.narrow(dim, 0, k), indices.narrow(dim, 0, k)) if x.ndim else (values, indices)
+    if not x.ndim:
+        return x, torch.zeros((), dtype=torch.int64)
+    return tuple(each.narrow(dim, 0, k).contiguous() for each in _sorted(x, dim, largest))  # which may be viewed
 
 
 def converted(x: Any, dtype: Any = None, **how: Any) -> Any:
