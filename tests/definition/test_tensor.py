@@ -147,7 +147,7 @@ def test_indices_out_of_range():
             x[index]
     with pytest.raises(td.ShapeError, match="3 indices for a tensor of 2 dimensions"):
         x[0, 0, 0]
-    with pytest.raises(td.ShapeError, match="a mask of shape"):
+    with pytest.raises(td.ShapeError, match="dimension 0 and of the mask do not match"):
         x[torch.tensor([True, False, True])]
     with pytest.raises(td.DefinitionError, match="step must be"):
         x[::0]

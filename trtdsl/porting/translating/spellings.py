@@ -61,9 +61,10 @@ def numbers_last(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tu
     """
     names = FORMER.get(name.rstrip("_"), ())
     tensors = [place for place, each in enumerate(args) if isinstance(each, torch.Tensor)]
-    numbers = [place for place in range(tensors[-1]) if place not in tensors] if names and tensors else []
-    if not numbers:
+    if not names or not tensors:
         return args, kwargs
+    first = 0 if "beta" in names else tensors[0]  # of a difference, what stands first is what is subtracted from
+    numbers = [place for place in range(first, tensors[-1]) if place not in tensors]
     named = dict(zip(names, (args[place] for place in numbers)))
     return tuple(each for place, each in enumerate(args) if place not in numbers), {**named, **kwargs}
 
