@@ -154,6 +154,11 @@ def expressions(expression: Expression) -> Iterator[Expression]:
                 yield from expressions(leaf)
 
 
+def is_of_names(container: str) -> bool:
+    """Whether its parts are numbered in their own names, as layer1 and layer2, and are none of a list."""
+    return bool(container) and not container.endswith(".")
+
+
 def fills_a_list(statement: Statement) -> bool:
     """Whether it appends a value to a list."""
     return (statement.expression.form, statement.expression.name) == ("method", "append")

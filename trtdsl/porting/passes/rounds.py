@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..calls import Value, Weight, alike
-from ..statements import Literal, Loop, Scope, Statement, fills_a_list, pattern
+from ..statements import Literal, Loop, Scope, Statement, fills_a_list, is_of_names, pattern
 
 COUNTED = 4  # rounds that differ in a number are a loop from so many on
 MOST_OVER, MOST_NUMBERS = 5, 2  # values and numbers that a loop goes over; how many of them are numbers
@@ -44,6 +44,10 @@ def column(rounds: Sequence[Literal]) -> tuple[str, ...]:
 def _number(text: str) -> int | None:
     """The number in a part's name, written as Python writes it."""
     return int(text) if text.isdecimal() and str(int(text)) == text else None
+
+
+def _values(over: Mapping[Value | Literal, Any]) -> int:
+    return sum(not isinstance(item, Literal) for item in over)
 
 
 def _numbers(over: Mapping[Value | Literal, Sequence[Any]], key: Callable[[Sequence[Any]], Any]) -> int:
@@ -164,7 +168,7 @@ class Rounds:
         if len(known) > index:
             return known[index] is b
         over[a] = (*known, b)
-        others = sum(not isinstance(item, Literal) for item in over)
+        others = _values(over)
         if not self.lists or others > MOST_OVER or len(over) - others <= MOST_NUMBERS:
             return self.lists and others <= MOST_OVER
         return _numbers(over, lambda given: tuple(repr(each.value) for each in given[:index])) <= MOST_NUMBERS
@@ -215,8 +219,7 @@ class Rounds:
         start, carried = next(iter(found.containers.values()), 0), list(found.carried.items())
         last = dict(self.maps[count - 1])
         loop = Loop(self.first, start, count, list(found.containers), carried, last, step=found.step)
-        in_names = bool(found.containers) and all(each and not each.endswith(".") for each in found.containers)
-        if in_names and not found.over and found.step == 1:
+        if found.containers and all(map(is_of_names, found.containers)) and not found.over and found.step == 1:
             loop.rounds = Literal(count, "count")
         return Rolled(loop, length, found.over, collected)
 
@@ -227,7 +230,7 @@ class Rounds:
             if hints != {first.hint} or first.hint is None:  # nobody looks for the last one's after the last call
                 return False
         numbers = _numbers(found.over, column)
-        others = sum(not isinstance(item, Literal) for item in found.over)
+        others = _values(found.over)
         counted = bool(found.carried) and numbers > 0 == others and count >= COUNTED and not collected
         listed = bool(collected) and any(value.hint for value in self.first[-1].results)
         fewer = self.period + 1 + 2 * len(collected) < count * self.period

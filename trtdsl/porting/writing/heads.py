@@ -7,7 +7,7 @@ from typing import Any
 
 from ..passes.rounds import COUNTED
 from ..render import Renderer
-from ..statements import Literal, Loop
+from ..statements import Literal, Loop, is_of_names
 from .lines import wrapped_call
 from .roles import singular
 
@@ -27,7 +27,7 @@ def loop_head(
         for _, given in loop.over
     ]
     first: dict[str, str] = {}
-    lists = [container.removesuffix(".") for container in loop.containers if container.endswith(".") or not container]
+    lists = [container.removesuffix(".") for container in loop.containers if not is_of_names(container)]
     for container in lists:
         own = container.rpartition(".")[2]
         name = own.rstrip("0123456789_")
@@ -39,16 +39,15 @@ def loop_head(
         first[f"{container}.{loop.start}".lstrip(".")] = part
         sources.append(f"{renderer.path(container)}{_numbers(loop, counts.get(container, 0))}")
     variables += first.values()
-    named = [container for container in loop.containers if container and not container.endswith(".")]
-    number = next(each for each in ("number", "index", "place") if each not in used | set(variables))
-    if named:
+    if named := list(filter(is_of_names, loop.containers)):
+        number = next(each for each in ("number", "index", "place") if each not in used | set(variables))
         variables.append(number)
         count = None if loop.rounds is None else loop.rounds.parameter
         stop: Any = loop.start + loop.step * loop.count if count is None else f"{count} + {loop.start}"
         sources.append(f"range({', '.join(map(str, (loop.start, stop, loop.step)[: 2 if loop.step == 1 else 3]))})")
-    for container in named:
-        above, _, own = container.rpartition(".")
-        first[f"{container}{loop.start}"] = f'{renderer.path(above)}[f"{own}{{{number}}}"]'
+        for container in named:
+            above, _, own = container.rpartition(".")
+            first[f"{container}{loop.start}"] = f'{renderer.path(above)}[f"{own}{{{number}}}"]'
     head = f"for {', '.join(variables)} in "
     return [f"    {head}{sources[0]}:"] if len(sources) == 1 else wrapped_call(f"{head}zip", sources, 4, ":"), first
 
