@@ -12,19 +12,8 @@ from ...core.errors import ShapeError, UnsupportedError
 from ...core.tensors.exact import Rounded
 from ...sizes.shape import channels_last, shape_text
 from ...sizes.size import Size, SizeLike, bounds, divide_exactly, is_static, size_max, size_min
-from ..common import (
-    L,
-    Network,
-    Tensor,
-    family,
-    folding,
-    np,
-    operation,
-    require_floats,
-    require_one_of,
-    require_rank,
-    torch,
-)
+from ..common import L, Network, Tensor, folding, np, operation, require_floats, require_one_of, require_rank, torch
+from ..family import family
 from ..lowerings import AUTO, lowered, way
 from ..operands import as_tensor, choose, stretch
 from ..windows.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d

@@ -7,20 +7,8 @@ from typing import Any
 
 from ...core.errors import ShapeError, UnsupportedError
 from ...sizes.size import Size, SizeLike, divide_exactly, floor_divide, product
-from ..common import (
-    L,
-    Network,
-    Shape,
-    Tensor,
-    broadcast,
-    family,
-    normalize_axis,
-    operation,
-    require_rank,
-    shape_text,
-    torch,
-)
-from ..operands import align, as_vector, axis_of, stretch, varargs
+from ..common import L, Network, Shape, Tensor, broadcast, family, operation, require_rank, shape_text, torch
+from ..operands import align, as_vector, axis_of, normalize_axis, stretch, varargs
 
 
 @operation
