@@ -86,7 +86,7 @@ def _of_layers(lib):
         lambda z, w, lib: (lib.zeros_like(z) + w) * lib.ones_like(z) * lib.full_like(w, 2 - 1j),
         lambda z, w, lib: lib.zeros_like(z, dtype=torch.float32) + z.real,
         lambda z, w, lib: lib.masked_fill(z, w.real > 0, 1j) + lib.where(w.real > 0, 0.0, w),
-        lambda z, w, lib: z @ w.mH + z @ w.H,
+        lambda z, w, lib: z @ w.mH + z.detach() @ w.H,
         lambda z, w, lib: lib.vdot(z[0], w[1]) + lib.dot(z[0], w[1]) + lib.add(z, w, alpha=2),
         lambda z, w, lib: lib.select_scatter(z, w[0], 0, 1) + lib.index_put(z, (torch.tensor([0, 2]),), w[:2]),
         lambda z, w, lib: _of_layers(lib).linear(z, w, w[:, 0]) + _of_layers(lib).pad(z, (1, -2), value=2.0),

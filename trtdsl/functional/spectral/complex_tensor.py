@@ -13,42 +13,31 @@ from typing import Any
 
 from ...core.html import folded
 from ...core.lazy import F
+from ...definition.function_methods import FunctionMethods
+from ...definition.methods import ConversionMethods, ShapeMethods
 from ...definition.operation import PAIRS
 from ..common import DefinitionError, Network, ShapeError, Size, Tensor, operation, require_network, shape_text, torch
 from ..constants import are_constants, of_constants
 from ..operands import choose, floating
 
-# Methods that move elements, or add them up: they are done to both parts.
+# Functions that move elements of values, or add them up: they are done to both parts.
 OF_BOTH_PARTS = {
-    *("broadcast_to", "chunk", "clone", "contiguous", "cumsum", "diagonal", "expand", "flatten", "flip", "gather"),
-    *("index_select", "mean", "moveaxis", "movedim", "narrow", "permute", "ravel", "repeat", "repeat_interleave"),
-    *("reshape", "roll", "select", "split", "squeeze", "sum", "swapaxes", "swapdims", "t", "tile", "transpose", "tril"),
-    *("triu", "unbind", "unflatten", "unfold", "unsqueeze", "view"),
-}
-OF_EITHER_PART = {"ndim", "network", "shape", "size"}
-OPERATORS = {
-    **{name: (f"__{name}__", f"__r{name}__") for name in ("add", "sub", "mul", "matmul", "pow")},
-    **dict.fromkeys(("div", "true_divide"), ("__truediv__", "__rtruediv__")),
-    **{name: (f"__{name}__", f"__{name}__") for name in ("eq", "ne")},
-}
-"""The method of the first operand, and that of the second where it alone is complex."""
-
-# Functions of several values that move elements of these: they are done to both parts.
-MOVING = {
-    *("cat", "stack", "hstack", "vstack", "dstack", "column_stack", "pad", "setitem", "slice_scatter", "scatter"),
-    *("select_scatter", "index_put", "index_copy", "index_add", "scatter_add", "masked_fill", "masked_scatter"),
-    *("zeros_like", "full_like", "diag", "diag_embed", "trace", "rot90", "fliplr", "flipud", "take_along_dim", "take"),
-    "where",
+    *("broadcast_to", "cat", "chunk", "clone", "column_stack", "cumsum", "diag", "diag_embed", "diagonal", "dstack"),
+    *("expand", "flatten", "flip", "fliplr", "flipud", "full_like", "gather", "getitem", "hstack", "index_add"),
+    *("index_copy", "index_put", "index_select", "masked_fill", "masked_scatter", "mean", "movedim", "narrow", "neg"),
+    *("pad", "permute", "ravel", "repeat", "repeat_interleave", "reshape", "roll", "rot90", "scatter", "scatter_add"),
+    *("select", "select_scatter", "setitem", "slice_scatter", "split", "squeeze", "stack", "sum", "t", "take"),
+    *("take_along_dim", "tile", "trace", "transpose", "tril", "triu", "unbind", "unflatten", "unfold_dimension"),
+    *("unsqueeze", "view", "vstack", "where", "zeros_like"),
 }
 VALUES = {"input", "other", "tensor", "tensors", "src", "source", "value", "values", "fill_value"}
 """The parameters of these that are values, and not places or sizes."""
-TAKING = {"real", "imag", "conj", "angle", "view_as_real", "istft"}  # which take complex values themselves
 BIASED = {"linear", "conv1d", "conv2d", "conv3d"}
 CONJUGATED = {"vdot", "vecdot"}  # of the first operand
 PRODUCTS = {"bmm", "dot", "vdot", "vecdot", "mm", "mv", "outer", "inner", "kron", "tensordot"}
 
 
-class ComplexTensor:
+class ComplexTensor(FunctionMethods, ShapeMethods, ConversionMethods):
     """A complex value: ``real`` and ``imag`` are Tensors of one ``shape``.
 
     It has the operators ``+ - * / @ ** == !=``, indexing, and the methods of Tensor that move elements or
@@ -77,130 +66,93 @@ class ComplexTensor:
         return f"ComplexTensor({shape_text(self.shape)})"
 
     def __getattr__(self, name: str) -> Any:
-        if name in OF_EITHER_PART:
+        if name in ("ndim", "network", "shape", "size"):
             return getattr(self.real, name)
-        if name in ("T", "mT"):
-            return self._both(lambda part: getattr(part, name))
         if name in ("H", "mH"):
             return self.conj().mT
-        if name in OF_BOTH_PARTS:
-            return lambda *args, **kwargs: self._both(lambda part: getattr(part, name)(*args, **kwargs))
-        if name in OF_ITSELF:
-            return functools.partial(OF_ITSELF[name], self)
-        if name.startswith("_") or not hasattr(F, name):
-            raise AttributeError(
-                f"a ComplexTensor has no {name!r}: it has the operators, {', '.join(sorted(OF_BOTH_PARTS))}; "
-                "of .real and .imag there is everything"
-            )
-        return functools.partial(getattr(F, name), self)
-
-    def _both(self, change: Callable[[Tensor], Any]) -> Any:
-        real, imag = change(self.real), change(self.imag)
-        if isinstance(real, Tensor):
-            return ComplexTensor(real, imag)
-        return type(real)(ComplexTensor(a, b) for a, b in zip(real, imag, strict=True))
-
-    def __getitem__(self, index: Any) -> ComplexTensor:
-        return self._both(lambda part: part[index])
-
-    def __neg__(self) -> ComplexTensor:
-        return self._both(operator.neg)
-
-    def __add__(self, other: Any) -> ComplexTensor:
-        if _is_real(other):
-            return ComplexTensor(self.real + other, self.imag)
-        b = _as_complex(other, self.network)
-        return ComplexTensor(self.real + b.real, self.imag + b.imag)
-
-    def __sub__(self, other: Any) -> ComplexTensor:
-        return self + -other
-
-    def __mul__(self, other: Any) -> ComplexTensor:
-        return _by_parts(F.mul, (self, other))
-
-    def __matmul__(self, other: Any) -> ComplexTensor:
-        return _by_parts(F.matmul, (self, other))
-
-    def __truediv__(self, other: Any) -> ComplexTensor:
-        if _is_real(other):
-            return self._both(lambda part: part / other)
-        return self * _as_complex(other, self.network).reciprocal()
-
-    def __pow__(self, other: Any) -> ComplexTensor:
-        if isinstance(other, int):
-            power = functools.reduce(operator.mul, [self] * abs(other)) if other else self.ones_like()
-            return power.reciprocal() if other < 0 else power
-        if are_constants((self, other)):
-            return of_constants(torch.pow, self, other)
-        return (self.log() * other).exp()
-
-    def __rpow__(self, other: Any) -> ComplexTensor:
-        return (_as_complex(other, self.network).log() * self).exp()
-
-    def __eq__(self, other: Any) -> Any:
-        b = _as_complex(other, self.network)
-        return F.logical_and(self.real == b.real, self.imag == b.imag)
-
-    def __ne__(self, other: Any) -> Any:
-        return F.logical_not(self == other)
-
-    def __rsub__(self, other: Any) -> ComplexTensor:
-        return -self + other
-
-    def __rtruediv__(self, other: Any) -> ComplexTensor:
-        return self.reciprocal() * other
-
-    __radd__ = __add__
-    __rmul__ = __mul__
-
-    neg = __neg__
-
-    def conj(self) -> ComplexTensor:
-        """The conjugate: IUnaryLayer NEG of the imaginary part."""
-        return ComplexTensor(self.real, -self.imag)
-
-    def abs(self) -> Tensor:
-        """The absolute value, as :func:`hypot` of both parts."""
-        return F.hypot(self.real, self.imag)
-
-    def angle(self) -> Tensor:
-        """The angle, as :func:`atan2` of both parts."""
-        return F.atan2(self.imag, self.real)
-
-    def log(self) -> ComplexTensor:
-        """``log(abs) + i angle``; of the larger part and the ratio of both, so that an abs near 1 loses nothing."""
-        parts = self.real.abs(), self.imag.abs()
-        large, small = F.maximum(*parts), F.minimum(*parts)
-        ratio = small / choose(large == 0, 1.0, large)
-        return ComplexTensor(F.log(large) + F.log1p(ratio * ratio) * 0.5, self.angle())
-
-    def tanh(self) -> ComplexTensor:
-        """``(t + i s c (1 - t²)) / (c² + s² t²)``, of the real part's tanh t, and the other's sine s and cosine c."""
-        t, s, c = F.tanh(self.real), F.sin(self.imag), F.cos(self.imag)
-        return ComplexTensor(t, s * c * (1 - t * t)) / (c * c + s * s * t * t)
-
-    def reciprocal(self) -> ComplexTensor:
-        """``conj / (real * real + imag * imag)``, of both parts over the larger, whose squares neither overflow nor
-        vanish."""
-        large = F.maximum(self.real.abs(), self.imag.abs())
-        scaled = self / large
-        size = scaled.real * scaled.real + scaled.imag * scaled.imag
-        return scaled.conj()._both(lambda part: part / size / large)
-
-    def to(self, *args: Any, **kwargs: Any) -> Any:
-        """Itself, since complex numbers have one precision; of a real dtype the real part, as torch gives it."""
-        dtype = kwargs.get("dtype", next((each for each in args if isinstance(each, torch.dtype)), self.dtype))
-        return self if dtype.is_complex else self.real.to(dtype)
-
-    __abs__ = abs
-    __hash__ = object.__hash__
+        raise AttributeError(f"a ComplexTensor has no {name!r}: of .real and .imag there is everything")
 
     def is_complex(self) -> bool:
         """True."""
         return True
 
 
+def _added(a: Any, b: Any) -> ComplexTensor:
+    if not isinstance(a, ComplexTensor):
+        a, b = b, a
+    return ComplexTensor(a.real + b, a.imag) if _is_real(b) else ComplexTensor(a.real + b.real, a.imag + b.imag)
+
+
+def _divided(a: Any, b: Any) -> ComplexTensor:
+    return ComplexTensor(a.real / b, a.imag / b) if _is_real(b) else F.mul(a, b.reciprocal())
+
+
+def _power(a: Any, b: Any) -> ComplexTensor:
+    if isinstance(b, int):
+        power = functools.reduce(operator.mul, [a] * abs(b)) if b else F.ones_like(a)
+        return power.reciprocal() if b < 0 else power
+    if are_constants((a, b)):
+        return of_constants(torch.pow, a, b)
+    return F.exp(F.log(_as_complex(a, require_network(a, b))) * b)
+
+
+def _are_equal(a: Any, b: Any) -> Tensor:
+    a, b = (_as_complex(each, require_network(a, b)) for each in (a, b))
+    return F.logical_and(a.real == b.real, a.imag == b.imag)
+
+
+OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "add": _added,
+    "sub": lambda a, b: _added(a, -b),
+    "mul": lambda a, b: _by_parts(F.mul, (a, b) if isinstance(a, ComplexTensor) else (b, a)),
+    "matmul": lambda a, b: _by_parts(F.matmul, (a, b)),
+    "div": _divided,
+    "pow": _power,
+    "eq": _are_equal,
+    "ne": lambda a, b: F.logical_not(_are_equal(a, b)),
+}
+"""Functions of two operands, one of them complex."""
+
+
+def _log(z: ComplexTensor) -> ComplexTensor:
+    """``log(abs) + i angle``; of the larger part and the ratio of both, so that an abs near 1 loses nothing."""
+    parts = z.real.abs(), z.imag.abs()
+    large, small = F.maximum(*parts), F.minimum(*parts)
+    ratio = small / choose(large == 0, 1.0, large)
+    return ComplexTensor(F.log(large) + F.log1p(ratio * ratio) * 0.5, F.angle(z))
+
+
+def _tanh(z: ComplexTensor) -> ComplexTensor:
+    """``(t + i s c (1 - t²)) / (c² + s² t²)``, of the real part's tanh t, and the other's sine s and cosine c."""
+    t, s, c = F.tanh(z.real), F.sin(z.imag), F.cos(z.imag)
+    return ComplexTensor(t, s * c * (1 - t * t)) / (c * c + s * s * t * t)
+
+
+def _reciprocal(z: ComplexTensor) -> ComplexTensor:
+    """``conj / (real * real + imag * imag)``, of both parts over the larger, whose squares neither overflow nor
+    vanish."""
+    large = F.maximum(z.real.abs(), z.imag.abs())
+    real, imag = z.real / large, z.imag / large
+    size = real * real + imag * imag
+    return ComplexTensor(real / size / large, -imag / size / large)
+
+
+def _to(z: ComplexTensor, *args: Any, dtype: Any = None, **_: Any) -> Any:
+    """Itself, since complex numbers have one precision; of a real dtype the real part, as torch gives it."""
+    dtype = dtype or next((each for each in args if isinstance(each, torch.dtype)), z.dtype)
+    return z if dtype.is_complex else z.real.to(dtype)
+
+
 OF_ITSELF: dict[str, Callable[..., Any]] = {
+    "real": lambda z: z.real,
+    "imag": lambda z: z.imag,
+    "conj": lambda z: ComplexTensor(z.real, -z.imag),
+    "abs": lambda z: F.hypot(z.real, z.imag),
+    "angle": lambda z: F.atan2(z.imag, z.real),
+    "log": _log,
+    "tanh": _tanh,
+    "reciprocal": _reciprocal,
+    "to": _to,
     "exp": lambda z: polar(F.exp(z.real), z.imag),
     "sqrt": lambda z: polar(F.sqrt(z.abs()), z.angle() * 0.5),  # whose real part is not negative
     "rsqrt": lambda z: z.sqrt().reciprocal(),
@@ -218,8 +170,7 @@ OF_ITSELF: dict[str, Callable[..., Any]] = {
     "isinf": lambda z: F.logical_or(F.isinf(z.real), F.isinf(z.imag)),
     "isfinite": lambda z: F.logical_and(F.isfinite(z.real), F.isfinite(z.imag)),
 }
-"""Functions of one value that are no methods, by what they compute of it."""
-METHODS = {"abs", "log", "neg", "reciprocal", "tanh", "to"}
+"""Functions of one value, by what they compute of it."""
 
 
 def _is_real(other: Any) -> bool:
@@ -229,28 +180,27 @@ def _is_real(other: Any) -> bool:
 
 
 def _of_pairs(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """What a function of torch's gives of complex values: their operator's result, or their method's; of constants
-    that have neither, torch's. NotImplemented for other functions."""
+    """What a function of torch's gives of complex values; torch's own result of constants, where nothing here is for
+    it. NotImplemented for other functions."""
     if name in ("add", "sub") and "alpha" in kwargs:
         args, kwargs = (args[0], args[1] * kwargs["alpha"]), {}
     if name in OPERATORS and len(args) == 2 and not kwargs:
-        network, (first, second) = require_network(*args), OPERATORS[name]
-        a, b = (each if _is_real(each) else _as_complex(each, network) for each in args)
-        return getattr(a, first)(b) if isinstance(a, ComplexTensor) else getattr(b, second)(a)
+        network = require_network(*args)
+        return OPERATORS[name](*(each if _is_real(each) else _as_complex(each, network) for each in args))
     if name == "einsum" and isinstance(args[0], str):
         return _by_parts(lambda *parts: F.einsum(args[0], *parts, **kwargs), args[1:])
     if name in BIASED:
         return _with_bias(name, *args, **kwargs)
     if name in CONJUGATED:
-        args = (conj(args[0]), *args[1:])
+        args = (F.conj(args[0]), *args[1:])
     if name in PRODUCTS and len(args) > 1:
         return _by_parts(lambda a, b: getattr(F, name)(a, b, *args[2:], **kwargs), args[:2])
-    if name in MOVING:
-        return _moved(getattr(F, name), args, kwargs)
-    if name in OF_BOTH_PARTS or name in OF_ITSELF or name in METHODS:
-        return getattr(args[0], name)(*args[1:], **kwargs)
+    if name in OF_BOTH_PARTS:
+        return _of_both_parts(getattr(F, name), args, kwargs)
+    if name in OF_ITSELF:
+        return OF_ITSELF[name](*args, **kwargs)
     function = getattr(torch, name, getattr(torch.linalg, name, None))
-    if callable(function) and name not in TAKING and are_constants((args, kwargs)):
+    if callable(function) and name not in ("view_as_real", "istft") and are_constants((args, kwargs)):
         return of_constants(function, *args, **kwargs)
     return NotImplemented
 
@@ -263,16 +213,22 @@ def _with_bias(name: str, input: Any, weight: Any, bias: Any = None, *args: Any,
     return product + (bias if name == "linear" else bias.reshape(-1, *[1] * (weight.ndim - 2)))
 
 
-def _moved(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """What moves elements of its operands, done to their real and to their imaginary parts."""
-    given = dict(inspect.signature(function).bind(*args, **kwargs).arguments)
+def _of_both_parts(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """What is done to the real and to the imaginary parts of its operands alike."""
+    bound = inspect.signature(function).bind(*args, **kwargs)
+    given = bound.arguments
     operands = [each for value in given.values() for each in (value if isinstance(value, (list, tuple)) else [value])]
     network, dtype = require_network(*operands), given.pop("dtype", None)
 
     def of(name: str) -> Any:
-        return function(**{key: _part(name, network, x) if key in VALUES else x for key, x in given.items()})
+        bound.arguments = {key: _part(name, network, x) if key in VALUES else x for key, x in given.items()}
+        return function(*bound.args, **bound.kwargs)
 
-    return of("real") if dtype is not None and not dtype.is_complex else ComplexTensor(of("real"), of("imag"))
+    real = of("real")
+    if dtype is not None and not dtype.is_complex:
+        return real
+    imag = of("imag")
+    return ComplexTensor(real, imag) if isinstance(real, Tensor) else tuple(map(ComplexTensor, real, imag))
 
 
 def _part(name: str, network: Network, value: Any) -> Any:
@@ -353,27 +309,23 @@ def polar(abs: Tensor, angle: Tensor) -> Any:
 @operation
 def real(input: Any) -> Any:
     """The real part; of a Tensor itself. No layer."""
-    return input.real if isinstance(input, ComplexTensor) else input
+    return input
 
 
 @operation
 def imag(input: Any) -> Tensor:
     """The imaginary part of a complex value; no layer."""
-    if not isinstance(input, ComplexTensor):
-        raise DefinitionError("imag takes a complex value, as torch does")
-    return input.imag
+    raise DefinitionError("imag takes a complex value, as torch does")
 
 
 @operation
 def conj(input: Any) -> Any:
     """The conjugate; of a Tensor itself: IUnaryLayer NEG."""
-    return input.conj() if isinstance(input, ComplexTensor) else input
+    return input
 
 
 @operation
 def angle(input: Any) -> Any:
     """The angle of complex values: the layers of :func:`atan2`; pi or 0 of real ones: ISelectLayers."""
-    if isinstance(input, ComplexTensor):
-        return input.angle()
     x = floating(input)
     return choose(x < 0, math.pi, choose(F.isnan(x), x, 0.0), x.dtype)
