@@ -10,7 +10,7 @@ import functools
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, Union
+from typing import Any, Union
 
 from ..core.backend import Backend
 from ..core.dtypes import dtype_name
@@ -18,7 +18,6 @@ from ..core.errors import UnsupportedError
 from ..core.lazy import torch
 from ..core.tensors.exact import unrounded
 
-T = TypeVar("T")
 Evaluate = Callable[..., Any]  # torch tensors in (None for an absent input), a tensor or a tuple of them out
 Given = Union["torch.Tensor", None]
 """The value of an operand that may be absent."""
@@ -112,13 +111,7 @@ class Node:
         """An attribute that TensorRT keeps as a C float: as it was given, if it is still that."""
         return unrounded(getattr(self.layer, name), self.numbers.get(name))
 
-    def pick(self, table: Mapping[str, T], name: str, what: str) -> T:
-        """The entry of an enum's member in a table; UnsupportedError for one that the table does not have."""
-        if name not in table:
-            raise self.unsupported(f"{what} {name}")
-        return table[name]
-
-    def known(self, member: Any, names: Sequence[str], what: str) -> str:
+    def known(self, member: Any, names: Collection[str], what: str) -> str:
         """The name of an enum's member; UnsupportedError for one that is not among ``names``."""
         if member.name not in names:
             raise self.unsupported(f"{what} {member.name}")

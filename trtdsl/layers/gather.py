@@ -175,11 +175,10 @@ def scatter(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "ELEMENT
 
 def _checked(indices: torch.Tensor, size: int) -> torch.Tensor:
     """Indices with negative ones counted from the end; ShapeError for one out of bounds."""
-    indices = indices.long()
-    indices = torch.where(indices < 0, indices + size, indices)
-    if bool(((indices < 0) | (indices >= size)).any()):
+    index, inside = in_bounds(indices.long(), size)
+    if inside is not None:
         raise ShapeError(f"an index is outside the dimension of size {size}")
-    return indices
+    return index
 
 
 MISTAKES = Mistakes(

@@ -264,7 +264,7 @@ def _elementwise(node: Node) -> Evaluate:
     Integers wrap; DIV truncates, FLOOR_DIV rounds down, and a division by 0 is an error, since its result is not
     documented. POW of integers is float32's, of operands rounded down; it truncates and saturates.
     """
-    return node.pick(_EVALUATE, node.layer.op.name, "operation")
+    return _EVALUATE[node.known(node.layer.op, _EVALUATE, "operation")]
 
 
 @operation
@@ -408,8 +408,8 @@ def _activation(node: Node) -> Evaluate:
     where twice its operand is. RELU lets NaN pass; CLIP of float32 makes it a bound. Of int8 TensorRT takes every type;
     only those that select one of their operands, with parameters that int8 has, are known.
     """
-    name, alpha, beta = node.layer.type.name, node.number("alpha"), node.number("beta")
-    evaluate = node.pick(_ACTIVATIONS, name, "activation")
+    name = node.known(node.layer.type, _ACTIVATIONS, "activation")
+    evaluate, alpha, beta = _ACTIVATIONS[name], node.number("alpha"), node.number("beta")
     if node.dtype == torch.int8:
         if name not in _SELECTING or (
             name != "RELU" and not all(value.is_integer() and -128 <= value <= 127 for value in (alpha, beta))

@@ -93,7 +93,7 @@ def _reduce(node: Node) -> Evaluate:
     """The half types accumulate in float32. MAX and MIN skip NaN, an average of integers truncates, and nothing reduces
     to the values of ReduceOperation's table (int8, which the table gives quantized, as the other integers).
     """
-    evaluate = node.pick(_EVALUATE, node.layer.op.name, "operation")
+    evaluate = _EVALUATE[node.known(node.layer.op, _EVALUATE, "operation")]
     axes, keep = axes_of(node.layer.axes, len(node.inputs[0].shape)), node.layer.keep_dims
     return lambda x: evaluate(x, axes, keep)
 

@@ -179,16 +179,21 @@ def _linear_taps(where: torch.Tensor) -> Taps:
     return [(base, 1 - (where - base)), (torch.ceil(where), where - base)]
 
 
-def _cubic_taps(where: torch.Tensor, a: float) -> Taps:
-    """The four elements around a point with the cubic convolution's weights, as IResizeLayer documents them."""
+def _cubic_taps(where: torch.Tensor, a: float = -0.75) -> Taps:
+    """The four elements around a point: Keys' cubic convolution (1981), by default with the coefficient of torch.
+
+    The weights are computed in the order of TensorRT's kernels, by which one is 0 or almost.
+    """
     base = torch.floor(where)
+    t = where - base
 
-    def weight(distance: torch.Tensor) -> torch.Tensor:
-        near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
-        far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
-        return torch.where(distance <= 1, near, far)
+    def near(x: torch.Tensor) -> torch.Tensor:
+        return ((a + 2) * x - (a + 3)) * x * x + 1
 
-    return [(base + offset, weight((where - base - offset).abs())) for offset in (-1, 0, 1, 2)]
+    def far(x: torch.Tensor) -> torch.Tensor:
+        return a * (((x - 5) * x + 8) * x - 4)
+
+    return [(base - 1, far(t + 1)), (base, near(t)), (base + 1, near(1 - t)), (base + 2, far(2 - t))]
 
 
 def _weigh(x: torch.Tensor, axis: int, taps: Taps, exclude: bool) -> torch.Tensor:
@@ -298,11 +303,7 @@ def _taps(point: torch.Tensor, size: int, mode: str, outside: str, align: bool) 
     """The pixels along one axis that count for points in pixels."""
     one = torch.ones(())
     if mode == "CUBIC":  # what lies outside is decided for each pixel, not for the point
-        base = torch.floor(point)
-        return [
-            _tap(_bring_inside(base + offset, size, outside, align), weight, size)
-            for offset, weight in zip((-1, 0, 1, 2), _cubic(point - base), strict=True)
-        ]
+        return [_tap(_bring_inside(at, size, outside, align), weight, size) for at, weight in _cubic_taps(point)]
     if mode == "NEAREST":  # half to even, before and after what REFLECT does to halves
         return [_tap(torch.round(_bring_inside(torch.round(point), size, outside, align)), one, size)]
     point = _bring_inside(point, size, outside, align)
@@ -325,17 +326,3 @@ def _bring_inside(point: torch.Tensor, size: int, outside: str, align: bool) -> 
         distance = torch.fmod((point - low).abs(), 2 * span)
         point = torch.where(distance > span, 2 * span + low - distance, distance + low)
     return point.nan_to_num(0.0, posinf=float(size)).clamp(0, size - 1)
-
-
-def _cubic(t: torch.Tensor, a: float = -0.75) -> list[torch.Tensor]:
-    """The weights of the four pixels around a point, ``t`` behind the second: Keys' cubic convolution (1981) with the
-    coefficient that torch and TensorRT use, in the order of TensorRT's kernels, by which a weight is 0 or almost.
-    """
-
-    def near(x: torch.Tensor) -> torch.Tensor:
-        return ((a + 2) * x - (a + 3)) * x * x + 1
-
-    def far(x: torch.Tensor) -> torch.Tensor:
-        return a * (((x - 5) * x + 8) * x - 4)
-
-    return [far(t + 1), near(t), near(1 - t), far(2 - t)]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import builtins
 import functools
+import itertools
 from collections.abc import Sequence
+from typing import Any
 
 from ..sizes.dim import TensorDim
 from ..sizes.size import Atom, FloorDivision, Maximum, Minimum
@@ -83,19 +85,11 @@ def size_tensor(network: Network, sizes: Sequence[SizeLike]) -> Tensor:
     of arithmetic, and one IConcatenationLayer. Sizes that were needed before are reused.
     """
     parts: list[Tensor] = []
-    run: list[int] = []
-    for size in sizes:
-        if isinstance(size, int):
-            run.append(size)
-            continue
-        if run:
-            parts.append(_int64(network, run))
-            run = []
-        parts.append(_one_size(network, size))
-    if run or not parts:
-        parts.append(_int64(network, run))
-    if len(parts) == 1:
-        return parts[0]
+    for _, group in itertools.groupby(sizes, lambda size: isinstance(size, int)):
+        run: list[Any] = list(group)
+        parts += [_int64(network, run)] if is_static(run) else [_one_size(network, size) for size in run]
+    if len(parts) < 2:
+        return parts[0] if parts else _int64(network, [])
     return network.shared(("sizes", tuple(sizes)), lambda: concatenation(parts, 0))
 
 
@@ -231,18 +225,18 @@ def _slice_axis(x: torch.Tensor, axis: int, start: int, size: int, stride: int, 
             stop = last + 1 if size else start
             return x[(builtins.slice(None),) * axis + (builtins.slice(start, stop, stride),)]
         return x.index_select(axis, torch.arange(size) * stride + start)
-    if mode == "FILL" and stride == 1:
-        return _filled(x, axis, start, size, fill)
     index = torch.arange(size) * stride + start
     if mode == "STRICT_BOUNDS":
         raise ShapeError(f"slice from {start}, size {size}, stride {stride} leaves the dimension of size {length}")
     if mode == "FILL":
-        inside = (index >= 0) & (index < length)
-        value = torch.zeros((), dtype=x.dtype) if fill is None else fill.reshape(()).to(x.dtype)
-        if length == 0:
-            return value.expand((*x.shape[:axis], size, *x.shape[axis + 1 :]))
-        picked = x.index_select(axis, index.clamp(0, length - 1))
-        return torch.where(inside.reshape((-1,) + (1,) * (x.ndim - axis - 1)), picked, value)
+        shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
+        result = x.new_zeros(shape) if fill is None else fill.reshape(()).to(x.dtype).repeat(shape)
+        inside = ((index >= 0) & (index < length)).nonzero()
+        if len(inside):  # they follow one another
+            first = int(inside[0])
+            part = _slice_axis(x, axis, start + first * stride, len(inside), stride, mode, fill)
+            result.narrow(axis, first, len(inside)).copy_(part)
+        return result
     if length == 0:
         raise ShapeError(f"slice mode {mode} on a dimension of size 0")
     if mode == "CLAMP":
@@ -254,17 +248,6 @@ def _slice_axis(x: torch.Tensor, axis: int, start: int, size: int, stride: int, 
         index = index % period
         index = torch.where(index < length, index, period - index) if length > 1 else torch.zeros_like(index)
     return x.index_select(axis, index)
-
-
-def _filled(x: torch.Tensor, axis: int, start: int, size: int, fill: Given) -> torch.Tensor:
-    """What lies inside, between the fill value."""
-    before = min(max(-start, 0), size)
-    inside = max(min(start + size, x.shape[axis]) - max(start, 0), 0)
-    shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
-    result = x.new_zeros(shape) if fill is None else fill.reshape(()).to(x.dtype).repeat(shape)
-    if inside:
-        result.narrow(axis, before, inside).copy_(x.narrow(axis, max(start, 0), inside))
-    return result
 
 
 @operation
@@ -290,10 +273,5 @@ def _padding(node: Node, x: torch.Tensor) -> torch.Tensor:
     """Zeros; negative numbers trim, the padding of the other side too where nothing else is left."""
     sides = list(zip(node.layer.pre_padding_nd, node.layer.post_padding_nd, strict=True))
     for axis, (pre, post) in enumerate(sides, x.ndim - len(sides)):
-        length = x.shape[axis]
-        result = x.new_zeros((*x.shape[:axis], length + pre + post, *x.shape[axis + 1 :]))
-        first, last = max(-pre, 0), length - max(-post, 0)
-        if first < last:
-            result.narrow(axis, first + pre, last - first).copy_(x.narrow(axis, first, last - first))
-        x = result
+        x = _slice_axis(x, axis, -pre, x.shape[axis] + pre + post, 1, "FILL", None)
     return x
