@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from trtdsl.building.search import Figures, Search, Trial, _close
+from trtdsl.core.errors import Location
 from trtdsl.definition.tuning.choices import Site, SiteKey
 
 
@@ -63,7 +64,7 @@ class Priced(Search):
         chosen |= {key.function: way for key, way in choices.items()}
         self.tried.append(chosen)
         sites = [
-            Site(SiteKey("f.py", "f", function, function, 0), None, (), ways, chosen[function], False)
+            Site(SiteKey("f.py", "f", function, function, 0), Location("f.py", 1), (), ways, chosen[function], False)
             for function, ways in self.ways.items()
         ]
         moved = self.price(chosen)

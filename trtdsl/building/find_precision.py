@@ -430,8 +430,7 @@ def _lines(
     shares = {share.name: share for share in after.by("line")}
     by_line: dict[str, dict[SiteKey, Call]] = {}
     for key, call in search.recording.calls.items():
-        if call.site.location is not None:
-            by_line.setdefault(call.site.location.short, {})[key] = call
+        by_line.setdefault(call.site.location.short, {})[key] = call
     rows = []
     for line in dict.fromkeys((*by_line, *shares, *seconds[0])):
         share, calls = shares.get(line), by_line.get(line, {})

@@ -373,7 +373,7 @@ def _weights(program: Program) -> dict[str, int]:
 
 def _lines(sites: Iterable[Site]) -> list[str]:
     """The author's lines of some calls, as a program names them."""
-    return list(dict.fromkeys(site.location.short for site in sites if site.location is not None))
+    return list(dict.fromkeys(site.location.short for site in sites))
 
 
 def _label(sites: Sequence[Site]) -> str:

@@ -22,7 +22,7 @@ from ..core.tensors.watched import by_default
 from ..definition.network import Network
 from ..definition.spec.load import NetworkLike, Reference, as_spec
 from ..definition.spec.spec import NetworkSpec
-from ..definition.weights.source import Source, Weights
+from ..definition.weights.source import IGNORED, Source, Weights
 from ..interpreter.feeds import DRAWS, NONFINITE, ORDINARY, RANGING, given_feeds, has_draw, make_feeds, sizes_of
 from ..interpreter.reading import working_precision
 from ..sizes.profile import Profile, Range, sizes_text
@@ -470,7 +470,7 @@ class Run:
         opened = self.spec.open_weights(self.weights)
         if opened is None:
             return []
-        names = [name for name in opened.shapes if not opened.is_counter(name)]
+        names = [name for name in opened.shapes if not name.endswith(IGNORED)]
         left = weights_without_effect(self.network, names, self.spec.unused)
         return [f"no output depends on the weight {name!r} (unused={name!r} says that it is meant)" for name in left]
 

@@ -68,7 +68,7 @@ def precision_losses(network: Network, feeds: Mapping[str, torch.Tensor]) -> lis
         if results and part.needs:
             after[site] = min(results)
     losses = [
-        Loss(site.location.short if site.location else "", site.key.function, site.lowering, before[site], value)
+        Loss(site.location.short, site.key.function, site.lowering, before[site], value)
         for site, value in after.items()
     ]
     return sorted(losses, key=lambda each: each.after - min(each.before, 200.0))  # that of exact operands

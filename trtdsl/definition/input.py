@@ -187,12 +187,21 @@ class State(Input):
         return axis or None
 
 
+def dims_of(inputs: Mapping[str, Input]) -> dict[str, Dim]:
+    """The dynamic dimensions of inputs by name: those of one name are one, whose range one of them may have."""
+    sizes = [size for spec in inputs.values() for size in spec.shape if isinstance(size, Size)]
+    dims: dict[str, Dim] = {}
+    for atom in (atom for size in sizes for atom in size.atoms() if isinstance(atom, Dim)):
+        if atom.name not in dims or dims[atom.name].range is None:
+            dims[atom.name] = atom
+    return dims
+
+
 def check_dims(inputs: Mapping[str, Input]) -> None:
     """UsageError for a longest of which no input has the dimension."""
-    sizes = [size for spec in inputs.values() for size in spec.shape if isinstance(size, Size)]
-    known = {str(atom) for size in sizes for atom in size.atoms()}
+    known = dims_of(inputs)
     for name, spec in inputs.items():
-        if isinstance(spec.longest, Size) and not known.issuperset(map(str, spec.longest.atoms())):
+        if isinstance(spec.longest, Size) and not known.keys() >= set(map(str, spec.longest.atoms())):
             raise UsageError(f"the longest of input {name!r} is {spec.longest}, of which no input has the dimension")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any, ParamSpec, TypeVar
 
-from ..core.errors import ShapeError
+from ..core.errors import ShapeError, located
 from ..sizes.condition import Condition
 from ..sizes.dim import TensorDim
 from .call import author_location as author_location
@@ -208,20 +208,16 @@ def require(condition: Condition | bool, why: str = "") -> None:
     ...     x.shape[2] // 32 * 32 == x.shape[2] or "not for every size"
     H == 32*(H//32)
     """
-    network = require_network()
+    network, place = require_network(), author_location()
     if condition is True:
         return
-    if condition is False:
-        raise ShapeError(f"what is required here holds for no size{f': {why}' * bool(why)}", location=author_location())
-    if not isinstance(condition, Condition):
-        raise UsageError(
-            f"td.require takes a comparison of sizes, such as x.shape[2] % 32 == 0, not {condition!r}",
-            location=author_location(),
-        )
-    for atom in condition.atoms():
-        if isinstance(atom, TensorDim):
+    with located(place):
+        if condition is False:
+            raise ShapeError(f"what is required here holds for no size{f': {why}' * bool(why)}")
+        if not isinstance(condition, Condition):
+            raise UsageError(f"td.require takes a comparison of sizes, such as x.shape[2] % 32 == 0, not {condition!r}")
+        if atoms := [atom for atom in condition.atoms() if isinstance(atom, TensorDim)]:
             raise UsageError(
-                f"td.require takes sizes made of the inputs' dimensions: {atom} is known only when the network runs",
-                location=author_location(),
+                f"td.require takes sizes made of the inputs' dimensions: {atoms[0]} is known only when the network runs"
             )
-    network.constraints.require(condition, why, author_location())
+    network.constraints.require(condition, why, place)

@@ -175,11 +175,10 @@ class Policy:
             asked not in ways or len(scales) != (1 if attends else len(varying) * (asked != "int4"))
         ):
             asked, scales = "float32", ()  # which the file does not say: another network's
-        shapes = tuple((x.shape, x.dtype) for x in tensors)
         place = calls.claim()
         described = tuple(map(_described, tensors))  # sizes and dtypes do not name a call
-        how = tuple(ways), asked, given is not None, scales, described, f"{_hash((args, kwargs)):08x}"
-        calls.take(place, Site(key, location, shapes, *how, "dtype"))
+        how = tuple(ways), asked, given is not None, scales, f"{_hash((args, kwargs)):08x}"
+        calls.take(place, Site(key, location, described, *how, "dtype"))
         call.site, self.sources[key] = key, _sources(args, kwargs)
         if asked not in NARROW:
             return _dtypes()[asked], (), ""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from ..core.errors import UnsupportedError, nearest, placed
+from ..definition.call import Operand
 from ..definition.tensor import Tensor
 from ..definition.tuning.choices import Site
 
@@ -82,7 +83,7 @@ class Choice:
             )
         self.function, self.given, self.network = function, given, operands[0].network
         self.operation = call = self.network.current_operation
-        self.operands = tuple([(operand.shape, operand.dtype) for operand in operands])
+        self.operands = [Operand(operand.shape, operand.dtype) for operand in operands]
         self.used: str | None = None
         """The way, once it is chosen."""
         self._key = None
@@ -123,8 +124,9 @@ class Choice:
             why = f"{network.backend.name} {network.backend.version} has no {layer}"
             text = f"{self.function} is lowered as {used!r} instead of {wanted!r}: {why}"
             network.choices.fallbacks.append(placed(place, text))
-        if self._key is not None:
+        if self._key is not None and place is not None:
             every = dict.fromkeys((default, *possible))
             tried = tuple([name for name in every if ways[name].not_tuned is None and name not in lacks])
-            network.choices.take(self._place, Site(self._key, place, self.operands, tried, used, self.given != AUTO))
+            described = tuple(map(str, self.operands))
+            network.choices.take(self._place, Site(self._key, place, described, tried, used, self.given != AUTO))
         return used

@@ -22,8 +22,8 @@ from ...core.lazy import network_files, ranges
 from ...core.tensors.exact import Exact
 from ...core.tensors.watched import by_default
 from ...sizes.profile import Profile, Range, as_bounds, as_profiles
-from ..common import SHORT, Dim, Size, dtype_name, folded, shape_text, table, to_write, torch
-from ..input import Input, check_dims
+from ..common import SHORT, Dim, dtype_name, folded, shape_text, table, to_write, torch
+from ..input import Input, check_dims, dims_of
 from ..network import Network
 from ..precision import as_precision
 from ..tensor import Tensor
@@ -82,12 +82,7 @@ class NetworkSpec:
     @property
     def dims(self) -> dict[str, Dim]:
         """The dynamic dimensions of the inputs by name."""
-        sizes = [size for spec in self.inputs.values() for size in spec.shape if isinstance(size, Size)]
-        dims: dict[str, Dim] = {}
-        for atom in (atom for size in sizes for atom in size.atoms() if isinstance(atom, Dim)):
-            if atom.name not in dims or dims[atom.name].range is None:  # the name alone is the same dimension
-                dims[atom.name] = atom
-        return dims
+        return dims_of(self.inputs)
 
     @by_default
     def define(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..common import Location, Shape, dtype_name, is_file, shape_text, torch
+from ..common import Location, is_file
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -33,9 +33,9 @@ class Site(NamedTuple):
     """A call whose function can be lowered in several ways, and the way that it took."""
 
     key: SiteKey
-    location: Location | None
-    shapes: tuple[tuple[Shape, torch.dtype], ...]
-    """Of the operands."""
+    location: Location
+    operands: tuple[str, ...]
+    """What a file says of each: its shape and dtype, or what made it."""
     ways: tuple[str, ...]
     """Those that can express this call and may be tried, the function's default first."""
     lowering: str
@@ -43,8 +43,6 @@ class Site(NamedTuple):
     """Whether the author named the way."""
     scales: tuple[float, ...] = ()
     """With which its operands are quantized, one for each that is not constant; 0 for one that is not."""
-    described: tuple[str, ...] | None = None
-    """What a file says of its operands, where that is not their shapes."""
     values: str = ""
     """A hash of its numbers and of constants that no weights file has, by which calls that are alike are told apart."""
     said: str = "lowering"
@@ -59,13 +57,6 @@ class Site(NamedTuple):
     def differs(self) -> bool:
         """Whether it is lowered otherwise than by default, and not because the author says so."""
         return not self.given and self.lowering != self.ways[0]
-
-    @property
-    def operands(self) -> tuple[str, ...]:
-        """What a file says of the operands: their shapes and dtypes, unless they are described otherwise."""
-        if self.described is not None:
-            return self.described
-        return tuple(f"{shape_text(shape)} {dtype_name(dtype)}" for shape, dtype in self.shapes)
 
 
 @dataclass(eq=False, repr=False)
@@ -86,7 +77,7 @@ class Choices:
     """Why a tuning that is there has nothing for this network."""
     fallbacks: list[str] = field(default_factory=list, init=False)
     """Which calls are lowered otherwise than they would be, because this version of TensorRT lacks a layer."""
-    _sites: dict[int, Site | None] = field(default_factory=dict, init=False)  # in the order of the author's calls
+    _sites: list[Site | None] = field(default_factory=list, init=False)  # in the order of the author's calls
     _counts: Counter[tuple[str, str, str, str]] = field(default_factory=Counter, init=False)
     _labels: dict[str, str] = field(default_factory=dict, init=False)
 
@@ -96,11 +87,7 @@ class Choices:
         if self.tuning is None:
             return None if self.unused is None else {"file": None, "unused": self.unused, "calls": calls}
         changed = [
-            {
-                "line": site.location.short if site.location else "",
-                "function": site.key.function,
-                "lowering": site.lowering,
-            }
+            {"line": site.location.short, "function": site.key.function, "lowering": site.lowering}
             for site in self.sites
             if site.differs
         ]
@@ -113,11 +100,11 @@ class Choices:
     @property
     def sites(self) -> list[Site]:
         """The calls that can be lowered in several ways, in the author's order."""
-        return [site for _, site in self._sites.items() if site is not None]
+        return [site for site in self._sites if site is not None]
 
     def claim(self) -> int:
         """The place of the next call among them."""
-        self._sites[len(self._sites)] = None
+        self._sites.append(None)
         return len(self._sites) - 1
 
     def take(self, place: int, site: Site) -> None:

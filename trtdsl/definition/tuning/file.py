@@ -22,8 +22,8 @@ from ...core.files.reading import LARGEST, Count, Text, as_struct, check_schema,
 from ...core.files.writing import Kind as FileKind
 from ...core.files.writing import as_json, json_kind
 from ...core.version import __version__
-from ..common import Dim, Size, dtype_name, shape_text
-from ..input import Input
+from ..common import dtype_name, shape_text
+from ..input import Input, dims_of
 from ..settings import as_facts
 from .choices import Choices, Site, SiteKey
 
@@ -46,12 +46,10 @@ class Case(Struct, frozen=True, forbid_unknown_fields=True):
     @classmethod
     def of(cls, precision: str, inputs: Mapping[str, Input], settings: Mapping[str, Any]) -> Case:
         """The case of a network with these inputs."""
-        sizes = [size for spec in inputs.values() for size in spec.shape if isinstance(size, Size)]
-        atoms = {atom.name: atom for size in sizes for atom in size.atoms() if isinstance(atom, Dim)}
         return cls(
             precision,
             {name: f"{shape_text(spec.shape)} {dtype_name(spec.dtype)}" for name, spec in inputs.items()},
-            {name: None if dim.range is None else list(dim.range) for name, dim in sorted(atoms.items())},
+            {name: None if dim.range is None else list(dim.range) for name, dim in sorted(dims_of(inputs).items())},
             as_facts(settings),
         )
 
@@ -82,7 +80,7 @@ class Tuned(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
     def of(cls, site: Site) -> Tuned:
         """The call as it was defined."""
         way: dict[str, Any] = {site.said: site.lowering, "scales": site.scales, "values": site.values}
-        return cls(*site.key, site.location.line if site.location else 0, site.operands, **way)
+        return cls(*site.key, site.location.line, site.operands, **way)
 
     @property
     def key(self) -> SiteKey:

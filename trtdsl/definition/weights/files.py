@@ -118,16 +118,16 @@ def weights_files(path: str | os.PathLike[str]) -> list[Path]:
     Raises WeightsError for a folder without weights and for an index that cannot be read or names files of other
     folders or none.
     """
-    path = Path(path)
-    if is_folder(path):
-        path = _in_folder(path)
+    path = _file_or_index(Path(path))
     if path.suffix != ".json":
         return [path]
     return [path, *(path.parent / name for name in _by_file(path))]
 
 
-def _in_folder(folder: Path) -> Path:
-    """The file or the index of a checkpoint's folder."""
+def _file_or_index(folder: Path) -> Path:
+    """The file or the index that a path names: of a checkpoint's folder what is in it."""
+    if not is_folder(folder):
+        return folder
     try:
         found = sorted(name for name in os.listdir(folder) if name.endswith(".safetensors"))
     except OSError as error:
@@ -176,8 +176,7 @@ def _by_file(path: Path) -> dict[str, list[str]]:
 
 def open_files(path: Path) -> list[WeightsFile]:
     """The files that a path names, each with those of its tensors that are taken from it."""
-    if is_folder(path):
-        path = _in_folder(path)
+    path = _file_or_index(path)
     if path.suffix != ".json":
         snapshot = _opened(path)
         header = _header(snapshot)

@@ -25,7 +25,7 @@ Source = Union[str, "os.PathLike[str]", Mapping[str, "torch.Tensor"], "Weights"]
 """A safetensors file, a folder or an index of several, tensors by name, or what was opened already: the same content,
 whatever became of the files."""
 
-IGNORED = "num_batches_tracked"  # batch norm's counter of training steps
+IGNORED = "num_batches_tracked"  # batch norm's counter of training steps, which no network uses
 OBSERVED = (".min_val", ".max_val")  # the bounds of torch.ao's observers, which begin with infinities
 
 
@@ -128,11 +128,6 @@ class Weights:
         for file in self._files:
             file.check_unchanged()
 
-    @staticmethod
-    def is_counter(name: str) -> bool:
-        """Whether it is batch norm's counter of training steps, which no network uses."""
-        return name.endswith(IGNORED)
-
     def metadata(self) -> Mapping[str, str] | None:
         """The metadata in the safetensors file; None for a mapping and for a file without metadata."""
         return self._files[0].header.metadata if self._files else None
@@ -234,7 +229,7 @@ class Weights:
             strange = (
                 bool(wanted)
                 and len(problems) > SHOWN
-                and not any(name in self.shapes for name in wanted if not self.is_counter(name))
+                and not any(name in self.shapes for name in wanted if not name.endswith(IGNORED))
             )
             others = {name: wanted if name in self.shapes else self.shapes for name, _ in first[: 2 * SHOWN]}
             near = {name: nearest(name, names) for name, names in others.items() if name not in names}

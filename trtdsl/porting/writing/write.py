@@ -18,6 +18,7 @@ from ...core.files.names import check_characters
 from ...definition.input import Input
 from ...definition.spec.outputs import OUT
 from ...definition.spec.reference import state_of
+from ...definition.weights.source import IGNORED
 from ..calls import Value, Weight
 from ..given import Given
 from ..origin import Origin
@@ -31,7 +32,6 @@ from .body import Body, returned
 from .lines import WIDTH, one_by_one, wrapped_call
 
 MANY = 16  # calls of one line in one function, which a remark counts
-IGNORED = "num_batches_tracked"
 
 
 class File:
