@@ -227,7 +227,7 @@ def evaluates(
     return register
 
 
-def computes(type: str, *, known: Mapping[str, Sequence[str]] = {}, **facts: Any) -> Callable[[Evaluate], Evaluate]:
+def computes(type: str, *, known: Mapping[str, Collection[str]] = {}, **facts: Any) -> Callable[[Evaluate], Evaluate]:
     """As :func:`evaluates`, of a function of the node and its input tensors, which reads the attributes in each run.
 
     ``known`` are the members that the function knows, by attribute: of others, the layer is refused before any runs.

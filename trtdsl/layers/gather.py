@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .common import Shape, ShapeError, Tensor, add_layer, adds, member, normalize_axis, operation, shape_text, torch
-from .evaluation import Evaluate, Given, Mistakes, Node, computes, evaluates
+from .evaluation import Evaluate, Given, Mistakes, Node, computes
 
 
 @operation
@@ -125,8 +125,9 @@ def _next(node: Node) -> Evaluate:
     return lambda f, data, indices: f(data, (indices + 1) % max(data.shape[axis], 1))
 
 
-@evaluates(
+@computes(
     "GATHER",
+    known={"mode": ("DEFAULT", "ELEMENT", "ND")},
     category="sampling",
     settings=True,
     carries_sizes=True,
@@ -134,18 +135,15 @@ def _next(node: Node) -> Evaluate:
     unbuilt=_unbuilt,
     mistakes=Mistakes(instead={"the element after it": _next}),
 )
-def _gather(node: Node) -> Evaluate:
+def _gather(node: Node, data: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
     """An index out of bounds reads 0, as documented. Negative ones count from the end, also on a dynamic axis, where
     the documentation leaves them undefined.
     """
-    layer = node.layer
-    mode, elementwise = node.known(layer.mode, ("DEFAULT", "ELEMENT", "ND"), "mode"), layer.num_elementwise_dims
-    axis = layer.axis if mode != "ND" else 0
-    if mode == "ELEMENT":
-        return lambda data, indices: _element(data, indices, axis)
+    mode, elementwise = node.layer.mode.name, node.layer.num_elementwise_dims
     if mode == "ND":
-        return lambda data, indices: _nd(data, indices, elementwise)
-    return lambda data, indices: _default(data, indices, axis, elementwise)
+        return _nd(data, indices, elementwise)
+    axis = node.layer.axis
+    return _element(data, indices, axis) if mode == "ELEMENT" else _default(data, indices, axis, elementwise)
 
 
 @operation

@@ -81,21 +81,20 @@ _EVALUATE = {
 _MISTAKEN = {"SUM": "AVG", "AVG": "SUM", "MAX": "MIN", "MIN": "MAX", "PROD": "SUM"}
 
 
-@evaluates(
+@computes(
     "REDUCE",
+    known={"op": _EVALUATE},
     category="reduction",
     carries_sizes=True,
     wide=True,
     flops=lambda node, shapes: count(shapes.inputs[0]),
     mistakes=Mistakes({"op": _MISTAKEN}, axes=True),
 )
-def _reduce(node: Node) -> Evaluate:
+def _reduce(node: Node, x: torch.Tensor) -> torch.Tensor:
     """The half types accumulate in float32. MAX and MIN skip NaN, an average of integers truncates, and nothing reduces
     to the values of ReduceOperation's table (int8, which the table gives quantized, as the other integers).
     """
-    evaluate = _EVALUATE[node.known(node.layer.op, _EVALUATE, "operation")]
-    axes, keep = axes_of(node.layer.axes, len(node.inputs[0].shape)), node.layer.keep_dims
-    return lambda x: evaluate(x, axes, keep)
+    return _EVALUATE[node.layer.op.name](x, axes_of(node.layer.axes, x.ndim), node.layer.keep_dims)
 
 
 @operation

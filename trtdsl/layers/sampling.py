@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from ..core.errors import ShapeError, UnsupportedError
 from .common import Shape, SizeLike, Tensor, add_layer, adds, is_static, member, np, operation, shape_text, torch
-from .evaluation import Evaluate, Given, Mistakes, Node, Shapes, computes, evaluates
+from .evaluation import Given, Mistakes, Node, Shapes, computes
 from .shape import size_tensor
 
 WITH_BATCH = (
@@ -112,18 +112,14 @@ MISTAKES = Mistakes(
 )  # fmt: skip
 
 
-@evaluates("RESIZE", category="sampling", settings=True, flops=_flops, mistakes=MISTAKES)
-def _resize(node: Node) -> Evaluate:
+@computes("RESIZE", category="sampling", settings=True, flops=_flops, mistakes=MISTAKES)
+def _resize(node: Node, x: torch.Tensor, size: Given = None) -> torch.Tensor:
     """The nearest positions are computed in float32, a scale rounded to six decimals first. ALIGN_CORNERS takes
     ``(m - 1) / (n - 1)`` whatever the scales, and element 0 where n is 1.
     """
-    layer = node.layer
-    mode, rounding, dtype = layer.resize_mode.name, layer.nearest_rounding.name, node.dtype
+    layer, mode = node.layer, node.layer.resize_mode.name
     coordinates, upper = layer.coordinate_transformation.name, layer.selector_for_single_pixel.name == "UPPER"
-    coefficient, exclude = node.number("cubic_coeff"), layer.exclude_outside
-    scales = None if node.has_input(1) else list(layer.scales) or None
-    static = None if node.has_input(1) or scales else tuple(layer.shape)
-    sizes = tuple(node.inputs[0].shape)
+    scales = list(layer.scales) if size is None else []
 
     def positions(length: int, wanted: int, scale: float | None) -> torch.Tensor:
         """Where the result's elements lie; the nearest ones in float32, as the generated kernels compute it."""
@@ -137,31 +133,29 @@ def _resize(node: Node) -> Evaluate:
         ratio = index.new_tensor(over) / index.new_tensor(under)
         return index * ratio if coordinates == "ASYMMETRIC" else (index + 0.5) * ratio - 0.5
 
-    def evaluate(x: torch.Tensor, size: Given = None) -> torch.Tensor:
-        if scales is not None:
-            wanted = list(map(_scaled, x.shape, scales))
+    if scales:
+        wanted = list(map(_scaled, x.shape, scales))
+    else:
+        wanted = list(layer.shape) if size is None else size.tolist()
+    if mode == "NEAREST" and _loses_batch(x.shape, wanted):
+        raise UnsupportedError(f"layer {node.name!r} (RESIZE): {WITH_BATCH}")
+    ratios = scales or [None] * x.ndim
+    result = x if mode == "NEAREST" else x.float()
+    # From the first axis that may change on, kernels multiply by weights of 0, too: infinity becomes NaN.
+    finite, begun = mode == "NEAREST" or bool(x.isfinite().all()), False
+    for axis, (length, target, scale) in enumerate(zip(x.shape, wanted, ratios, strict=True)):
+        changes = length != target or scale not in (None, 1.0)
+        begun = begun or changes or node.inputs[0].shape[axis] < 0
+        if not changes and (finite or not begun):
+            continue
+        where = positions(length, target, scale)
+        if mode == "NEAREST":
+            nearest = _ROUND[layer.nearest_rounding.name](where)
+            result = result.index_select(axis, nearest.clamp(0, length - 1).long())
         else:
-            wanted = list(static or ()) if size is None else size.tolist()
-        if mode == "NEAREST" and _loses_batch(x.shape, wanted):
-            raise UnsupportedError(f"layer {node.name!r} (RESIZE): {WITH_BATCH}")
-        ratios = scales or [None] * x.ndim
-        result = x if mode == "NEAREST" else x.float()
-        # From the first axis that may change on, kernels multiply by weights of 0, too: infinity becomes NaN.
-        finite, begun = mode == "NEAREST" or bool(x.isfinite().all()), False
-        for axis, (length, target, scale) in enumerate(zip(x.shape, wanted, ratios, strict=True)):
-            changes = length != target or scale not in (None, 1.0)
-            begun = begun or changes or sizes[axis] < 0
-            if not changes and (finite or not begun):
-                continue
-            where = positions(length, target, scale)
-            if mode == "NEAREST":
-                result = result.index_select(axis, _ROUND[rounding](where).clamp(0, length - 1).long())
-            else:
-                taps = _linear_taps(where) if mode == "LINEAR" else _cubic_taps(where, coefficient)
-                result = _weigh(result, axis, taps, exclude)
-        return result.to(dtype)
-
-    return evaluate
+            taps = _linear_taps(where) if mode == "LINEAR" else _cubic_taps(where, node.number("cubic_coeff"))
+            result = _weigh(result, axis, taps, layer.exclude_outside)
+    return result.to(node.dtype)
 
 
 _ROUND: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {

@@ -51,17 +51,15 @@ def concatenation(tensors: Sequence[Tensor], axis: int) -> Tensor:
 
 
 JOINED = Mistakes(
-    instead={
-        "parts in reverse order": lambda node: (lambda f, *x: f(*x[::-1])) if len(node.inputs) > 1 else None,
-    }
+    instead={"parts in reverse order": lambda node: (lambda f, *x: f(*x[::-1])) if len(node.inputs) > 1 else None}
 )
-JOINING = {"category": "rearranging", "carries_sizes": True, "computes": False, "mistakes": JOINED}
 
 
-@evaluates("CONCATENATION", fp8="takes gives", **JOINING)
-def _concatenation(node: Node) -> Evaluate:
-    axis = node.layer.axis
-    return lambda *tensors: torch.cat(tensors, axis)
+@computes(
+    "CONCATENATION", category="rearranging", carries_sizes=True, computes=False, fp8="takes gives", mistakes=JOINED
+)
+def _concatenation(node: Node, *tensors: torch.Tensor) -> torch.Tensor:
+    return torch.cat(tensors, node.layer.axis)
 
 
 @operation

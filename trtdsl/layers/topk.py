@@ -6,7 +6,7 @@ from typing import Any
 
 from ..core.errors import ShapeError
 from .common import Size, SizeLike, Tensor, add_layer, adds, as_dtype, axes_of, member, normalize_axis, operation, torch
-from .evaluation import Evaluate, Given, Mistakes, Node, Shapes, compact, computes, count, evaluates
+from .evaluation import Given, Mistakes, Node, Shapes, compact, computes, count
 from .pointwise import cast
 from .shape import size_tensor
 from .shuffle import squeeze
@@ -120,87 +120,73 @@ def nms(
     (2, ())
     """
     network = boxes.network
-
-    def scalar(value: Any, dtype: torch.dtype) -> Tensor:
-        return value if isinstance(value, Tensor) else network.constant(torch.tensor(value, dtype=dtype))
-
     form = member(network.trt.BoundingBoxFormat, box_format, "box format")
     indices = network.backend.index_type(as_dtype(indices_dtype))
     add = adds("add_nms", *indices, takes=3, bounding_box_format=form, topk_box_limit=topk_box_limit)
-    return add_layer(
-        add,
-        boxes,
-        scores,
-        scalar(max_output_boxes_per_class, torch.int32),
-        scalar(iou_threshold, torch.float32),
-        scalar(score_threshold, torch.float32),
-        shape=[(None, 3), ()],
-        dtype=[as_dtype(indices_dtype), torch.int32],
-    )
+    most = network.constant(max_output_boxes_per_class, torch.int32)
+    thresholds = (network.constant(each, torch.float32) for each in (iou_threshold, score_threshold))
+    facts = {"shape": [(None, 3), ()], "dtype": [as_dtype(indices_dtype), torch.int32]}
+    return add_layer(add, boxes, scores, most, *thresholds, **facts)
 
 
 def _areas_and_corners(boxes: torch.Tensor, box_format: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Least corner, greatest corner and area of boxes (..., 4)."""
-    boxes = boxes.float()
+    first, second = boxes.float().split(2, -1)
     if box_format == "CENTER_SIZES":
-        low, high = boxes[..., :2] - boxes[..., 2:] / 2, boxes[..., :2] + boxes[..., 2:] / 2
+        low, high = first - second / 2, first + second / 2
     else:
-        low, high = torch.minimum(boxes[..., :2], boxes[..., 2:]), torch.maximum(boxes[..., :2], boxes[..., 2:])
+        low, high = torch.minimum(first, second), torch.maximum(first, second)
     return low, high, (high - low).prod(-1)
 
 
-@evaluates(
+def _chosen(
+    layer: Any, boxes: torch.Tensor, scores: torch.Tensor, limit: int, iou: float, threshold: float
+) -> list[tuple[int, int]]:
+    """The (class, box) pairs of one item, by decreasing score."""
+    boxes = boxes if boxes.ndim == 3 else boxes.unsqueeze(1)
+    corners = _areas_and_corners(boxes, layer.bounding_box_format.name)
+    order = torch.argsort(scores.T.flatten(), descending=True, stable=True)
+    order = order[scores.T.flatten()[order] > threshold][: layer.topk_box_limit]
+    chosen: list[tuple[int, int]] = []
+    kept: list[list[int]] = [[] for _ in range(scores.shape[1])]
+    for place in order.tolist():
+        label, box = divmod(place, scores.shape[0])
+        others = kept[label]
+        if len(others) >= limit:
+            continue
+        if others:
+            low, high, area = (each[:, label if boxes.shape[1] > 1 else 0] for each in corners)
+            overlap = torch.minimum(high[box], high[others]) - torch.maximum(low[box], low[others])
+            inside = overlap.clamp(min=0).prod(-1)
+            if bool((inside > iou * (area[box] + area[others] - inside)).any()):
+                continue
+        others.append(box)
+        chosen.append((label, box))
+    return chosen
+
+
+@computes(
     "NMS",
+    known={"bounding_box_format": ("CORNER_PAIRS", "CENTER_SIZES")},
     category="reduction",
     # Fifteen for each pair of boxes of a class, the most that can be compared.
     flops=lambda node, shapes: 15 * count(shapes.inputs[1]) * shapes.inputs[1][1],
     unbuilt="NMS has no kernel without a GPU: make the boxes and scores outputs (of the best ones, by L.topk) and "
     "suppress outside of the network, or build where there is a GPU",
 )
-def _nms(node: Node) -> Evaluate:
+def _nms(
+    node: Node,
+    boxes: torch.Tensor,
+    scores: torch.Tensor,
+    limit: torch.Tensor,
+    iou: Given = None,
+    threshold: Given = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Assumed: boxes of one score keep the order of their class and index; the documentation leaves it open."""
-    layer, dtypes = node.layer, (node.output_dtype(0), node.output_dtype(1))
-    box_format = node.known(layer.bounding_box_format, ("CORNER_PAIRS", "CENTER_SIZES"), "box format")
-    most = layer.topk_box_limit
-
-    def choose(boxes: torch.Tensor, scores: torch.Tensor, limit: int, iou: float, threshold: float) -> list[list[int]]:
-        """The (class, box) pairs of one item, by decreasing score."""
-        classes = scores.shape[1]
-        low, high, area = _areas_and_corners(boxes if boxes.ndim == 3 else boxes.unsqueeze(1), box_format)
-        order = torch.argsort(scores.T.flatten(), descending=True, stable=True)
-        order = order[scores.T.flatten()[order] > threshold][:most]
-        chosen: list[list[int]] = []
-        kept: list[list[int]] = [[] for _ in range(classes)]
-        for place in order.tolist():
-            label, box = divmod(place, scores.shape[0])
-            column = label if low.shape[1] > 1 else 0
-            others = kept[label]
-            if len(others) >= limit:
-                continue
-            if others:
-                overlap = torch.minimum(high[box, column], high[others, column]) - torch.maximum(
-                    low[box, column], low[others, column]
-                )
-                inside = overlap.clamp(min=0).prod(-1)
-                union = area[box, column] + area[others, column] - inside
-                if bool((inside > iou * union).any()):
-                    continue
-            others.append(box)
-            chosen.append([label, box])
-        return chosen
-
-    def evaluate(
-        boxes: torch.Tensor, scores: torch.Tensor, limit: torch.Tensor, iou: Given = None, threshold: Given = None
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        overlap, least = (0.0 if x is None else float(x) for x in (iou, threshold))
-        rows = [
-            [item, *pair]
-            for item in range(scores.shape[0])
-            for pair in choose(boxes[item], scores[item], int(limit), overlap, least)
-        ]
-        return torch.tensor(rows, dtype=dtypes[0]).reshape(-1, 3), torch.tensor(len(rows), dtype=dtypes[1])
-
-    return evaluate
+    overlap, least = (0.0 if x is None else float(x) for x in (iou, threshold))
+    items = (_chosen(node.layer, *item, int(limit), overlap, least) for item in zip(boxes, scores, strict=True))
+    rows = torch.tensor([(item, *pair) for item, pairs in enumerate(items) for pair in pairs], dtype=node.dtype)
+    return rows.reshape(-1, 3), torch.tensor(len(rows), dtype=node.output_dtype(1))
 
 
 @operation
