@@ -144,7 +144,22 @@ def pieces_of_what_is_chosen(x, ends):
     return torch.stack([part.sum(0) for part in parts]), torch.cat([part * place for place, part in enumerate(parts)])
 
 
-@pytest.mark.parametrize("of", [least, both, from_behind, written_to, marked, pieces, pieces_of_what_is_chosen])
+def sorted_experts(x, ends):
+    """A mixture of experts that sorts tokens by their expert: what joins the experts' rows is as long as these were."""
+    tokens = x.flatten(0, 1)
+    chosen = (tokens[:, :3] * ends).topk(2, dim=1).indices
+    counts = torch.zeros(len(tokens), 3, dtype=torch.int64).scatter(1, chosen, 1).sum(0).tolist()
+    order = chosen.flatten().argsort(stable=True)
+    parts = tokens[order // 2].split(counts)
+    experts = torch.cat([(part + place) * ends[place] for place, part in enumerate(parts)])
+    scaled = torch.cat([part.T * place for place, part in enumerate(experts.split(counts), 1)], dim=1).T
+    return torch.zeros_like(tokens).index_add(0, order // 2, scaled * order[:, None])
+
+
+SLICED = [least, both, from_behind, written_to, marked, pieces, pieces_of_what_is_chosen, sorted_experts]
+
+
+@pytest.mark.parametrize("of", SLICED)
 def test_a_slice_ends_where_a_value_says(of):
     inputs = {"x": "3,T,4", "ends": "3:int64:1:4"}
     spec = td.from_module(Cut(of), inputs, dims={"T": (4, 6, 9)})

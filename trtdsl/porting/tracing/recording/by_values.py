@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ....core.errors import UnsupportedError
@@ -45,6 +45,8 @@ class ByValues:
         self._masks: dict[Any, torch.Tensor] = {}  # by the size, the ends' values, and the call that has them
         self._sizes: dict[Any, Any] = {}
         self._copies: list[tuple[torch.Tensor, torch.Tensor]] = []  # what is cut, and what stands for a view of it
+        self._masks_of: dict[Any, list[Any]] = {}  # of pieces, by how long they and the whole are
+        self._pieces: dict[Value, tuple[Any, int]] = {}  # the key of what a piece is of, and its place there
 
     def take(self, input: Value, name: str, spec: Input) -> None:
         """Notes an input."""
@@ -86,19 +88,55 @@ class ByValues:
             return None
 
         def cut() -> tuple[torch.Tensor, ...]:
-            steps, start = torch.arange(input.shape[dim]), None
-            found: list[torch.Tensor] = []
-            for place, size in enumerate(sizes):
-                end = size if start is None else start + size
-                masks = [steps >= start] if start is not None else []
-                masks += [steps < end] if place + 1 < len(sizes) else []  # the last one ends with the tensor
-                mask = slice(None) if not masks else masks[0] if len(masks) == 1 else masks[0] & masks[1]
-                found.append(input[along(dim % input.dim(), mask)])
-                self._copies.append((input, found[-1]))
-                start = end
-            return tuple(found)
+            whole = input.shape[dim]
+            lengths = tuple(self._recorder.value(each) if self._is_number(each) else each for each in sizes)
+            key = lengths, plain_number(whole), self._recorder.bodies.container()
+            if key not in self._masks_of:
+                self._masks_of[key] = masks_of_pieces(whole, sizes)
+            found = tuple(input[along(dim % input.dim(), mask)] for mask in self._masks_of[key])
+            self._copies += [(input, piece) for piece in found]
+            self._pieces |= {self._recorder.value(piece): (key, place) for place, piece in enumerate(found)}
+            return found
 
         return cut
+
+    def joined(self, parts: Any, dim: int = 0, **named: Any) -> Callable[[], Any] | None:
+        """What ``cat`` gives of what was computed of all pieces that ``split`` gave, which is as long as they were.
+
+        A trace does not know of the sum of lengths that values say. None for other parts.
+        """
+        if named or not isinstance(parts, (list, tuple)) or not all(isinstance(each, torch.Tensor) for each in parts):
+            return None
+        if any(each.dim() == 0 or each.shape[dim] != self._recorder.count for each in parts):
+            return None  # they are not as long as pieces, which in a trace have so many places
+        found = [self._piece_behind(each) for each in parts]
+        key = found[0][0] if found and found[0] is not None else None
+        if key is None or found != [(key, place) for place in range(len(key[0]))]:
+            return None
+
+        def join() -> torch.Tensor:
+            first, axis = parts[0], dim % parts[0].dim()
+            masks = self._masks_of[key]
+            whole = first.new_zeros((*first.shape[:axis], masks[0].shape[0], *first.shape[axis + 1 :]))
+            for mask, part in zip(masks, parts):
+                whole[along(axis, mask)] = part
+            return whole
+
+        return join
+
+    def _piece_behind(self, part: torch.Tensor) -> tuple[Any, int] | None:
+        """The one piece that a tensor is computed of, and of nothing else whose size values say."""
+        found, seen, wanted = set(), set(), [self._recorder.values.get(id(part))]
+        while wanted:
+            value = wanted.pop()
+            if value is None or value in seen:
+                continue
+            seen.add(value)
+            if value in self._pieces:
+                found.add(self._pieces[value])
+            elif value.producer is not None:
+                wanted += value.producer.taken
+        return next(iter(found)) if len(found) == 1 else None
 
     def written(self, input: torch.Tensor, index: Any, value: Any) -> Callable[[], Any] | None:
         """What writes a number, or what is the same at all places, where such an index says; None for another one."""
@@ -199,6 +237,15 @@ class ByValues:
         function = (lambda each: each) if op.name in {*PARTS, *JOINED} else in_order(op.name, op.args[1:], op.kwargs)
         ends = None if function is None else self._ends(op.args[0], below)
         return None if ends is None or function is None else (int(function(ends[0])), int(function(ends[1])))
+
+
+def masks_of_pieces(whole: Any, sizes: Sequence[Any]) -> list[torch.Tensor]:
+    """Which places of a dimension each piece has; the last one ends with the dimension."""
+    steps, masks, start = torch.arange(whole), [], 0
+    for size in sizes[:-1]:
+        masks.append((steps >= start) & (steps < start + size) if masks else steps < size)
+        start = start + size
+    return [*masks, steps >= start]
 
 
 def counting(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable[[], Any] | None:

@@ -409,6 +409,8 @@ class Recorder:
             return lambda: sliced(name, *args, **kwargs)
         if name in ("cat", "stack") and (whole := self._rejoined(name, *args, **kwargs)) is not None:
             return whole
+        if name == "cat" and (whole := self.by_values.joined(*args, **kwargs)) is not None:
+            return whole
         if name == "cat" and (padded := joined_to_zeros(self._written, *args, **kwargs)) is not None:
             x, pads = padded
             return lambda: torch.nn.functional.pad(x, [each and traced(each.number, each) for each in pads])
