@@ -146,7 +146,7 @@ def pieces_of_what_is_chosen(x, ends):
 
 def sorted_experts(x, ends):
     """A mixture of experts that sorts tokens by their expert: what joins the experts' rows is as long as these were."""
-    tokens = x.flatten(0, 1)
+    tokens = torch.cat([torch.tensor([]), x.flatten(0, 1)], dim=-2)  # as caches begin
     chosen = (tokens[:, :3] * ends).topk(2, dim=1).indices
     counts = torch.zeros(len(tokens), 3, dtype=torch.int64).scatter(1, chosen, 1).sum(0).tolist()
     order = chosen.flatten().argsort(stable=True)

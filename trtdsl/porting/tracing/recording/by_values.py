@@ -107,7 +107,7 @@ class ByValues:
         """
         if named or not isinstance(parts, (list, tuple)) or not all(isinstance(each, torch.Tensor) for each in parts):
             return None
-        if any(each.dim() == 0 or each.shape[dim] != self._recorder.count for each in parts):
+        if any(each.shape[dim : dim + 1 or None] != (self._recorder.count,) for each in parts):
             return None  # they are not as long as pieces, which in a trace have so many places
         found = [self._piece_behind(each) for each in parts]
         key = found[0][0] if found and found[0] is not None else None
