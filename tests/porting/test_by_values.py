@@ -176,7 +176,6 @@ def test_a_slice_ends_where_a_value_says(of):
 @pytest.mark.parametrize(
     ("of", "inputs", "said"),
     [
-        (lambda x, edges: torch.zeros(int(x.max())), GRAPH, "int makes a number|zeros takes a number"),
         (lambda x, edges: [x * 2 for _ in range(int(edges.max()))], GRAPH, "a number of rounds"),
         (lambda x, edges: x[:: int(edges.max())], GRAPH, "an end of a slice"),
         (lambda x, edges: torch.zeros(int(edges.max())), {**GRAPH, "edges": "2,M:int64"}, "asks for the greatest of"),
@@ -256,3 +255,92 @@ def test_a_check_says_what_the_network_does_not_ask_of_how_many_values_choose():
     assert (
         f"forward asks at {__file__}" in verdict.text and "choose 7 elements: the network does not ask" in verdict.text
     )
+
+
+class Speech(nn.Module):
+    """What repeats each place as often as a layer says, as models of speech do that predict durations."""
+
+    def __init__(self, of):
+        super().__init__()
+        self.of, self.durations, self.frames = of, nn.Linear(8, 1), nn.Linear(8, 4)
+        with torch.no_grad():
+            self.durations.bias.fill_(1.0)
+
+    def forward(self, x):
+        repeats = torch.round(torch.exp(self.durations(x).squeeze(-1)) - 1).clamp(min=0)
+        return self.frames(self.of(x, repeats))
+
+
+def by_a_path(x, repeats):
+    """As Glow-TTS and VITS do: a matrix says which place each frame is of."""
+    lengths = torch.clamp_min(repeats.sum(1), 1).long()
+    steps = torch.arange(lengths.max())
+    mask = (steps < lengths[:, None]).float()
+    path = (steps[None, :, None] < repeats.cumsum(1)[:, None]).float()
+    path = path - torch.nn.functional.pad(path, (1, 0))[..., :-1]
+    return (path @ x) * mask[..., None]
+
+
+def padded_rows(x, repeats):
+    rows = [torch.repeat_interleave(each, many, dim=0) for each, many in zip(x, repeats.long())]
+    return nn.utils.rnn.pad_sequence(rows, batch_first=True)
+
+
+def filled_rows(x, repeats):
+    """As FastSpeech2Conformer of transformers does."""
+    repeats = repeats.long()
+    if repeats.sum() == 0:
+        repeats[repeats.sum(dim=1).eq(0)] = 1
+    found = torch.zeros(x.size(0), repeats.sum(dim=1).max(), x.size(2))
+    for place, (each, many) in enumerate(zip(x, repeats)):
+        repeated = torch.repeat_interleave(each, many, dim=0)
+        found[place, : repeated.size(0)] = repeated
+    return found
+
+
+def expanded_rows(x, repeats):
+    """As the first of FastSpeech's length regulators does: place by place."""
+    rows = []
+    for each, many in zip(x, repeats):
+        rows.append(torch.cat([row.expand(max(int(many[place].item()), 0), -1) for place, row in enumerate(each)], 0))
+    longest = max(row.size(0) for row in rows)
+    return torch.stack([torch.nn.functional.pad(row, (0, 0, 0, longest - row.size(0))) for row in rows])
+
+
+@pytest.mark.parametrize(
+    ("of", "shape", "dims"),
+    [
+        (by_a_path, "N,T,8", {"N": (1, 2, 3), "T": (3, 5, 9)}),
+        (padded_rows, "2,T,8", {"T": (3, 5, 9)}),
+        (filled_rows, "2,T,8", {"T": (3, 5, 9)}),
+        (expanded_rows, "2,5,8", {}),
+    ],
+)
+def test_as_many_frames_as_forward_computes(of, shape, dims):
+    module = Speech(of)
+    spec = td.from_module(module, {"x": shape}, dims=dims)
+    report = td.check(spec)
+    assert report.passed, report
+    if of is by_a_path:
+        assert any("large values, of which sizes are made" in str(each) for each in report.unproven)
+    for scale in (0.5, 1.0, 2.0):
+        x = torch.randn(2, 5, 8) * scale
+        (found,) = td.interpret(spec, {"x": x}).values()
+        torch.testing.assert_close(torch.as_tensor(found), module(x))
+
+
+def test_a_remark_says_how_many_there_may_be():
+    result = ported(Speech(by_a_path), {"x": "2,5,8"}, dims={}, check=True)
+    assert "F.arange(4096)" in result.text
+    (note,) = [note for note in result.notes if "as great as forward computes" in note]
+    assert "test_by_values.py" in note and "the network has at most 4096 there" in note
+
+
+def test_more_repeats_than_memory_has_room_for_end_no_process():
+    """torch ends the process where the numbers of repeats together are more than an int has."""
+    module = Speech(padded_rows)
+    with torch.no_grad():
+        module.durations.weight.fill_(0.125)
+    spec = td.from_module(module, {"x": td.Input((2, 5, 8), sample=(17.0, 18.0))})  # e**18 of each
+    with pytest.raises(td.DefinitionError, match="repeat_interleave makes .* of its elements"):
+        td.check(spec)

@@ -175,9 +175,23 @@ def test_what_is_no_input_is_refused(make):
         td.from_module(make(), {"x": "N,6"})
 
 
-def test_a_size_of_values_is_refused():
-    with pytest.raises(td.UnsupportedError):
-        td.from_module(OfValues(), {"x": "N,6"})
+class LikeWhatValuesChoose(nn.Module):
+    def forward(self, x):
+        chosen = x[x[:, 0] > 0]
+        return chosen + torch.rand_like(chosen) * x.mean()
+
+
+@pytest.mark.parametrize(("make", "most"), [(OfValues, 4096), (LikeWhatValuesChoose, 8)])
+def test_as_many_as_values_say_are_the_first_of_the_most(make, most):
+    """Of numbers for the most that values may say, forward takes the first ones."""
+    spec = td.from_module(make(), {"x": td.Input(("N", 6), sample=(-1.0, 2.0))})
+    (name,) = spec.draws
+    assert spec.inputs[name].shape == (most, 6) and td.check(spec).passed
+    x, drawn = torch.rand(3, 6) - 0.2, torch.rand(most, 6)
+    count = int(x.sum()) if make is OfValues else int((x[:, 0] > 0).sum())
+    expected = drawn[:count].sum(0) + x if make is OfValues else x[x[:, 0] > 0] + drawn[:count] * x.mean()
+    (found,) = td.interpret(spec, {"x": x, name: drawn}).values()
+    torch.testing.assert_close(torch.as_tensor(found), expected)
 
 
 class LongAlone(nn.Module):

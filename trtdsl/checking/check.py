@@ -25,7 +25,9 @@ from ..definition.spec.spec import NetworkSpec
 from ..definition.weights.source import IGNORED, Source, Weights
 from ..interpreter.feeds import DRAWS, NONFINITE, ORDINARY, RANGING, given_feeds, has_draw, make_feeds, sizes_of
 from ..interpreter.reading import working_precision
+from ..sizes.dim import TensorDim
 from ..sizes.profile import Profile, Range, sizes_text
+from ..sizes.size import Size, bounds
 from . import saved
 from .coverage import Coverage, watching
 from .exercise import Exercise, weights_without_effect
@@ -277,8 +279,12 @@ class Run:
         self, env: Mapping[str, int], draw: str, by: By, *, corner: bool = False, half: bool | None = None
     ) -> Evidence | None:
         """The evidence for drawn feeds; None where the reference does not run; at a corner this raises."""
+        feeds = self.feeds(env, draw, half)
+        if draw in RANGING and (most := self._at_its_most(feeds)):
+            self.notes[f"{draw} values, of which sizes are made: {most}, the most that there may be"] = None
+            return None
         try:
-            return self._evidence(self.feeds(env, draw, half), env, draw, by)
+            return self._evidence(feeds, env, draw, by)
         except DefinitionError as error:
             if corner:
                 raise
@@ -416,6 +422,25 @@ class Run:
             beside = replace(evidence, own=dict(got), truth=None) if self.rules.decibels else evidence
             found += [self._witnessed(self.witness, each, case, beside) for each in self.witness.profiles_at(case.dims)]
         return evidence, found
+
+    def _at_its_most(self, feeds: Feeds) -> str:
+        """An output whose size values say, which is as great as the network's may be; empty where there is none.
+
+        The reference's may be greater, beyond all memory.
+        """
+        sizes = [
+            (name, axis, bounds(size)[1])
+            for name, output in self.network.outputs.items()
+            for axis, size in enumerate(output.shape)
+            if isinstance(size, Size) and any(isinstance(atom, TensorDim) for atom in size.atoms())
+        ]
+        got = self._interpreted(feeds) if sizes else {}
+        found = (
+            f"output {name!r} has {most} along dimension {axis}"
+            for name, axis, most in sizes
+            if got[name].shape[axis] == most
+        )
+        return next(found, "")
 
     def _witnessed(self, witness: ProgramWitness, profile: int, network: Case, evidence: Evidence) -> Case:
         """The same case as the engine's program for a profile has it."""

@@ -24,7 +24,7 @@ from ..definition.tensor import Draft as Network
 from ..definition.tensor import LayerFacts, Tensor, swapped, weight_names_of
 from ..sizes.dim import tensor_dim
 from ..sizes.shape import Shape
-from ..sizes.size import SizeLike
+from ..sizes.size import INFINITY, SizeLike
 from .evaluation import Node, count, kind
 from .shuffle_steps import ShuffleSteps
 
@@ -229,12 +229,17 @@ def add_region_layer(
 
 
 def _sizes(network: Network, sizes: Sequence[Any], result: Tensor, operation: Operation) -> Shape:
-    """The shape of a result, in which a size that only TensorRT knows is its own; none may become negative."""
+    """The shape of a result, in which a size that only TensorRT knows is its own; none may become negative.
+
+    Such a size is None, or the ``range`` in which it is.
+    """
     found: list[SizeLike] = []
-    name = network.graph.take_name(result.name) if any(size is None for size in sizes) else ""
+    own = any(size is None or isinstance(size, range) for size in sizes)
+    name = network.graph.take_name(result.name) if own else ""
     for axis, size in enumerate(sizes):
         if type(size) is not int:
-            size = tensor_dim(result, axis, name) if size is None else size
+            if size is None or isinstance(size, range):
+                size = tensor_dim(result, axis, name, INFINITY if size is None else size.stop - 1)
             network.constraints.not_negative(size, operation)
         elif size < 0:
             raise ShapeError(f"the result's dimension {axis} would have the size {size}")

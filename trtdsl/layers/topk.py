@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.errors import ShapeError
+from ..sizes.size import bounds, product
 from .common import Size, SizeLike, Tensor, add_layer, adds, as_dtype, axes_of, member, normalize_axis, operation, torch
 from .evaluation import Given, Mistakes, Node, Shapes, compact, computes, count
 from .pointwise import cast
@@ -77,7 +78,8 @@ def non_zero(x: Tensor, indices_dtype: Any = "int32") -> Tensor:
     """
     indices = as_dtype(indices_dtype)
     add = adds("add_non_zero", *x.network.backend.index_type(indices))
-    return add_layer(add, x, shape=(x.ndim, None), dtype=indices)
+    most = bounds(product(x.shape))[1]
+    return add_layer(add, x, shape=(x.ndim, range(most + 1)), dtype=indices)
 
 
 @computes(

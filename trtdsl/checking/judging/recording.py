@@ -21,6 +21,7 @@ from ..coverage import Coverage, author_of_reference
 
 SAMPLES = 4096  # elements among which the typical one is found
 REORDERED = 1e-12  # what the same values in another order may differ by
+MOST_REPEATS = 1e8
 SUMMED = 8.0  # times what an element may differ by: what sums of their powers may
 
 
@@ -137,6 +138,13 @@ def _is_authors() -> bool:
     return frame is not None and "/torch/" not in frame.f_code.co_filename
 
 
+def _check_repeats(repeats: Any, **named: Any) -> None:
+    """ValueError where elements would be repeated more often than memory has room, which ends torch's process."""
+    repeats = named.get("repeats", repeats)
+    if isinstance(repeats, torch.Tensor) and (count := float(repeats.double().sum())) > MOST_REPEATS:
+        raise ValueError(f"repeat_interleave makes {count:.0e} of its elements")
+
+
 class Recording:
     """What a reference does, in whatever precision it runs.
 
@@ -186,6 +194,8 @@ class Recording:
 
     def _called(self, function: Any, args: Any, kwargs: Any) -> Any:
         """What a function of torch's gives, noted where it is a tensor that was not there before."""
+        if getattr(function, "__name__", "") == "repeat_interleave":
+            _check_repeats(args[-1] if len(args) < 3 else args[1], **kwargs)
         before = tensors_in((args, kwargs)) if self._within else []
         versions = {id(x): writes(x) for x in before}
         result = self.asked.answer(function, args, kwargs)

@@ -415,9 +415,15 @@ def _given(numbers: Iterator[torch.Tensor | None]) -> Any:
             return function(*args, **kwargs)
         draw = DRAWS[name](*args, **kwargs)
         like = draw.of if isinstance(draw.of, torch.Tensor) else None
-        shape = tuple(draw.of if like is None else like.shape)
-        if tuple(drawn.shape) != shape:
-            raise ValueError(f"torch.{name} draws {shape}, and is given {tuple(drawn.shape)}")
+        sizes: Any = draw.of if like is None else like.shape
+        by_values = any(isinstance(size, torch.Tensor) for size in sizes)
+        shape: tuple[Any, ...] = tuple(torch.empty(sizes).shape if by_values else sizes)
+        given = tuple(drawn.shape)
+        if len(given) != len(shape) or any(map(int.__lt__, given, shape)):
+            raise ValueError(f"torch.{name} draws {shape}, and is given {given}")
+        if any(map(int.__gt__, given, shape)):  # as many as values may say
+            ends = (size if int.__lt__(size, most) else None for size, most in zip(shape, given))
+            drawn = drawn[tuple(map(slice, ends))]
         result = draw.result(drawn)
         target = like if name.endswith("_") else kwargs.get("out")
         if target is not None:

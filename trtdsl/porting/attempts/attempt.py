@@ -26,6 +26,8 @@ class Attempt:
     """Whether the module is one that a first run has set, and writes to its parameters no more."""
     by_values: bool = False
     """Whether the greatest number of an input makes sizes of itself."""
+    unbounded: bool = False
+    """Whether numbers that nothing bounds make sizes."""
     derivatives: bool = False
     """Whether forward takes derivatives of what it computes."""
     remarks: tuple[str, ...] = ()

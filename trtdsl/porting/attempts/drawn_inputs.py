@@ -11,7 +11,7 @@ from ...definition.input import Input
 from ...definition.spec.reference import DRAWS, Draw, parameters_of
 from ...sizes.dim import TensorDim
 from ...sizes.shape import shape_text
-from ...sizes.size import Size
+from ...sizes.size import INFINITY, Size, SizeLike, of_atom, value
 from ..calls import Op, SizeOf, Value, operations, sizes_of
 from ..given import Given
 from ..tracing.modes import free
@@ -24,6 +24,7 @@ from .attempt import Again, Attempt, Made
 def remedy(attempt: Attempt, refusal: UnsupportedError, again: Again[Made]) -> tuple[Made, Attempt]:
     """The attempt that takes what forward draws for itself as inputs.
 
+    Where values say how many it draws, an input has as many as these may be, of which forward takes the first ones.
     Raises the ``refusal`` where what forward draws is no input: a permutation, or of an unknown size.
     """
     assert isinstance(refusal.__cause__, DrawsNumbers)
@@ -77,13 +78,18 @@ def _input(op: Op, trace: Trace, given: Given, known: Mapping[Value, Input]) -> 
     numbers = draw.sample is None or all(isinstance(end, (int, float)) for end in draw.sample)
     try:
         symbols = Symbols(trace, given, (), {each.value for each in sizes_of(sizes)}, known)
-        shape = tuple(map(symbols.whole, sizes))
+        shape = tuple(_greatest(symbols.whole(size)) for size in sizes)
     except Unknown:
         return None
-    if not numbers or None in shape or any(map(_depends_on_values, shape)):
+    if not numbers or None in shape:
         return None
     return Input(shape, "int64" if draw.whole else "float32", draw.sample)
 
 
-def _depends_on_values(size: Any) -> bool:
-    return isinstance(size, Size) and any(isinstance(atom, TensorDim) for atom in size.atoms())
+def _greatest(size: SizeLike | None) -> SizeLike | None:
+    """The size where what values say of it is as great as it may be; None where nothing says how great that is."""
+    atoms = {str(atom): atom for atom in size.atoms()} if isinstance(size, Size) else {}
+    by_values = {name: atom.upper for name, atom in atoms.items() if isinstance(atom, TensorDim)}
+    if size is None or INFINITY in by_values.values():
+        return None
+    return value(size, {**{name: of_atom(atom) for name, atom in atoms.items()}, **by_values}) if by_values else size

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 
 from ...core.errors import UnsupportedError
-from ..tracing.guards import BY_VALUES, DERIVATIVES, WRITTEN, TakesDerivatives, WritesParameters
-from ..tracing.scalars import NeedsBelow, NeedsLongest
+from ..tracing.guards import BY_VALUES, DERIVATIVES, UNBOUNDED, WRITTEN, TakesDerivatives, WritesParameters
+from ..tracing.scalars import NeedsBelow, NeedsLongest, NeedsMost
 from ..tracing.trace import DrawsNumbers
 from . import below, drawn_inputs, first_run, longest
 from .attempt import Attempt, Made
@@ -15,6 +15,7 @@ from .attempt import Attempt, Made
 REMEDIES = {
     NeedsLongest: (longest.remedy,),
     NeedsBelow: (below.remedy,),
+    NeedsMost: (below.unbounded,),
     DrawsNumbers: (drawn_inputs.remedy, first_run.remedy),
     WritesParameters: (first_run.remedy,),
     TakesDerivatives: (lambda attempt, _, again: again(attempt.changed([], derivatives=True)),),
@@ -23,7 +24,12 @@ REMEDIES = {
 
 def attempted(made: Callable[[Attempt], Made], attempt: Attempt) -> tuple[Made, Attempt]:
     """What is ``made`` of the attempt, or of another, whose remarks say what is changed. Raises what ``made`` does."""
-    states = {WRITTEN: attempt.settled, BY_VALUES: attempt.by_values, DERIVATIVES: attempt.derivatives}
+    states = {
+        WRITTEN: attempt.settled,
+        BY_VALUES: attempt.by_values,
+        UNBOUNDED: attempt.unbounded,
+        DERIVATIVES: attempt.derivatives,
+    }
     tokens = {variable: variable.set(state) for variable, state in states.items()}
     try:
         return made(attempt), attempt

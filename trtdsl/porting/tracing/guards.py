@@ -112,6 +112,10 @@ BY_VALUES: ContextVar[bool] = ContextVar("trtdsl_by_values", default=False)
 """Whether the greatest number of an input makes sizes of itself, where it is none of the inputs' sizes."""
 
 
+UNBOUNDED: ContextVar[bool] = ContextVar("trtdsl_unbounded", default=False)
+"""Whether numbers that nothing bounds make sizes."""
+
+
 DERIVATIVES: ContextVar[bool] = ContextVar("trtdsl_derivatives", default=False)
 """Whether forward takes derivatives of what it computes: then operators are recorded, as those of derivatives are."""
 

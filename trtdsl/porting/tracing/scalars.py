@@ -98,6 +98,10 @@ class NeedsBelow(NeedsDeclared):
         self.below = below
 
 
+class NeedsMost(NeedsDeclared):
+    """A size is made of values that forward computes, and nothing says how great they are."""
+
+
 class NeedsLongest(NeedsDeclared):
     """A size is made of the ``greatest`` of an input, and nothing says what that is."""
 

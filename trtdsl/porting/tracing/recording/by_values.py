@@ -11,9 +11,9 @@ from ....core.tensors.memory import storage_of
 from ....definition.input import Input
 from ...calls import Value, along, leaves
 from ..frames import here
-from ..guards import BY_VALUES
+from ..guards import BY_VALUES, UNBOUNDED
 from ..names import CONVERSIONS, UNCHANGED
-from ..scalars import READ, WHOLE, NeedsBelow, in_order
+from ..scalars import READ, WHOLE, NeedsBelow, NeedsMost, in_order
 from ..traced_sizes import plain_number
 from .numbers import with_axes
 
@@ -32,6 +32,8 @@ PARTS = {
 }
 PARTS |= {"min", "amin", "clamp_max", "unique", "masked_select"}
 """Functions that give numbers of one tensor, and none besides."""
+MOST = 4096
+"""How great a size is at most that is made of values which nothing bounds."""
 COUNTING = {"one_hot": ("input", "num_classes"), "bincount": ("input", "weights", "minlength")}
 JOINED = {"cat", "stack", "hstack", "vstack", "maximum", "max"}
 
@@ -206,9 +208,13 @@ class ByValues:
         below: dict[str, int] = {}
         value = self._recorder.value(given)
         ends = self._ends(value, below)
-        if ends is None or ends[0] < 0 or not below:
+        if ends is None:
+            if not UNBOUNDED.get():
+                raise UnsupportedError("a size is as great as computed values say", location=here()) from NeedsMost()
+            ends = 0, MOST
+        elif ends[0] < 0 or not below:
             return given
-        if not BY_VALUES.get() or any(spec.below is None for key, spec in self._inputs.values() if key in below):
+        elif not BY_VALUES.get() or any(spec.below is None for key, spec in self._inputs.values() if key in below):
             error = UnsupportedError(f"a size is as great as values of {' and '.join(below)} say", location=here())
             raise error from NeedsBelow(below)
         key = value, self._recorder.bodies.container()

@@ -18,6 +18,7 @@ from ..frames import here
 from ..guards import Guard
 from ..scalars import NeedsLongest
 from ..scans.alone import Together, axis_of_result, has_lengths
+from ..stand_ins import NAMESAKES
 from ..traced_sizes import expression_of, plain_number, traced
 
 RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
@@ -46,6 +47,24 @@ class Packed:
     def steps(self) -> int:
         """The dimension of steps."""
         return int(self.batch_first)
+
+
+def pad_sequence(
+    sequences: Iterable[torch.Tensor],
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    padding_side: str = "right",
+) -> torch.Tensor:
+    """``torch.nn.utils.rnn.pad_sequence``, of sequences whose lengths sizes or values say."""
+    each = [*sequences]
+    longest = NAMESAKES["max"]([x.shape[0] for x in each])
+
+    def pads(x: torch.Tensor) -> list[Any]:
+        further = longest - x.shape[0]
+        return [*[0, 0] * (x.dim() - 1), *([further, 0] if padding_side == "left" else [0, further])]
+
+    padded = [torch.nn.functional.pad(x, pads(x), value=padding_value) for x in each]
+    return torch.stack(padded, dim=0 if batch_first else 1)
 
 
 class PackedSequences:

@@ -73,7 +73,7 @@ from .numbers import (
     stands_in,
     writes_at_a_place,
 )
-from .packed import PackedSequences
+from .packed import PackedSequences, pad_sequence
 from .sparse import SparseTensors
 from .subclasses import with_own_way
 from .transforms import SizesInside, among, inner, is_derived, seen_through, stands_around
@@ -403,6 +403,8 @@ class Recorder:
         self, function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Callable[[], Any] | None:
         """What gives the call's result, or None, by calls of which a network or a loop is made; None of most calls."""
+        if name == "pad_sequence":
+            return lambda: pad_sequence(*args, **kwargs)
         if name in ("split", "split_with_sizes") and (cut := self.by_values.pieces(*args, **kwargs)) is not None:
             return cut
         if name in ("split", "chunk") and type(args[0]) is not torch.Tensor and not self._is_constant(args[0]):
@@ -642,9 +644,7 @@ class Recorder:
             return None
         for mask in masks:
             value = self.values.get(id(mask))
-            for op in made_by(value) if value is not None else ():
-                if op.name in RANDOM:
-                    raise drawn(op)
+            self._refuse_drawn(value)
             if id(mask) in self.known_names or (value is not None and not value.known):
                 self.asked.setdefault(here(), name)
         shape = None
@@ -697,7 +697,8 @@ class Recorder:
             return result
         self.inside = True
         try:
-            return self._run(function, args, kwargs, target)
+            made = self._run(function, args, kwargs, target)
+            return self._without_values(made) if name in RANDOM and target is None else made
         except DynamicOutputShapeException as error:
             result = sized(name, args, kwargs, self.count)
             if result is None:
@@ -714,6 +715,8 @@ class Recorder:
                 chosen = self.choices.choose(self.values.get(id(args[0])), here())
                 if chosen is not None:
                     return chosen.guard.outcome
+            if name in TRUTHS:
+                self._refuse_drawn(self.values.get(id(args[0])))
             if name in ("int", "float") and (place := here()) is not None:  # of a package that has Python's own
                 (GUARDS.get() or Record()).packages.add(place.file)
             of_an_index = "place" if writes_at_a_place(name, args) else "index"
@@ -724,6 +727,20 @@ class Recorder:
             raise
         finally:
             self.inside = False
+
+    def _refuse_drawn(self, value: Value | None) -> None:
+        """UnsupportedError where a value, which something depends on, is made of random numbers."""
+        for op in made_by(value) if value is not None else ():
+            if op.name in RANDOM:
+                raise drawn(op)
+
+    def _without_values(self, numbers: Any) -> Any:
+        """What is drawn as an input is, which it will be: nothing may depend on its numbers."""
+        modes = [*filter(None, (getattr(each, "fake_mode", None) for each in self.inputs))]
+        if type(numbers) is not torch.Tensor or not modes:
+            return numbers
+        with modes[0]:
+            return torch.empty_strided(numbers.shape, numbers.stride(), dtype=numbers.dtype)
 
     def _run(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], target: torch.Tensor | None) -> Any:
         """The result of the function itself: without values where an operand's memory has inputs written to it.
@@ -894,9 +911,7 @@ class Recorder:
                 self.sizes.end(name, tensor)
                 if value.known if value is not None else self.state.isdisjoint(self.known_names.get(id(tensor), ())):
                     continue
-                for op in made_by(value) if value is not None else ():
-                    if op.name in RANDOM:
-                        raise drawn(op)
+                self._refuse_drawn(value)
                 if self._has_values(tensor):  # of the module's own
                     self.asked.setdefault(here(), name)
                 else:
