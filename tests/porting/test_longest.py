@@ -136,11 +136,11 @@ def longest(x, lengths):
     [
         (lambda x, lengths, y: longest(x, lengths) + y.sum(1), {"y": "N,S,4"}, "it may be T or S"),
         (longest, {"lengths": "3,N:int64"}, "it asks for the greatest of lengths: where a batch is padded"),
-        (lambda x, lengths: longest(x, lengths * -1), {}, "arange takes a number that depends on"),
-        (lambda x, lengths: longest(x, lengths[:1]), {}, "arange takes a number that depends on"),
-        (lambda x, lengths: longest(x, lengths.where(lengths > 1, 7)), {}, "arange takes a number that depends on"),
+        (lambda x, lengths: longest(x, lengths * -1), {}, "say what a check feeds it"),
+        (lambda x, lengths: longest(x, lengths[:1]), {}, "say what a check feeds it"),
+        (lambda x, lengths: longest(x, lengths.where(lengths > 1, 7)), {}, "say what a check feeds it"),
         (lambda x, lengths: longest(x, lengths * 0.1), {}, "arange takes a number that depends on"),
-        (lambda x, lengths: torch.zeros(lengths.min()), {}, "zeros takes a number that depends on"),
+        (lambda x, lengths: torch.zeros(lengths.min()), {}, "say what a check feeds it"),
     ],
 )
 def test_what_is_not_the_one_size_is_refused(of, inputs, said):
@@ -148,7 +148,7 @@ def test_what_is_not_the_one_size_is_refused(of, inputs, said):
         def forward(self, x, lengths, y=None):
             return of(x, lengths) if y is None else of(x, lengths, y)
 
-    with pytest.raises(td.UnsupportedError, match=re.escape(said)):
+    with pytest.raises((td.UnsupportedError, td.UsageError), match=re.escape(said)):
         td.port(Other(), {**INPUTS, **inputs}, dims={**DIMS, **({"S": (3, 5, 9)} if "y" in inputs else {})})
 
 
@@ -159,9 +159,11 @@ class Written(nn.Module):
         return x.sum(1) * torch.arange(again.max()).sum()
 
 
-def test_what_is_written_to_has_no_known_greatest():
-    with pytest.raises(td.UnsupportedError, match="arange takes a number that depends on"):
-        td.port(Written(), {"x": "N,T,4", "lengths": "N:int64:longest=T"}, dims=DIMS)
+def test_the_greatest_of_what_is_written_to_is_that_of_its_values():
+    spec = td.from_module(Written(), {"x": "N,T,4", "lengths": "N:int64:longest=T"}, dims=DIMS)
+    x, lengths = torch.randn(2, 5, 4), torch.tensor([5, 3])
+    (found,) = td.interpret(spec, {"x": x, "lengths": lengths}).values()
+    torch.testing.assert_close(torch.as_tensor(found), x.sum(1) * torch.arange(3).sum())
 
 
 def test_a_size_is_declared_as_text_and_kept_for_other_ranges():
