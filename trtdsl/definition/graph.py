@@ -258,10 +258,10 @@ class Graph:
         call.results, call.users = layer.results, layer.users
         for result in call.results:
             result.node = call
-        for each in (layer, *unused):
+        gone = {layer, *unused}
+        for each in gone:
             each.emitted = True
-        gone = {id(each) for each in (layer, *unused)}
-        self.nodes[self.emitted :] = [each for each in self.nodes[self.emitted :] if id(each) not in gone]
+        self.nodes[self.emitted :] = [each for each in self.nodes[self.emitted :] if each not in gone]
         self._needed = None
 
     def remark(self, rule: str, call: Operation, text: str, applied: bool = True) -> None:

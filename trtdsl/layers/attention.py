@@ -60,6 +60,7 @@ def attention(
 
     trt = network.trt
     packed = trt.AttentionIOForm.PACKED_NHD
+    quantized = None if quantize_dtype is None else network.backend.data_type(as_dtype(quantize_dtype))
     add = adds(
         "add_attention_v2",
         member(trt.AttentionNormalizationOp, normalization, "normalization"),
@@ -67,9 +68,7 @@ def attention(
         takes=3,
         named=("mask", "normalization_quantize_scale", "query_lengths", "key_value_lengths"),
         decomposable=decomposable,
-        normalization_quantize_to_type=None
-        if quantize_dtype is None
-        else network.backend.data_type(as_dtype(quantize_dtype)),
+        normalization_quantize_to_type=quantized,
         query_form=None if query_lengths is None else packed,
         key_value_form=None if key_value_lengths is None or key.ndim != 3 else packed,
     )
@@ -125,9 +124,7 @@ def _attention_input(node: Node) -> Evaluate:
     node.known(layer.norm_op, ("SOFTMAX",), "normalization")
     causal = node.known(layer.causal_kind, ("NONE", "UPPER_LEFT", "LOWER_RIGHT"), "causal mask")
     query_form, key_form = (node.known(form, FORMS, "form") for form in (layer.query_form, layer.key_value_form))
-    quantized = None
-    if node.has_input(4):
-        quantized = node.backend.torch_dtype(layer.normalization_quantize_to_type)
+    quantized = node.backend.torch_dtype(layer.normalization_quantize_to_type) if node.has_input(4) else None
 
     def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: Given, scale: Given) -> torch.Tensor:
         groups = query.shape[-3] // key.shape[-3]

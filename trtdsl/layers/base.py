@@ -386,9 +386,11 @@ def repeated(x: Tensor, shape: Shape, *, always: bool = False) -> Tensor:
     return layers.slice(x, (0,) * x.ndim, sizes, stride)
 
 
-def require_match(network: Network, result: Shape, *shapes: Shape) -> None:
-    """Notes the dynamic sizes that :func:`broadcast` took for the same: those of ``shapes`` beside the ``result``'s."""
+def matched(network: Network, *shapes: Shape) -> Shape:
+    """As :func:`broadcast`; notes the dynamic sizes that it takes for the same."""
+    result = broadcast(*shapes)
     for shape in shapes:
         for size, common in zip(shape, result, strict=True) if shape != result else ():
             if size is not common and size != 1:
                 network.constraints.equal(size, common, "the sizes of the operands", network.current_operation)
+    return result

@@ -122,9 +122,7 @@ def linspace(
     tensor([1., 3., 5.])
     """
     kind = as_dtype(dtype)
-    first, steps = (
-        x if isinstance(x, Tensor) else network.constant(torch.tensor(x, dtype=kind)) for x in (start, delta)
-    )
+    first, steps = (network.constant(x, kind) for x in (start, delta))
     return _filled("LINSPACE", network, tuple(shape), first, steps, kind)
 
 

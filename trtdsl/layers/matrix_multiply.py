@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from contextlib import nullcontext
 
-from .base import add_layer, adds, broadcast, folding, member, require_match
+from .base import add_layer, adds, folding, matched, member
 from .common import Shape, ShapeError, SizeLike, Tensor, UnsupportedError, operation, shape_text, torch
 from .evaluation import Evaluate, Mistakes, Node, Shapes, computes, evaluates
 
@@ -33,8 +33,7 @@ def matrix_multiply(a: Tensor, b: Tensor, op_a: str = "NONE", op_b: str = "NONE"
         turned = columns and columns[0] == inner_a
         hint = "; the second operand fits when it is transposed, by .mT" if turned else ""
         raise ShapeError(f"the contracted dimensions do not match: {inner_a} and {inner_b}{hint}")
-    batch = broadcast(batch_a, batch_b)
-    require_match(a.network, batch, batch_a, batch_b)
+    batch = matched(a.network, batch_a, batch_b)
     a.network.constraints.equal(inner_a, inner_b, "the contracted sizes", a.network.current_operation)
     shape = batch + rows + columns
 

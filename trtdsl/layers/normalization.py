@@ -127,12 +127,10 @@ def scale(x: Tensor, shift: Tensor | None, scale: Tensor | None, power: Tensor |
     0, 1.
     """
     axis = normalize_axis(axis, x.ndim)
-    for constant in (shift, scale, power):
+    constants, dtype = (shift, scale, power), x.dtype
+    for constant in constants:
         if constant is not None and constant.shape != (x.shape[axis],):
             raise ShapeError(f"scale needs one value for each of the {x.shape[axis]} channels, not {constant.shape}")
-    constants = (shift, scale, power)
-
-    dtype = x.dtype
 
     def add(target, x):
         shift, scale, power = (target.weights(constant, dtype) for constant in constants)

@@ -12,17 +12,8 @@ from ..definition.input import PluginUse
 from ..definition.operation import operation, require_network
 from .common import Evaluate, Node, Tensor, add_layer, evaluates, np, torch
 
-# By PluginFieldType, numpy's dtype of a field's data. The others are no numbers that numpy has.
-FIELD_TYPES = {
-    "FLOAT16": "float16",
-    "FLOAT32": "float32",
-    "FLOAT64": "float64",
-    "INT8": "int8",
-    "INT16": "int16",
-    "INT32": "int32",
-    "INT64": "int64",
-    "CHAR": "int8",
-}
+FIELD_TYPES = "FLOAT16", "FLOAT32", "FLOAT64", "INT8", "INT16", "INT32", "INT64", "CHAR"
+"""Of PluginFieldType texts, and the numbers that numpy has, under its names for them."""
 
 
 @operation
@@ -131,8 +122,7 @@ def _inferred(value: Any) -> str:
     if isinstance(value, (str, bytes)):
         return "CHAR"
     if isinstance(value, (np.ndarray, np.generic, torch.Tensor)):
-        dtype = str(np.asarray(value).dtype)
-        return next((kind for kind, known in FIELD_TYPES.items() if known == dtype and kind != "CHAR"), dtype)
+        return str(np.asarray(value).dtype).upper()
     return "FLOAT32" if np.asarray(value).dtype.kind == "f" else "INT32"
 
 
@@ -145,7 +135,7 @@ def _field(plugin: str, name: str, value: Any, kind: str) -> tuple[str, Any]:
             raise DefinitionError(f"the plugin {plugin}: the field {name} is a text, not {value!r}")
         data = value.encode() if isinstance(value, str) else value
         return kind, np.frombuffer(data, dtype=np.int8).copy()
-    dtype = np.dtype(FIELD_TYPES[kind])
+    dtype = np.dtype(kind.lower())
     try:
         given = np.asarray(value)
         if given.dtype.kind not in "biuf":

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.dtypes import as_dtype, dtype_name
 from ..definition.graph import Layer
-from .base import add_layer, adds, broadcast, member, repeated, require_match
+from .base import add_layer, adds, matched, member, repeated
 from .common import DefinitionError, Evaluate, Mistakes, Node, ShapeError, Tensor, evaluates, is_half, operation, torch
 
 
@@ -167,8 +167,7 @@ def elementwise(a: Tensor, b: Tensor, op: str) -> Tensor:
     """
     if a.ndim != b.ndim:
         raise ShapeError(f"elementwise operands must have one rank, not {a.ndim} and {b.ndim}")
-    shape = broadcast(a.shape, b.shape)
-    require_match(a.network, shape, a.shape, b.shape)
+    shape = matched(a.network, a.shape, b.shape)
     a, b = repeated(a, shape), repeated(b, shape)
     kind = member(a.network.trt.ElementWiseOperation, op, "elementwise operation")
     dtype = torch.bool if op.upper() in ("EQUAL", "GREATER", "LESS") else a.dtype
@@ -275,8 +274,7 @@ def select(condition: Tensor, then: Tensor, otherwise: Tensor) -> Tensor:
     """
     if not condition.ndim == then.ndim == otherwise.ndim:
         raise ShapeError(f"select operands must have one rank, not {condition.ndim}, {then.ndim} and {otherwise.ndim}")
-    shape = broadcast(condition.shape, then.shape, otherwise.shape)
-    require_match(condition.network, shape, condition.shape, then.shape, otherwise.shape)
+    shape = matched(condition.network, condition.shape, then.shape, otherwise.shape)
     may_be_equal = then.shape == otherwise.shape and not (then.is_constant and otherwise.is_constant)
     condition, otherwise = repeated(condition, shape), repeated(otherwise, shape)
     then = repeated(then, shape, always=may_be_equal)  # docs/traps/builder-select.md

@@ -85,7 +85,8 @@ def size_tensor(network: Network, sizes: Sequence[SizeLike]) -> Tensor:
     parts: list[Tensor] = []
     for _, group in itertools.groupby(sizes, lambda size: isinstance(size, int)):
         run: list[Any] = list(group)
-        parts += [_int64(network, run)] if is_static(run) else [_one_size(network, size) for size in run]
+        sums = (network.shared(("size", size), functools.partial(_sum, network, size)) for size in run)
+        parts += [_int64(network, run)] if is_static(run) else sums
     if len(parts) < 2:
         return parts[0] if parts else _int64(network, [])
     return network.shared(("sizes", tuple(sizes)), lambda: concatenation(parts, 0))
@@ -101,14 +102,8 @@ def _int64(network: Network, values: Sequence[int]) -> Tensor:
     return network.constant(torch.tensor(values, dtype=torch.int64))
 
 
-def _one_size(network: Network, size: SizeLike) -> Tensor:
-    """A shape tensor of one element."""
-    if isinstance(size, int):
-        return _int64(network, [size])
-    return network.shared(("size", size), lambda: _sum(network, size))
-
-
 def _sum(network: Network, size: Size) -> Tensor:
+    """A size as a shape tensor of one element."""
     total: Tensor | None = None
     for monomial, coefficient in size.terms:
         term: Tensor | None = None
@@ -132,7 +127,8 @@ _BINARY = {FloorDivision: "FLOOR_DIV", Maximum: "MAX", Minimum: "MIN"}
 def _atom(network: Network, atom: Atom) -> Tensor:
     """A Dim from an input that has it: by itself where there is such an input, else from ``a*Dim + b``."""
     if isinstance(atom, (FloorDivision, Maximum, Minimum)):
-        return elementwise(_one_size(network, atom.left), _one_size(network, atom.right), _BINARY[type(atom)])
+        left, right = (size_tensor(network, [size]) for size in (atom.left, atom.right))
+        return elementwise(left, right, _BINARY[type(atom)])
     if isinstance(atom, TensorDim):
         return gather(shape(atom.tensor), _int64(network, [atom.axis]))
     tensor, axis, factor, offset = network.place_of(atom)

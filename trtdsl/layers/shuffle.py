@@ -29,13 +29,12 @@ class Shuffle(Call):
         made = self.source
         while isinstance(made.node, Call) and not isinstance(made.node, Shuffle):
             made = made.node.resolved()
-        earlier = joined_shuffle(made)
-        if earlier is not None and made is not self.source and made.network.graph.is_used_once(self.source):
-            source, steps = _joined(made, earlier, self.steps)
+        earlier, source, steps = joined_shuffle(made), self.source, self.steps
+        if earlier is not None and made is not source and made.network.graph.is_used_once(source):
+            source, steps = _joined(made, earlier, steps)
             if steps.reshape is None and steps.first == tuple(range(source.ndim)):
                 return source
-            return _added(source, _along(source, steps))
-        return _added(self.source, _along(self.source, self.steps))
+        return _added(source, _along(source, steps))
 
     def expected_order(self) -> tuple[int, ...]:
         return self.steps.order(self.source.shape, self.source.order)

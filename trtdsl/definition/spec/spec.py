@@ -40,7 +40,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class NetworkSpec:
-    """A network that can be defined: made by :func:`network`, found by :func:`load_spec`."""
+    """A network that can be defined: made by :func:`network`, whose arguments it has, found by :func:`load_spec`."""
 
     name: str
     function: Callable[..., Any]
@@ -49,15 +49,11 @@ class NetworkSpec:
     reference: str | Callable[[], torch.nn.Module] | None = None
     file: Path | None = None
     profiles: tuple[Profile, ...] = ()
-    """What an engine serves and is tuned for; without any, the whole ranges of the dimensions."""
     unused: tuple[str, ...] = ()
     tied: Mapping[str, str] = field(default_factory=dict)
-    """Names of weights that are one tensor, of which a checkpoint may hold one alone."""
     buffers: bool = False
     constants: tuple[str, ...] = ()
-    """Names among the weights that the reference's state_dict does not have."""
     tolerance: Any = None
-    """What a check allows of the outputs; see :func:`trtdsl.check`."""
     leave_out: tuple[str, ...] = ()
     trivial: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -65,9 +61,7 @@ class NetworkSpec:
     maker: str | None = None
     """The name of that function."""
     part_of: str | None = None
-    """The network of which it is the part for some of the sizes."""
     draws: tuple[str | None, ...] = ()
-    """Inputs that the reference draws for itself, in the order of its calls; None for what it still draws."""
     tuning: bool | str | PathLike[str] | Tuning | Choices = True
     """Which lowerings its calls take: those of ``NAME.tuning.json`` where it is (True), of another file or value."""
     _state: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
@@ -386,9 +380,8 @@ class NetworkSpec:
         dims = {**self.dims, **{name: dim for name, dim in replaced.items() if isinstance(dim, Dim)}}
         for profile in profiles:
             profile.check(dims, self.name)
-        return [
-            profile.fixed({n: size for n, size in replaced.items() if isinstance(size, int)}) for profile in profiles
-        ]
+        fixed = {name: size for name, size in replaced.items() if isinstance(size, int)}
+        return [profile.fixed(fixed) for profile in profiles]
 
     def _with_dims(self, replaced: Mapping[str, int | Dim]) -> dict[str, Input]:
         return {name: spec.with_dims(replaced) for name, spec in self.inputs.items()}

@@ -312,19 +312,17 @@ def _unpacked_limit(file: BinaryIO) -> int:
     """Bytes that what a torch checkpoint holds may take. ValueError where the parts of an archive are more: torch packs
     none; and for pickles that torch takes minutes to read or to refuse.
     """
-    limit = os.fstat(file.fileno()).st_size + BEYOND
+    limit, left = os.fstat(file.fileno()).st_size + BEYOND, MOST_STEPS
     if zipfile.is_zipfile(file):
         with zipfile.ZipFile(file) as parts:
             if sum(part.file_size for part in parts.infolist()) > limit:
                 raise ValueError(f"unpacked, {TOO_MUCH}")
-            left = MOST_STEPS
             for name in parts.namelist():
                 if name.endswith("data.pkl"):
                     with parts.open(name) as pickled:
                         left -= _checked_steps(pickled, left)
     else:
         file.seek(0, os.SEEK_SET)
-        left = MOST_STEPS
         for _ in range(PICKLES):
             left -= _checked_steps(file, left)
     file.seek(0, os.SEEK_SET)

@@ -108,15 +108,12 @@ class Weights:
 
     def _value(self, name: str) -> torch.Tensor:
         name = self._same.get(name, name)
-        tensor = self._tensors.get(name)
-        if tensor is None:  # the caller may change his own, and so may a reference
-            made = (
-                _as_it_is(torch.Tensor.clone, self._given[name])
-                if self.path is None
-                else self._holders[name].mapped(name)
-            )
-            tensor = self._tensors[name] = made
-        return tensor
+        if name not in self._tensors:
+            if self.path is not None:
+                self._tensors[name] = self._holders[name].mapped(name)
+            else:  # the caller may change his own, and so may a reference
+                self._tensors[name] = _as_it_is(torch.Tensor.clone, self._given[name])
+        return self._tensors[name]
 
     def let_go_of(self, exact: Exact) -> None:
         """Forgets the exact values of its tensors that are no others than their own: these take the most memory."""
@@ -146,10 +143,9 @@ class Weights:
         """
         problems: dict[str, str] = {}
         found = dict(zip(self.shapes, zip(self.shapes.values(), self.dtypes.values(), strict=True), strict=True))
-        wanted = (
-            found if expected is None else {**{name: found[name] for name in constants if name in found}, **expected}
-        )
         problems.update((name, "missing: a constant of the network") for name in constants if name not in found)
+        besides = {name: found[name] for name in constants if name in found}
+        wanted = found if expected is None else {**besides, **expected}
         for name, (shape, dtype) in wanted.items() if wanted != found else ():
             if name.endswith(IGNORED):
                 continue
