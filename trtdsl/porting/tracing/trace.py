@@ -188,7 +188,7 @@ def _trace(
                 stack.callback(handle.remove)
         stack.enter_context(modes_below(recorder.called, recorder.runs_itself))
         stack.enter_context(each_call(recorder.called))
-        stack.enter_context(subclassed_by(lambda _, tensor, kind: as_class(recorder.called, tensor, kind)))
+        stack.enter_context(subclassed_by(lambda _, tensor, kind: as_class(tensor, kind)))
         stack.enter_context(pythons_functions(packages, types_in))
         record = GUARDS.get() or Record()
         record.guards.clear()

@@ -138,3 +138,15 @@ class Module(nn.Module):
 @pytest.mark.parametrize("name", CASES)
 def test_a_class_of_the_authors_is_followed(name):
     td.check(td.from_module(Module(name), ["N,8"])).raise_for_mismatch()
+
+
+def test_zeros_that_are_made_a_tensor_again_pad_by_a_size():
+    """As separators of speech pad to whole chunks: the number of zeros stays a size."""
+
+    class Padded(nn.Module):
+        def forward(self, x):
+            gap = 10 - (5 + x.shape[2] % 10) % 10
+            return torch.cat([x, torch.Tensor(torch.zeros(x.shape[0], 3, gap)).type(x.type())], dim=2)
+
+    text = td.port(Padded(), {"x": "N,3,T"}, dims={"T": (20, 40, 60)})
+    assert "F.pad(x, [0, 10 - (5 + x.shape[2] % 10) % 10])" in text and "td.require" not in text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ....core.lazy import torch
@@ -31,11 +31,11 @@ def _operands(given: Iterable[Any]) -> Iterator[Any]:
             yield from _operands(each)
 
 
-def as_class(called: Callable[..., Any], tensor: torch.Tensor, kind: type) -> torch.Tensor:
-    """The tensor as one of a class, by a call that gives it as it is."""
+def as_class(tensor: torch.Tensor, kind: type) -> torch.Tensor:
+    """The tensor as one of a class, by a call that gives it as it is, which a trace sees as any other."""
     from torch._subclasses.fake_tensor import FakeTensor
 
-    found = called(torch.Tensor.detach, (tensor,), {})
+    found = tensor.detach()
     if isinstance(found, FakeTensor):
         kind = FakeTensor if issubclass(FakeTensor, kind) else _without_values(kind)
     found.__class__ = kind
