@@ -6,6 +6,7 @@ from torch import nn
 
 import trtdsl as td
 from trtdsl.porting import ported
+from trtdsl.porting.tracing.recording.by_values import first_rows
 
 pytestmark = pytest.mark.long
 
@@ -171,6 +172,30 @@ def test_a_slice_ends_where_a_value_says(of):
             td.interpret(spec, feeds).values(), expected if isinstance(expected, tuple) else (expected,), strict=True
         ):
             torch.testing.assert_close(own, its)
+
+
+class Deepstack(nn.Module):
+    """Adds features of images in two steps where a text has places for them, as Qwen3-VL does."""
+
+    def forward(self, ids, x, features):
+        begin = torch.tensor([[9, 9]]).expand(ids.shape[0], -1)
+        mask = torch.cat([begin, ids], dim=1) == 9
+        x = torch.cat([features.view(-1, 2, 4), x], dim=1)
+        for step in range(1, 3):
+            x = x.clone()
+            x[mask, :] = x[mask, :] + features * step
+        return x, features - x[mask]
+
+
+def test_a_mask_chooses_as_many_rows_as_what_is_added_to_them():
+    inputs = {"ids": "N,T:int64:0:9", "x": "N,T,4", "features": "2*N,4"}
+    result = ported(Deepstack(), inputs, dims={"N": (1, 2, 4), "T": 3}, check=True)
+    assert result.verdict is not None and result.verdict.passed, result.verdict
+    assert "[mask]" not in result.text and any("taken for granted" in note for note in result.notes)
+    base, mask = torch.arange(12).view(2, 3, 2), torch.tensor([[False, True, True], [False, False, True]])
+    assert torch.equal(first_rows(base, mask, 3), base[mask])
+    mask[0] = False
+    assert torch.equal(first_rows(base, mask, 3), base[mask].expand(3, -1))
 
 
 @pytest.mark.parametrize(

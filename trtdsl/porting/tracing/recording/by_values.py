@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ....core.errors import UnsupportedError
@@ -10,6 +11,7 @@ from ....core.lazy import torch
 from ....core.tensors.memory import storage_of
 from ....definition.input import Input
 from ...calls import Value, along, leaves
+from ...translating.unknown import is_mask
 from ..frames import here
 from ..guards import BY_VALUES, UNBOUNDED
 from ..names import CONVERSIONS, UNCHANGED
@@ -35,6 +37,8 @@ PARTS |= {"min", "amin", "clamp_max", "unique", "masked_select"}
 MOST = 4096
 """How great a size is at most that is made of values which nothing bounds."""
 COUNTING = {"one_hot": ("input", "num_classes"), "bincount": ("input", "weights", "minlength")}
+BESIDE = {"add", "sub", "mul", "div", "true_divide", "maximum", "minimum"}
+"""Functions that compute each element of two tensors alone."""
 JOINED = {"cat", "stack", "hstack", "vstack", "maximum", "max"}
 
 
@@ -125,6 +129,37 @@ class ByValues:
             return whole
 
         return join
+
+    def as_many(self, function: Any, name: str, args: tuple[Any, ...]) -> Callable[[], Any] | None:
+        """What a call gives of rows that a mask chooses beside a tensor that has as many; None for other calls.
+
+        Torch takes no other number of rows, so that the size is that tensor's and no value's.
+        """
+        count = self._recorder.count
+        tensors = name in BESIDE and len(args) == 2 and all(isinstance(each, torch.Tensor) for each in args)
+        if not tensors or function.__name__.startswith("__i") or function.__name__ == f"{name}_":  # in place
+            return None
+        for rows, other in (args, args[::-1]):
+            if rows.dim() != other.dim() or not rows.dim() or rows.shape[0] != count or other.shape[0] in (1, count):
+                continue
+            if (found := self._rows_of(rows)) is not None:
+                self._recorder.assumed[here()] = None
+                return partial(beside, function, args, rows, other, *found)
+        return None
+
+    def _rows_of(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """The tensor of whose leading dimensions a mask chooses these rows, and the mask, while both are unchanged."""
+        value = self._recorder.values.get(id(rows))
+        op = value.producer if value is not None else None
+        if op is None or op.name != "getitem":
+            return None
+        index = op.args[1] if isinstance(op.args[1], tuple) else (op.args[1],)
+        if not index or any(part != slice(None) for part in index[1:]):
+            return None
+        named = {id(tensor): tensor for tensor in self._recorder.kept}
+        held = {each: named[key] for key, each in self._recorder.values.items() if key in named}
+        base, mask = (held.get(each) if isinstance(each, Value) else None for each in (op.args[0], index[0]))
+        return (base, mask) if base is not None and mask is not None and is_mask(mask) else None
 
     def _piece_behind(self, part: torch.Tensor) -> tuple[Any, int] | None:
         """The one piece that a tensor is computed of, and of nothing else whose size values say."""
@@ -243,6 +278,24 @@ class ByValues:
         function = (lambda each: each) if op.name in {*PARTS, *JOINED} else in_order(op.name, op.args[1:], op.kwargs)
         ends = None if function is None else self._ends(op.args[0], below)
         return None if ends is None or function is None else (int(function(ends[0])), int(function(ends[1])))
+
+
+def beside(
+    function: Any, args: Any, rows: torch.Tensor, other: torch.Tensor, base: torch.Tensor, mask: torch.Tensor
+) -> Any:
+    """The result of a call in which one operand is the rows that the mask chooses of ``base``, as many as another."""
+    chosen = first_rows(base, mask, other.shape[0])
+    return function(*(chosen if each is rows else each for each in args))
+
+
+def first_rows(base: torch.Tensor, mask: torch.Tensor, count: Any) -> torch.Tensor:
+    """The ``count`` rows that a mask chooses of the leading dimensions, or the one as often: it stretches in torch."""
+    chosen = mask.flatten()
+    place = chosen.cumsum(0) - 1
+    place = torch.where(chosen & (place < count), place, count)  # of what is not taken, behind them
+    only = chosen.int().argmax().expand(count + 1)
+    taken = only.scatter(0, place, torch.arange(chosen.shape[0]))[:count]
+    return base.flatten(0, mask.dim() - 1)[taken]
 
 
 def masks_of_pieces(whole: Any, sizes: Sequence[Any]) -> list[torch.Tensor]:

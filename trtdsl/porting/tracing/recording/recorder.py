@@ -407,6 +407,8 @@ class Recorder:
             return lambda: pad_sequence(*args, **kwargs)
         if name in ("split", "split_with_sizes") and (cut := self.by_values.pieces(*args, **kwargs)) is not None:
             return cut
+        if (beside := self.by_values.as_many(function, name, args)) is not None:
+            return beside
         if name in ("split", "chunk") and type(args[0]) is not torch.Tensor and not self._is_constant(args[0]):
             return lambda: sliced(name, *args, **kwargs)
         if name in ("cat", "stack") and (whole := self._rejoined(name, *args, **kwargs)) is not None:
