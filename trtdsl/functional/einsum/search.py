@@ -328,15 +328,7 @@ def _optimal(terms: Sequence[frozenset[str]], output: frozenset[str], sizes: Map
 
     known = set().union(*terms)
     path = auto_hq(list(terms), output & known, {label: max(sizes[label], 1) for label in known})
-    pairs: list[tuple[int, int]] = []
-    count = len(terms)
-    for step in path:
-        taken = sorted(step)
-        while len(taken) > 1:  # three at a time: the first two, then their product with the next
-            pairs.append((taken[0], taken[1]))
-            count -= 1
-            taken = [k - 2 for k in taken[2:]] + ([count - 1] if len(taken) > 2 else [])
-    return pairs
+    return [(min(a, b), max(a, b)) for a, b in path]
 
 
 def greatest(costs: Costs, operands: Sequence[Labels], equation: Equation, path: Path) -> int:
