@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ..definition.operation import PAIRS
 from .common import Tensor, UnsupportedError, as_constant, operation, require_network, torch
+from .operands import mapped
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -25,12 +26,12 @@ def of_constants(function: Callable[..., Any], *operands: Any, **options: Any) -
     tensor([2., 3.])
     """
     found: list[Tensor] = []
-    given, named = _mapped((operands, options), lambda leaf: _value(leaf, function, found))
+    given, named = mapped((operands, options), lambda leaf: _value(leaf, function, found))
     network = found[0].network if found else require_network()
     with torch.no_grad():
         result = function(*given, **named)
     names = tuple(dict.fromkeys(name for tensor in found for name in tensor.weight_names))
-    return _mapped(result, lambda leaf: network.plain_constant(leaf, names) if isinstance(leaf, torch.Tensor) else leaf)
+    return mapped(result, lambda leaf: network.plain_constant(leaf, names) if isinstance(leaf, torch.Tensor) else leaf)
 
 
 def by_torch(name: str) -> Callable[[Function], Function]:
@@ -56,7 +57,7 @@ def are_constants(operands: Any) -> bool:
         parts = (leaf.real, leaf.imag) if _is_pair(leaf) else (leaf,)
         found.extend(as_constant(each) is not None for each in parts if isinstance(each, Tensor))
 
-    _mapped(operands, look)
+    mapped(operands, look)
     return bool(found) and all(found)
 
 
@@ -80,12 +81,3 @@ def _value(leaf: Any, function: Callable[..., Any], found: list[Tensor]) -> Any:
         )
     found.append(constant)
     return constant.data.clone()
-
-
-def _mapped(tree: Any, change: Callable[[Any], Any]) -> Any:
-    if isinstance(tree, Mapping):
-        return {key: _mapped(each, change) for key, each in tree.items()}
-    if isinstance(tree, (tuple, list)):
-        each = (_mapped(part, change) for part in tree)
-        return list(each) if isinstance(tree, list) else tuple(each)
-    return change(tree)

@@ -51,7 +51,8 @@ def batch_norm(
         if tensor.shape != channels:
             raise ShapeError(f"batch_norm: {shape_text(tensor.shape)} is not one value per channel of {channels[0]}")
     if any(tensor.data is None for tensor in given):
-        return _computed(input, running_mean, running_var, weight, bias, eps)
+        mean, var = (L.cast(value, torch.float32) for value in (running_mean, running_var))
+        return _by_moments(input, mean, var, _channels(input, weight), _channels(input, bias), eps)
     scale, shift = affine(running_mean, running_var, eps, weight, bias)
     choice, call = Choice("batch_norm", lowering, input), input.network.current_operation
     assert call is not None
@@ -78,14 +79,6 @@ def _norm_as_scale(x: Tensor, statistics: Sequence[Tensor], by: tuple[Any, Any],
     wide = L.cast(L.shuffle(x, reshape=(*x.shape, *(1,) * (4 - x.ndim))), torch.float32)
     result = L.scale(wide, *made_of(statistics, shift.float(), scale.float()), axis=1)
     return L.shuffle(L.cast(result, x.dtype), reshape=x.shape)
-
-
-def _computed(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
-    mean, scale = L.cast(mean, torch.float32), _reciprocal_root(L.cast(var, torch.float32), eps)
-    if weight is not None:
-        scale = scale * L.cast(weight, torch.float32)
-    centred = (L.cast(x, torch.float32) - _channels(x, mean)) * _channels(x, scale)
-    return L.cast(_weighed(centred, None, _channels(x, bias)), x.dtype)
 
 
 def _channels(x: Tensor, values: Tensor | None) -> Tensor | None:
@@ -141,12 +134,6 @@ def _reciprocal_root(var: Tensor, eps: float) -> Tensor:
     return L.unary(L.unary(var + eps, "SQRT"), "RECIP")
 
 
-def _weighed(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-    """``x * weight + bias``, as far as they are there."""
-    x = x if weight is None else binary(x, weight, "PROD", x.dtype)
-    return x if bias is None else binary(x, bias, "SUM", x.dtype)
-
-
 def _last(x: Tensor, normalized_shape: Sequence[SizeLike]) -> list[int]:
     wanted = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if not wanted or x.shape[x.ndim - len(wanted) :] != wanted:
@@ -190,8 +177,10 @@ def _groups_as_rows(x: Tensor, groups: int, weight: Tensor | None, bias: Tensor 
     rows = (x.shape[0] * groups, x.shape[1] // groups * product(x.shape[2:]))
     flat = L.cast(L.shuffle(x, reshape=rows), torch.float32)
     mean, var = _moments(flat)
-    result = L.shuffle((flat - mean) * _reciprocal_root(var, eps), reshape=x.shape)
-    return _weighed(L.cast(result, x.dtype), _channels(x, weight), _channels(x, bias))
+    result = L.cast(L.shuffle((flat - mean) * _reciprocal_root(var, eps), reshape=x.shape), x.dtype)
+    for values, op in ((weight, "PROD"), (bias, "SUM")):
+        result = result if values is None else binary(result, _channels(x, values), op, x.dtype)
+    return result
 
 
 @operation
@@ -264,8 +253,9 @@ def _channels_by_layer(x: Tensor, weight: Tensor | None, bias: Tensor | None, ep
 
 
 def _by_moments(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
-    """Every channel normalized by its own moments; ``weight`` and ``bias`` have the rank of ``x``."""
-    each = (*x.shape[:2], *(1,) * (x.ndim - 2))
+    """Every channel normalized by its own moments, of each item or of all; ``weight`` and ``bias`` have the rank of
+    ``x``."""
+    each = (x.shape[0] if mean.ndim > 1 else 1, x.shape[1], *(1,) * (x.ndim - 2))
     scale = _reciprocal_root(var, eps)
     scale, mean = (L.shuffle(values, reshape=each) for values in (scale, mean))
     if weight is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...sizes.condition import Condition
 from ..common import DefinitionError, L, Network, ShapeError, Tensor, operation, require_network, shape_text, torch
-from ..operands import as_tensor, normalize_axis
+from ..operands import as_tensor, mapped, normalize_axis
 from ..pointwise import logic
 from ..spectral.complex_tensor import ComplexTensor
 
@@ -158,16 +158,13 @@ def _own(x: Any, network: Network, given: set[int]) -> Tensor:
 
 
 def _map(tree: Any, change: Callable[[Any], Any]) -> Any:
-    if tree is None:  # a tree without leaves
-        return None
-    if isinstance(tree, dict):
-        return {name: _map(part, change) for name, part in tree.items()}
-    if isinstance(tree, (tuple, list)):
-        return type(tree)(_map(part, change) for part in tree)
-    if isinstance(tree, ComplexTensor):
-        parts = _map((tree.real, tree.imag), change)
-        return ComplexTensor(*parts) if isinstance(parts[0], Tensor) else parts
-    return change(tree)
+    def changed(leaf: Any) -> Any:
+        if isinstance(leaf, ComplexTensor):
+            parts = change(leaf.real), change(leaf.imag)
+            return ComplexTensor(*parts) if isinstance(parts[0], Tensor) else parts
+        return None if leaf is None else change(leaf)
+
+    return mapped(tree, changed)
 
 
 def _leaves(tree: Any) -> list[Any]:

@@ -242,13 +242,21 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
         return L.squeeze(unfold(L.unsqueeze(input, [0]), kernel_size, dilation, padding, stride), [0])
     require_rank(input, "unfold takes (N, C, H, W) or (C, H, W)", 4)
     size, gap, pads, step = _pairs(kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride)
-    x = _pad(input, (pads[1], pads[1], pads[0], pads[0]))
-    n, c, *spatial = x.shape
-    counts = [count_windows(x.network, spatial[k], gap[k] * (size[k] - 1) + 1, step[k]) for k in range(2)]
-    for k in (1, 0):
-        x = windowed(x, 2 + k, counts[k], size[k], step[k], gap[k])
-    columns = (n, c * size[0] * size[1], counts[0] * counts[1])
-    return L.shuffle(x, (0, 1, 3, 5, 2, 4), columns)
+    n, c, height, width, *counts = (windows := windows_of(input, size, Geometry(step, pads, pads, gap))).shape
+    return L.shuffle(windows, reshape=(n, c * height * width, product(counts)))
+
+
+def windows_of(x: Tensor, size: Sequence[int], how: Geometry) -> Tensor:
+    """The windows over the dimensions of ``x`` after (N, C): (N, C, *size, *windows).
+
+    ISliceLayer for padding, an IGatherLayer for each of the dimensions, IShuffleLayer.
+    """
+    axes, sides = range(len(size)), [*zip(how.pre_padding, how.post_padding, strict=True)]
+    x = _pad(x, [side for pair in reversed(sides) for side in pair])
+    for k in reversed(axes):  # the elements of a window stand behind the window
+        number = count_windows(x.network, x.shape[2 + k], how.extents(size)[k], how.stride[k])
+        x = windowed(x, 2 + k, number, size[k], how.stride[k], how.dilation[k])
+    return L.shuffle(x, (0, 1, *(3 + 2 * k for k in axes), *(2 + 2 * k for k in axes)))
 
 
 @operation

@@ -10,9 +10,9 @@ from ...core.errors import ShapeError, UnsupportedError
 from ...layers.convolution import Geometry, check_channels, convolution_of_shape, convolution_shape, deconvolution_shape
 from ...layers.pooling import count_windows
 from ..common import L, Tensor, channels_last, is_low, is_static, member, product, require_rank, shape_text, torch
-from ..operands import along, combined, on_axis, per_axis, windowed
+from ..operands import along, combined, on_axis, per_axis
 from ..products.folding import deferred
-from ..shaping.arrange import flip
+from ..shaping.arrange import flip, windows_of
 from .extent import batched
 
 TAPS = 16  # the widest kernel of a depthwise conv1d that is multiplied out
@@ -134,22 +134,15 @@ def _by_products(x: Tensor, weight: Tensor, how: Geometry) -> Tensor:
     integers, IElementWiseLayer PROD and IReduceLayer SUM.
     """
     size = [int(length) for length in weight.shape[2:]]
-    axes, (stride, pre, _, dilation, groups) = range(len(size)), how
-    spatial = [length + padding for length, padding in zip(x.shape[2:], how.padding, strict=True)]
-    x = L.slice(x, (0, 0, *(-side for side in pre)), (*x.shape[:2], *spatial), mode="FILL")
-    extents = how.extents(size)
-    counts = [count_windows(x.network, spatial[k], extents[k], stride[k]) for k in axes]
-    for k in reversed(axes):  # the elements of a window stand behind the window
-        x = windowed(x, 2 + k, counts[k], size[k], stride[k], dilation[k])
-    windows, elements = ([2 + 2 * k + part for k in axes] for part in (0, 1))
-    batch, maps = x.shape[0], weight.shape[0]
+    x = windows_of(x, size, how)
+    counts, groups, batch, maps = x.shape[2 + len(size) :], how.groups, x.shape[0], weight.shape[0]
     taps, places = int(weight.shape[1]) * math.prod(size), product(counts)
     each = maps // groups
     if each > 1 and x.dtype.is_floating_point:
-        columns = L.shuffle(x, (0, 1, *elements, *windows), (batch, groups, taps, places))
+        columns = L.shuffle(x, reshape=(batch, groups, taps, places))
         found = L.matrix_multiply(L.shuffle(weight, reshape=(1, groups, each, taps)), columns)
         return L.shuffle(found, reshape=(batch, maps, *counts))
-    columns = L.shuffle(x, (0, 1, *elements, *windows), (batch, groups, 1, taps, places))
+    columns = L.shuffle(x, reshape=(batch, groups, 1, taps, places))
     kernel = L.shuffle(weight, reshape=(1, groups, each, taps, 1))
     return L.shuffle(L.reduce(columns * kernel, "SUM", [3]), reshape=(batch, maps, *counts))
 
