@@ -39,7 +39,7 @@ class FunctionMethods:
     argmax = F.argmax
     argmin = F.argmin
     argsort = F.argsort
-    argwhere = F.argwhere
+    argwhere = F.nonzero
     as_strided = F.as_strided
     asin = F.asin
     asinh = F.asinh

@@ -18,7 +18,6 @@ from trtdsl.functional.detection import nms as nms
 from trtdsl.functional.detection import roi_align as roi_align
 from trtdsl.functional.einsum import einops_einsum as einops_einsum
 from trtdsl.functional.einsum import einsum as einsum
-from trtdsl.functional.indexing.gather import argwhere as argwhere
 from trtdsl.functional.indexing.gather import embedding as embedding
 from trtdsl.functional.indexing.gather import gather as gather
 from trtdsl.functional.indexing.gather import index_add as index_add
@@ -1003,6 +1002,7 @@ arcsinh = asinh
 arctan = atan
 arctan2 = atan2
 arctanh = atanh
+argwhere = nonzero
 clip = clamp
 concat = cat
 divide = div

@@ -1,5 +1,6 @@
 """torch's second names: each is the very function that it stands for."""
 
+from .indexing import gather
 from .pointwise import arithmetic, elementary, logic
 from .products import products
 from .reducing import cumulative
@@ -14,6 +15,7 @@ arcsinh = elementary.asinh
 arctan = elementary.atan
 arctan2 = arithmetic.atan2
 arctanh = elementary.atanh
+argwhere = gather.nonzero
 clip = arithmetic.clamp
 concat = join.cat
 divide = arithmetic.div

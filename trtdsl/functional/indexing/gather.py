@@ -127,12 +127,6 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
 
 
 @operation
-def argwhere(input: Tensor) -> Tensor:
-    """As :func:`nonzero`."""
-    return nonzero(input)
-
-
-@operation
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements where ``mask`` holds as a vector, whose size depends on data: INonZeroLayer and IGatherLayer."""
     if mask.dtype != torch.bool:

@@ -312,9 +312,6 @@ def log_softmax(x: Tensor, dim: int) -> Tensor:
     return sum_in_float32(lambda x: with_dimension(x, compute), floating(x), [dim])
 
 
-DROPOUTS = "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"
-
-
 def _dropout(name: str, input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     _refuse_inplace(inplace)
     if not 0 <= p <= 1:
@@ -332,5 +329,10 @@ dropout, dropout1d, dropout2d, dropout3d, alpha_dropout, feature_alpha_dropout =
 
     ``training=True``, the default in torch, is refused unless p is 0 or 1, which leave nothing to chance.
     """,
-    **{name: (name, "") for name in DROPOUTS},
+    dropout=("dropout", ""),
+    dropout1d=("dropout1d", ""),
+    dropout2d=("dropout2d", ""),
+    dropout3d=("dropout3d", ""),
+    alpha_dropout=("alpha_dropout", ""),
+    feature_alpha_dropout=("feature_alpha_dropout", ""),
 )
