@@ -13,6 +13,7 @@ from typing import Any
 
 from ..core.lazy import CURRENT_NETWORK, quantization, torch
 from ..core.tensors.memory import contiguous, flat
+from ..core.tensors.trees import mapped
 from .common import SHORT, Location, UsageError, as_dtype, dtype_name, nearest
 from .tensor import Operation, Tensor, reached, swapped
 from .tuning.choices import Site, SiteKey
@@ -250,11 +251,9 @@ def follow(name: str, low: torch.dtype, args: tuple[Any, ...], kwargs: dict[str,
 
 def _tensors(tree: Any) -> list[Tensor]:
     """The Tensors that a precision is for."""
-    if isinstance(tree, dict):
-        tree = list(tree.values())
-    if isinstance(tree, (tuple, list)):
-        return [x for part in tree for x in _tensors(part)]
-    return [tree] if isinstance(tree, Tensor) and _is_plain(tree.dtype) else []
+    found: list[Any] = []
+    mapped(tree, found.append)
+    return [x for x in found if isinstance(x, Tensor) and _is_plain(x.dtype)]
 
 
 def _sources(args: Any, kwargs: Any) -> set[SiteKey | None]:
@@ -276,10 +275,9 @@ def _is_plain(dtype: torch.dtype) -> bool:
 
 
 def _cast(tree: Any, dtype: torch.dtype, instead: Mapping[int, Tensor] = {}) -> Any:
-    if isinstance(tree, dict):
-        return {name: _cast(part, dtype, instead) for name, part in tree.items()}
-    if type(tree) in (tuple, list):
-        return type(tree)(_cast(part, dtype, instead) for part in tree)
-    if id(tree) in instead:
-        return instead[id(tree)]
-    return tree.to(dtype) if isinstance(tree, Tensor) and _is_plain(tree.dtype) else tree
+    def cast(leaf: Any) -> Any:
+        if id(leaf) in instead:
+            return instead[id(leaf)]
+        return leaf.to(dtype) if isinstance(leaf, Tensor) and _is_plain(leaf.dtype) else leaf
+
+    return mapped(tree, cast)

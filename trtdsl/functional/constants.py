@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from ..core.tensors.trees import mapped
 from ..definition.operation import PAIRS
 from .common import Tensor, UnsupportedError, as_constant, operation, require_network, torch
-from .operands import mapped
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from ..core.errors import DefinitionError, ShapeError, UnsupportedError
@@ -281,16 +281,6 @@ def per_axis(value: T | Sequence[T], count: int, name: str) -> tuple[T, ...]:
     if len(values) not in (1, count):
         raise ShapeError(f"{name} needs {count} values, not {len(values)}: {values}")
     return values * count if len(values) == 1 else values
-
-
-def mapped(tree: Any, change: Callable[[Any], Any]) -> Any:
-    """``change`` of each value in dicts, lists and tuples, which stay what they are."""
-    if isinstance(tree, Mapping):
-        return {key: mapped(part, change) for key, part in tree.items()}
-    if isinstance(tree, (tuple, list)):
-        parts = [mapped(part, change) for part in tree]
-        return parts if isinstance(tree, list) else type(tree)(*parts) if hasattr(tree, "_fields") else tuple(parts)
-    return change(tree)
 
 
 def varargs(args: Sequence[Any]) -> tuple[Any, ...]:

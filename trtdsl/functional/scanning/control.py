@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...core.tensors.trees import mapped
 from ...sizes.condition import Condition
 from ..common import DefinitionError, L, Network, ShapeError, Tensor, operation, require_network, shape_text, torch
-from ..operands import as_tensor, mapped, normalize_axis
+from ..operands import as_tensor, normalize_axis
 from ..pointwise import logic
 from ..spectral.complex_tensor import ComplexTensor
 
