@@ -59,7 +59,6 @@ from trtdsl.functional.pointwise.activation import softmin as softmin
 from trtdsl.functional.pointwise.activation import softplus as softplus
 from trtdsl.functional.pointwise.activation import softshrink as softshrink
 from trtdsl.functional.pointwise.activation import threshold as threshold
-from trtdsl.functional.pointwise.arithmetic import add as add
 from trtdsl.functional.pointwise.arithmetic import addcdiv as addcdiv
 from trtdsl.functional.pointwise.arithmetic import addcmul as addcmul
 from trtdsl.functional.pointwise.arithmetic import atan2 as atan2
@@ -79,7 +78,6 @@ from trtdsl.functional.pointwise.arithmetic import mul as mul
 from trtdsl.functional.pointwise.arithmetic import pow as pow
 from trtdsl.functional.pointwise.arithmetic import remainder as remainder
 from trtdsl.functional.pointwise.arithmetic import rsub as rsub
-from trtdsl.functional.pointwise.arithmetic import sub as sub
 from trtdsl.functional.pointwise.elementary import entr as entr
 from trtdsl.functional.pointwise.elementary import expm1 as expm1
 from trtdsl.functional.pointwise.elementary import log1p as log1p
@@ -159,8 +157,6 @@ from trtdsl.functional.reducing.reduction import equal as equal
 from trtdsl.functional.reducing.reduction import mean as mean
 from trtdsl.functional.reducing.reduction import nanmean as nanmean
 from trtdsl.functional.reducing.reduction import nansum as nansum
-from trtdsl.functional.reducing.reduction import prod as prod
-from trtdsl.functional.reducing.reduction import sum as sum
 from trtdsl.functional.reducing.reduction import sum_to_size as sum_to_size
 from trtdsl.functional.reducing.statistics import argsort as argsort
 from trtdsl.functional.reducing.statistics import corrcoef as corrcoef
@@ -261,9 +257,7 @@ from trtdsl.functional.windows.convolution import conv_transpose1d as conv_trans
 from trtdsl.functional.windows.convolution import conv_transpose2d as conv_transpose2d
 from trtdsl.functional.windows.convolution import conv_transpose3d as conv_transpose3d
 from trtdsl.functional.windows.extent import Window
-from trtdsl.functional.windows.pooling import avg_pool1d as avg_pool1d
 from trtdsl.functional.windows.pooling import avg_pool2d as avg_pool2d
-from trtdsl.functional.windows.pooling import avg_pool3d as avg_pool3d
 from trtdsl.functional.windows.pooling import max_pool2d as max_pool2d
 from trtdsl.sizes.size import SizeLike
 
@@ -301,6 +295,12 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool
 
     ``training=True``, the default in torch, is refused unless p is 0 or 1, which leave nothing to chance.
     """
+
+def add(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
+    """``input + alpha * other``, broadcast: IElementWiseLayer SUM (OR for bool), PROD before it for an alpha."""
+
+def sub(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
+    """``input - alpha * other``, broadcast: IElementWiseLayer SUB, PROD as in :func:`add`; not for bool."""
 
 def fmax(input: Any, other: Any) -> Tensor:
     """The greater, the other one where one is NaN: IElementWiseLayer, IUnaryLayer ISNAN and ISelectLayer."""
@@ -491,6 +491,12 @@ def cummin(input: Tensor, dim: int) -> Selected:
 
     Raises UnsupportedError for a dimension without an upper bound.
     """
+
+def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """The sum over ``dim`` (all dimensions when None): IReduceLayer SUM; integers and bool as int64."""
+
+def prod(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """The product over ``dim`` (all dimensions when None): IReduceLayer PROD; integers and bool as int64."""
 
 def amax(input: Tensor, dim: Dims = (), keepdim: bool = False, *, lowering: str = "auto") -> Tensor:
     """The greatest element over ``dim`` (all dimensions when empty).
@@ -967,6 +973,32 @@ def lp_pool3d(
 
     The layers of :func:`pow` and :func:`avg_pool2d`.
     """
+
+def avg_pool1d(
+    input: Tensor,
+    kernel_size: Window,
+    stride: Window | None = None,
+    padding: Window = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+    *,
+    lowering: str = "auto",
+) -> Tensor:
+    """Averages over windows of the last dimension, as :func:`avg_pool2d`."""
+
+def avg_pool3d(
+    input: Tensor,
+    kernel_size: Window,
+    stride: Window | None = None,
+    padding: Window = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+    *,
+    lowering: str = "auto",
+) -> Tensor:
+    """Averages over windows of the last three dimensions, as :func:`avg_pool2d`."""
 
 def max_pool1d(
     input: Tensor,

@@ -12,29 +12,25 @@ from ..operands import as_tensor, binary, choose, in_float32, may_be_nan, promot
 from .elementary import floor_quotient, floor_rest, is_power_of_two, log1p, negative, truncated, truncated_rest
 
 
-@operation
-def add(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
-    """``input + alpha * other``, broadcast: IElementWiseLayer SUM (OR for bool), PROD before it for an alpha."""
+def _added(op: str, input: Any, other: Any, *, alpha: float = 1) -> Tensor:
     a, b = promote(input, other)
     if a.dtype == torch.bool:
+        if op == "SUB":
+            raise UnsupportedError("torch does not subtract bool tensors: use F.logical_xor or F.logical_not")
         return L.elementwise(a, b if alpha else b & ~b, "OR")
-    _check_alpha(alpha, a.dtype)
-    return L.elementwise(a, scaled(b, alpha), "SUM")
+    if isinstance(alpha, float) and not a.dtype.is_floating_point:
+        raise UnsupportedError(f"alpha must be an int for {a.dtype}, as in torch, not {alpha}")
+    return L.elementwise(a, scaled(b, alpha), op)
 
 
-@operation
-def sub(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
-    """``input - alpha * other``, broadcast: IElementWiseLayer SUB. bool is refused, as by torch."""
-    a, b = promote(input, other)
-    if a.dtype == torch.bool:
-        raise UnsupportedError("torch does not subtract bool tensors: use F.logical_xor or F.logical_not")
-    _check_alpha(alpha, a.dtype)
-    return L.elementwise(a, scaled(b, alpha), "SUB")
-
-
-def _check_alpha(alpha: float, dtype: torch.dtype) -> None:
-    if isinstance(alpha, float) and not dtype.is_floating_point:
-        raise UnsupportedError(f"alpha must be an int for {dtype}, as in torch, not {alpha}")
+add, sub = family(
+    _added,
+    add=(
+        "SUM",
+        "``input + alpha * other``, broadcast: IElementWiseLayer SUM (OR for bool), PROD before it for an alpha.",
+    ),
+    sub=("SUB", "``input - alpha * other``, broadcast: IElementWiseLayer SUB, PROD as in :func:`add`; not for bool."),
+)
 
 
 @operation
@@ -202,18 +198,18 @@ def _between(input: Tensor, end: Tensor, weight: Any) -> Tensor:
     return choose(abs(weight) < 0.5, a + weight * difference, b - difference * (1 - weight))
 
 
-def _added(
+def _plus(
     combine: Callable[[Any, Any], Tensor], input: Tensor, tensor1: Any, tensor2: Any, *, value: float = 1
 ) -> Tensor:
     return in_float32(lambda x, y, z: add(x, combine(y, z), alpha=value), input, tensor1, tensor2)
 
 
-@member(_added, mul)
+@member(_plus, mul)
 def addcmul():
     """``input + value * tensor1 * tensor2``: IElementWiseLayer PROD and SUM; half types in float32, rounded once."""
 
 
-@member(_added, div)
+@member(_plus, div)
 def addcdiv():
     """``input + value * tensor1 / tensor2``: IElementWiseLayer DIV, PROD and SUM; half types as in :func:`addcmul`."""
 

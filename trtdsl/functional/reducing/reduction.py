@@ -33,22 +33,24 @@ def summable(x: Tensor, dtype: Any) -> Tensor:
     return x if x.dtype.is_floating_point else L.cast(x, torch.int64)
 
 
-def _summed(x: Tensor, op: str, dim: Dims, keepdim: bool, dtype: Any) -> Tensor:
-    result = reduce(summable(x, dtype), op, dim, keepdim)
+def _summed(op: str, input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    result = reduce(summable(input, dtype), op, dim, keepdim)
     return result if dtype is None else L.cast(result, as_dtype(dtype))
 
 
-@operation
-def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """The sum over ``dim`` (all dimensions when None): IReduceLayer SUM; integers and bool are summed as int64."""
-    return _summed(input, "SUM", dim, keepdim, dtype)
+sum, prod = family(
+    _summed,
+    "The {} over ``dim`` (all dimensions when None): IReduceLayer {key}; integers and bool as int64.",
+    sum=("SUM", "sum"),
+    prod=("PROD", "product"),
+)
 
 
 @operation
 def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The sum of what is not NaN: IUnaryLayer ISNAN, ISelectLayer, IReduceLayer SUM."""
     x = choose(L.unary(input, "ISNAN"), 0, input, input.dtype) if input.dtype.is_floating_point else input
-    return _summed(x, "SUM", dim, keepdim, dtype)
+    return _summed("SUM", x, dim, keepdim, dtype=dtype)
 
 
 @operation
@@ -64,12 +66,6 @@ def mean(
     require_floats("mean takes", x)
     axes = axes_of(dim, x.ndim)
     return lowered("mean", lowering, x, op="AVG", axes=axes, keepdim=keepdim) if axes else x
-
-
-@operation
-def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """The product over ``dim`` (all dimensions when None): IReduceLayer PROD; integers and bool as int64."""
-    return _summed(input, "PROD", dim, keepdim, dtype)
 
 
 @operation

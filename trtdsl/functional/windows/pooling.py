@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.errors import ShapeError, UnsupportedError
-from ..common import Call, L, SizeLike, Tensor, channels_last, family, lowered, member, operation, product, torch, way
+from ..common import Call, L, SizeLike, Tensor, channels_last, family, lowered, member, product, torch, way
 from ..operands import along, as_tensor, binary, combined, on_axis, per_axis, scaled, stretch
 from ..pointwise.activation import relu
 from ..pointwise.arithmetic import pow
@@ -21,21 +21,6 @@ SLICES = 9  # elements of the largest window that is pooled by slices unasked
 POOLED = "IPoolingLayer, which wants the channels fastest in memory"
 SLICED = "slices that start at each element of a window, put together by IElementWiseLayers"
 MOST_SLICES = 64  # elements of the largest window that is pooled by slices where there is another way
-
-
-@operation
-def avg_pool1d(
-    input: Tensor,
-    kernel_size: Window,
-    stride: Window | None = None,
-    padding: Window = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    *,
-    lowering: str = "auto",
-) -> Tensor:
-    """Averages over windows of the last dimension; as :func:`avg_pool2d`, with a dimension put in and taken out."""
-    return _average(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None, lowering=lowering)
 
 
 def _power(
@@ -204,9 +189,12 @@ def avg_pool2d():
     """
 
 
-@member(_average, 3)
-def avg_pool3d():
-    """Averages over windows of the last three dimensions, as :func:`avg_pool2d`."""
+avg_pool1d, avg_pool3d = family(
+    _average,
+    "Averages over windows of the last {}, as :func:`avg_pool2d`.",
+    avg_pool1d=(1, "dimension"),
+    avg_pool3d=(3, "three dimensions"),
+)
 
 
 @batched
