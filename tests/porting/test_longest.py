@@ -447,3 +447,24 @@ def test_what_was_one_size_everywhere_and_is_written_to_is_so_no_more():
         with suppress(td.UnsupportedError):
             result = ported(Written(), ["N,T"], dims=dims, check=True)
             assert result.verdict is not None and result.verdict.passed, result.verdict
+
+
+class SortedList(nn.Module):
+    """A reader of texts that sorts a batch and packs it by a list of numbers, as DrQA does."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.rnn = nn.LSTM(4, 3, bidirectional=True)
+
+    def forward(self, x, mask):
+        lengths = mask.eq(0).long().sum(1)
+        order = lengths.sort(dim=0, descending=True)[1]
+        packed = nn.utils.rnn.pack_padded_sequence(x[order].transpose(0, 1), list(lengths[order]))
+        y = nn.utils.rnn.pad_packed_sequence(self.rnn(packed)[0])[0]
+        return y.transpose(0, 1).index_select(0, order.sort(dim=0)[1])
+
+
+def test_a_list_of_numbers_has_the_lengths_of_a_batch():
+    result = ported(SortedList(), {"x": "3,T,4", "mask": "3,T:bool"}, dims={"T": (2, 4, 7)}, check=True)
+    assert result.verdict.passed and "longest=T, padding=1" in result.text

@@ -127,6 +127,28 @@ def test_functions_that_use_modules_use_those_of_the_copy(make):
     assert torch.equal(module(x), before) and before.any()
 
 
+KEPT = {}
+
+
+class KeepsByAHook(torch.nn.Module):
+    """Its hook knows the dict that it keeps by a global name, as MiDaS does."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.kept = torch.nn.Linear(4, 5), torch.nn.Linear(5, 3), KEPT
+        self.first.register_forward_hook(lambda module, given, result: KEPT.update(first=result))
+
+    def forward(self, x):
+        return self.second(self.first(x)), self.kept["first"]
+
+
+def test_what_a_hook_writes_is_what_the_copy_reads():
+    module, x = KeepsByAHook(), torch.randn(3, 4)
+    copy = with_hooks(module)
+    torch.testing.assert_close(copy(x)[1], module.first(x))
+    td.check(td.from_module(module, ["N,4"], dims={"N": (1, 2, 3)})).raise_for_mismatch()
+
+
 class OfADistribution(torch.nn.Module):
     """Its distribution has views of its parameters, which torch's load_state_dict changes with them."""
 

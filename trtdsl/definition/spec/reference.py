@@ -114,10 +114,11 @@ def with_hooks(module: torch.nn.Module, memo: dict[int, Any] | None = None) -> t
     """A deep copy of a module. The variables of its hooks, and its parts where functions or methods have them as
     variables, are of the copy, which Python does not do with functions.
 
-    Modules of Python that it holds, as ModelOpt's LSTM holds ``torch._VF``, are the same, and so is what else has no
-    copy and no tensor, such as a lock. UsageError for what has a tensor.
+    Modules of Python that it holds, as ModelOpt's LSTM holds ``torch._VF``, are the same, and so are what its hooks
+    know as global variables (MiDaS keeps activations so) and what else has no copy and no tensor, such as a lock.
+    UsageError for what has a tensor.
     """
-    shared: dict[int, Any] = {id(held): held for held in sys.modules.values()} | (memo or {})
+    shared: dict[int, Any] = {id(held): held for held in sys.modules.values()} | _of_hooks(module) | (memo or {})
     while True:
         try:
             return _with_hooks(module, {**shared})
@@ -128,6 +129,20 @@ def with_hooks(module: torch.nn.Module, memo: dict[int, Any] | None = None) -> t
                 text = f"{text}: {type(error).__name__}: {error}"
                 raise UsageError(f"{text}: keep what has no copy outside of the module") from error
             shared[id(held)] = held
+
+
+def _of_hooks(module: torch.nn.Module) -> dict[int, Any]:
+    """The dicts and lists that parts of a module hold and its hooks know as global variables, by their identity."""
+    parts = [*module.modules()]
+    hooks = (
+        hook for part in parts for each in (part._forward_hooks, part._forward_pre_hooks) for hook in each.values()
+    )
+    functions = (hook for hook in hooks if isinstance(hook, FunctionType))
+    known = {
+        id(hook.__globals__[name]) for hook in functions for name in hook.__code__.co_names if name in hook.__globals__
+    }
+    held = (each for part in parts for each in vars(part).values() if isinstance(each, (dict, list)))
+    return {id(each): each for each in held if id(each) in known}
 
 
 def _without_copy(error: BaseException) -> Any:

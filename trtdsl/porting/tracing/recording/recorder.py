@@ -457,6 +457,9 @@ class Recorder:
         if given.get("max_norm") is not None:  # it would shorten rows in place first
             rows = functools.partial(torch.renorm, given["weight"], given.get("norm_type", 2.0), 0, given["max_norm"])
             return lambda: functional.embedding(given["input"], rows(), given.get("padding_idx"))
+        if name in ("tensor", "as_tensor") and args and self._are_numbers(args[0]):
+            dtype = kwargs.get("dtype") or (args[1] if len(args) > 1 else args[0][0].dtype)
+            return lambda: torch.stack(args[0]).to(dtype)
         if name in ("tensor", "as_tensor", "new_tensor") and args:
             dtype = {"dtype": args[0].dtype} if name == "new_tensor" else {}
             return of_an_array(args[-1], {**dtype, **kwargs})
@@ -661,6 +664,11 @@ class Recorder:
         kinds = torch.int64, torch.int32
         with each_call(self.called):
             return rebuilt(given, lambda x: x.item() if type(x) is torch.Tensor and x.dtype in kinds else x)
+
+    def _are_numbers(self, given: Any) -> bool:
+        """Whether it is a list of numbers of one dtype that are traced as tensors, as ``list(lengths)`` is."""
+        tensors = isinstance(given, (list, tuple)) and all(isinstance(x, torch.Tensor) and not x.dim() for x in given)
+        return tensors and not any(map(self._has_values, given)) and len({x.dtype for x in given}) == 1
 
     def _stays(self, tensor: torch.Tensor) -> bool:
         """Whether a number of the tensor's is traced as the tensor itself, which has no values."""
