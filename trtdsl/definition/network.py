@@ -14,7 +14,7 @@ from ..core.tensors.exact import Exact
 from ..sizes.dim import Dim, tensor_dim
 from ..sizes.profile import Profile, as_profiles
 from ..sizes.shape import Shape, channels_last, shape_text, substitute
-from .common import Atom, Size, SizeLike, as_dtype, check_characters, dtype_name, folded, table, to_write, torch, value
+from .common import Size, SizeLike, as_dtype, check_characters, dtype_name, folded, table, to_write, torch, value
 from .emission import Emission
 from .graph import Graph
 from .input import MAX_DIMS, MAX_SIZE, NEXT, Input, PluginUse, State, check_format
@@ -111,8 +111,12 @@ class Network(Draft):
             tensor, form = tensor.tensor, tensor.format
         with self.operation("output"):
             _check_name(name, "output")
-            if name in self.outputs or name in self.inputs:
-                raise UsageError(_taken(self, name))
+            if name in self.inputs:
+                instead = f"call it otherwise, such as {name + '_out'!r}"
+                raise UsageError(f"the output {name!r} has the name of an input: {instead}")
+            if name in self.outputs:
+                again = "" if self.is_from_spec else RUN_AGAIN
+                raise UsageError(f"there are two outputs {name!r}: give each a name of its own{again}")
             if not isinstance(tensor, Tensor):
                 kind = "a size" if isinstance(tensor, Size) else type(tensor).__name__
                 raise DefinitionError(f"output {name!r} must be a td.Tensor, not {kind}")
@@ -241,8 +245,13 @@ class Network(Draft):
                 )
             shape, dtype, known = spec.shape, as_dtype(spec.dtype), dict(self.dims)
             for atom in (atom for size in shape if isinstance(size, Size) for atom in size.atoms()):
-                dim = self._dim(atom, known)
-                known[dim.name] = dim
+                if not isinstance(atom, Dim):
+                    raise UsageError(f"an input's size must be made of Dims, not of {atom}")
+                before = known.get(atom.name, atom)
+                if atom.range is not None and before.range not in (None, atom.range):
+                    ranges = f"{before.range} and {atom.range}"
+                    raise UsageError(f"two dimensions are named {atom.name}, with the ranges {ranges}")
+                known[atom.name] = atom if before.range is None else before  # one of a name may have the range alone
             self.take_name(name)
             dims = tuple(size if isinstance(size, int) else -1 for size in shape)
             with self.backend.listen() as messages:
@@ -260,16 +269,6 @@ class Network(Draft):
             self.input_specs[name], self.dims = spec, known
             self._dim_places = dict.fromkeys(known, self.current_operation) | self._dim_places
         return self.inputs[name]
-
-    @staticmethod
-    def _dim(atom: Atom, known: Mapping[str, Dim]) -> Dim:
-        """A dimension of an input, with the range that this or an earlier one of its name has."""
-        if not isinstance(atom, Dim):
-            raise UsageError(f"an input's size must be made of Dims, not of {atom}")
-        before = known.get(atom.name, atom)
-        if atom.range is not None and before.range is not None and before.range != atom.range:
-            raise UsageError(f"two dimensions are named {atom.name}, with the ranges {before.range} and {atom.range}")
-        return atom if before.range is None else before
 
     @property
     def plugins(self) -> list[PluginUse]:
@@ -393,26 +392,15 @@ def _check_name(name: Any, what: str) -> None:
 RUN_AGAIN = ": to run a notebook's cell again, run the one with its td.Network(…) first"
 
 
-def _taken(network: Network, name: str) -> str:
-    """Why an output cannot have this name, and what to write."""
-    if name in network.inputs:
-        return f"the output {name!r} has the name of an input: call it otherwise, such as {name + '_out'!r}"
-    return f"there are two outputs {name!r}: give each a name of its own{'' if network.is_from_spec else RUN_AGAIN}"
-
-
 def _as_state(name: str, state: Tensor, after: str, tensor: Tensor) -> Tensor:
     """What the next run takes for a state, in its dtype. DefinitionError for another shape or kind of numbers."""
     if tensor.shape != state.shape:
         shapes = shape_text(state.shape), shape_text(tensor.shape)
         raise DefinitionError(f"the state {name!r} has the shape {shapes[0]}, and {after!r} {shapes[1]}")
-    if _kind(tensor.dtype) != _kind(state.dtype):
+    if len({(dtype.is_floating_point, dtype == torch.bool) for dtype in (tensor.dtype, state.dtype)}) > 1:
         wanted, found = dtype_name(state.dtype), dtype_name(tensor.dtype)
         raise DefinitionError(f"the state {name!r} is {wanted}, and {after!r} {found}: say .to(torch.{wanted})")
     return tensor.to(state.dtype)
-
-
-def _kind(dtype: torch.dtype) -> tuple[bool, bool]:
-    return dtype.is_floating_point, dtype == torch.bool
 
 
 def _handles(definition: Any) -> list[Any]:

@@ -53,9 +53,12 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
         network = args[0].network if args and isinstance(args[0], Tensor) else find_network(args, kwargs)
         current = None if network is None else network.current_operation
         if current is not None:  # the call of a lowering: the author's call names the layers
-            if follows and current.precision is not None:
-                return _in_precision(current, current.precision, function, args, kwargs)
-            return function(*args, **kwargs)
+            low = current.precision if follows else None
+            followed = None if low is None else follow(function.__name__, low, args, kwargs)
+            if followed is None:
+                return function(*args, **kwargs)
+            with swapped(current, precision=None):  # within it, dtypes stay as they are
+                return function(*followed[0], **followed[1])  # pyright: ignore[reportCallIssue]
         arguments, options = args, kwargs
         try:
             if network is None:
@@ -142,15 +145,6 @@ def _as_torch_names(function: Callable[..., Any], names: frozenset[str], given: 
             raise TypeError(f"F.{function.__name__} takes no argument {name!r}{nearest(name, names)}: it has {known}")
         found[ours] = value
     return found
-
-
-def _in_precision(operation: Operation, low: torch.dtype, function: Callable[..., R], args: Any, kwargs: Any) -> R:
-    """The function in the dtype that autocast's lists give it; within it, dtypes stay as they are."""
-    followed = follow(function.__name__, low, args, kwargs)
-    if followed is None:
-        return function(*args, **kwargs)
-    with swapped(operation, precision=None):
-        return function(*followed[0], **followed[1])
 
 
 def _operand(network: Draft, argument: Any) -> Any:

@@ -6,7 +6,7 @@ import inspect
 import os
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,7 +120,7 @@ def read_settings(function: Callable[..., Any], given: Mapping[str, Any]) -> dic
     {'depth': 12, 'gate': 'relu'}
     """
     settings = settings_of(function)
-    there = f"{function.__name__} takes {listed(settings.values())}"
+    there = f"{function.__name__} takes {', '.join(map(str, settings.values())) or 'no settings'}"
     unknown = [name for name in given if name not in settings]
     if unknown:
         raise UsageError(f"no setting {unknown[0]!r}{nearest(unknown[0], settings)}: {there}")
@@ -134,11 +134,6 @@ def read_settings(function: Callable[..., Any], given: Mapping[str, Any]) -> dic
             f"the setting{'s' * (len(missing) > 1)} {', '.join(missing)} must be given, as {given_as}: {there}"
         )
     return {name: setting.read(given[name]) if name in given else setting.default for name, setting in settings.items()}
-
-
-def listed(settings: Iterable[Setting]) -> str:
-    """The settings as a message lists them."""
-    return ", ".join(map(str, settings)) or "no settings"
 
 
 def place_of(function: Callable[..., Any]) -> Location | None:

@@ -131,22 +131,17 @@ def nms(
     return add_layer(add, boxes, scores, most, *thresholds, **facts)
 
 
-def _areas_and_corners(boxes: torch.Tensor, box_format: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Least corner, greatest corner and area of boxes (..., 4)."""
-    first, second = boxes.float().split(2, -1)
-    if box_format == "CENTER_SIZES":
-        low, high = first - second / 2, first + second / 2
-    else:
-        low, high = torch.minimum(first, second), torch.maximum(first, second)
-    return low, high, (high - low).prod(-1)
-
-
 def _chosen(
     layer: Any, boxes: torch.Tensor, scores: torch.Tensor, limit: int, iou: float, threshold: float
 ) -> list[tuple[int, int]]:
     """The (class, box) pairs of one item, by decreasing score."""
     boxes = boxes if boxes.ndim == 3 else boxes.unsqueeze(1)
-    corners = _areas_and_corners(boxes, layer.bounding_box_format.name)
+    first, second = boxes.float().split(2, -1)
+    if layer.bounding_box_format.name == "CENTER_SIZES":
+        lows, highs = first - second / 2, first + second / 2
+    else:
+        lows, highs = torch.minimum(first, second), torch.maximum(first, second)
+    areas = (highs - lows).prod(-1)
     order = torch.argsort(scores.T.flatten(), descending=True, stable=True)
     order = order[scores.T.flatten()[order] > threshold][: layer.topk_box_limit]
     chosen: list[tuple[int, int]] = []
@@ -157,7 +152,7 @@ def _chosen(
         if len(others) >= limit:
             continue
         if others:
-            low, high, area = (each[:, label if boxes.shape[1] > 1 else 0] for each in corners)
+            low, high, area = (each[:, label if boxes.shape[1] > 1 else 0] for each in (lows, highs, areas))
             overlap = torch.minimum(high[box], high[others]) - torch.maximum(low[box], low[others])
             inside = overlap.clamp(min=0).prod(-1)
             if bool((inside > iou * (area[box] + area[others] - inside)).any()):

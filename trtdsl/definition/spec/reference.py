@@ -52,13 +52,11 @@ def check_forward(module: torch.nn.Module) -> None:
     if getattr(forward_of(module), "__func__", None) is not torch.nn.Module.forward:  # one of its own may have another
         return
     similar = nearest("forward", [name for name in vars(cls) if not name.startswith("_")])
+    text = f"has no method forward{similar}: a torch.nn.Module computes in `def forward(self, x)`"
+    location = None
     with contextlib.suppress(OSError, TypeError):
         location = Location(inspect.getsourcefile(cls) or "", inspect.getsourcelines(cls)[1])
-        raise DefinitionError(_NO_FORWARD.format(cls.__name__, similar), location=location)
-    raise DefinitionError(_NO_FORWARD.format(cls.__name__, similar))
-
-
-_NO_FORWARD = "the reference {} has no method forward{}: a torch.nn.Module computes in `def forward(self, x)`"
+    raise DefinitionError(f"the reference {cls.__name__} {text}", location=location)
 
 
 def forward_of(module: torch.nn.Module) -> Callable[..., Any]:
@@ -269,19 +267,15 @@ def fill(module: torch.nn.Module, weights: Weights, constants: Sequence[str]) ->
     with _disable_current_modes():  # what it has is replaced: nothing is computed of it
         state = module.state_dict()
     load = module.load_state_dict
+    parameters = inspect.signature(load).parameters.values()  # it may be the author's own
+    takes_assign = any(each.name == "assign" or each.kind is each.VAR_KEYWORD for each in parameters)
     twice = any(first is not None for _, first in _held_again(module))  # such a one must be filled where it is
-    assign = {"assign": True} if takes_assign(load) and not twice else {}
+    assign = {"assign": True} if takes_assign and not twice else {}
     load(filled(state, weights, {*constants} - {*state}), **assign)
     for name in {*constants} & {*outside_state(module)}:
         path, _, own = name.rpartition(".")
         part, given = module.get_submodule(path), weights.get(name).clone()
         setattr(part, own, torch.nn.Parameter(given, False) if own in part._parameters else given)
-
-
-def takes_assign(load: Callable[..., Any]) -> bool:
-    """Whether a module's load_state_dict, which may be the author's own, takes the tensors as they are."""
-    parameters = inspect.signature(load).parameters.values()
-    return any(each.name == "assign" or each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters)
 
 
 def filled(state: dict[str, torch.Tensor], weights: Weights, besides: Collection[str] = ()) -> dict[str, torch.Tensor]:

@@ -481,13 +481,6 @@ def _as_inputs(given: Any) -> dict[str, Input]:
     return dict(given)
 
 
-def _checked_draws(given: Sequence[str | None], inputs: Mapping[str, Input]) -> tuple[str | None, ...]:
-    for name in given:
-        if name is not None and name not in inputs:
-            raise UsageError(f"draws= names inputs, and there is no {name!r}{nearest(str(name), inputs)}")
-    return tuple(given)
-
-
 def _names_nearest(function: Callable[P, R]) -> Callable[P, R]:
     """The function, which says of an unknown keyword what it is nearest to, and keeps its type."""
     known = inspect.signature(function).parameters
@@ -554,6 +547,9 @@ def network(
 
     made = as_reference(reference)
     tensors = _as_inputs(inputs)
+    for drawn in draws:
+        if drawn is not None and drawn not in tensors:
+            raise UsageError(f"draws= names inputs, and there is no {drawn!r}{nearest(str(drawn), tensors)}")
 
     def make(function: Callable[..., Any]) -> NetworkSpec:
         if not hasattr(function, "__code__"):
@@ -577,7 +573,7 @@ def network(
             leave_out=_as_names(leave_out),
             trivial=_as_names(trivial),
             part_of=part_of,
-            draws=_checked_draws(draws, tensors),
+            draws=tuple(draws),
         )
 
     return make
