@@ -38,7 +38,6 @@ _UNCHANGED = (Tensor, int, str, float, type(None))  # types that never become co
 
 def operation(function: Callable[P, R]) -> Callable[P, R]:
     """Marks a public function of a floor: the outermost call of one is the network's current :class:`Operation`."""
-
     follows = ".functional." in function.__module__  # the layers floor takes dtypes as they are
     label = function.__name__.rstrip("_")
 

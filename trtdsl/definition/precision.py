@@ -158,10 +158,8 @@ class Policy:
         varying = [x for x in tensors if not x.is_constant]
         asked = calls.wanted(key) or self._unnamed(call.name, varying) if given is None else dtype_name(given)
         weights = [x.ndim for x in tensors[1:2] if x.is_constant]
-        product = (
-            call.name in MULTIPLYING and len(varying) == 1 and weights > [2 if call.name.startswith("conv") else 1]
-        )
-        product = product and (call.name.startswith("conv") or weights == [2])
+        fits = weights > [2] if call.name.startswith("conv") else weights == [2]
+        product = fits and call.name in MULTIPLYING and len(varying) == 1
         attends = call.name == "scaled_dot_product_attention" and len(varying) == len(tensors) == 3
         attends = attends and kwargs.get("lowering", "auto") == "auto"
         ways = ["float32", "float16", "bfloat16"]

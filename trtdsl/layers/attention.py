@@ -57,7 +57,6 @@ def attention(
             f"{heads} query heads share {groups} key heads: TensorRT builds attention only where it knows how many "
             "query heads share a key head. Make these sizes static, or repeat the keys for each query head"
         )
-
     trt = network.trt
     packed = trt.AttentionIOForm.PACKED_NHD
     quantized = None if quantize_dtype is None else network.backend.data_type(as_dtype(quantize_dtype))
@@ -251,7 +250,6 @@ def kv_cache_update(
     A packed ``update`` is (tokens, H, D) with the cumulative ``update_lengths`` (N + 1). An engine writes into the
     cache's own memory.
     """
-
     trt = cache.network.trt
     form = None if update_lengths is None else trt.AttentionIOForm.PACKED_NHD
     mode = member(trt.KVCacheMode, mode, "cache mode")
@@ -302,7 +300,6 @@ def moe(
     """
     if len(biases) not in (0, 3):
         raise ShapeError("biases are those of gate, up and down, all three or none")
-
     kind = member(hidden.network.trt.MoEActType, activation, "activation")
 
     def add(target, hidden, experts, scores, gate, up, down, *biases):

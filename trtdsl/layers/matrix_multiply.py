@@ -36,7 +36,6 @@ def matrix_multiply(a: Tensor, b: Tensor, op_a: str = "NONE", op_b: str = "NONE"
     batch = matched(a.network, batch_a, batch_b)
     a.network.constraints.equal(inner_a, inner_b, "the contracted sizes", a.network.current_operation)
     shape = batch + rows + columns
-
     operations = [member(a.network.trt.MatrixOperation, op, "matrix operation") for op in (op_a, op_b)]
 
     def add(target, a, b):
@@ -107,7 +106,6 @@ def einsum(equation: str, *operands: Tensor) -> Tensor:
         for label, size in zip(labels, tensor.shape, strict=True):
             if sizes.get(label, 1) == 1 or (isinstance(size, int) and size != 1):
                 sizes[label] = size
-
     add = adds("add_einsum", equation, together=True)
     summed = [size for label, size in sizes.items() if label not in output and size != 1]
     with folding(operands[0].network) if summed else nullcontext():  # as matrix_multiply

@@ -152,7 +152,6 @@ def _added(x: Tensor, steps: ShuffleSteps) -> Tensor:
     first, reshape, second = steps
     dims = _dims(x.shape, steps)
     sizes = size_tensor(x.network, reshape) if reshape is not None and dims is None else None
-
     add = adds(
         "add_shuffle",
         takes=1,

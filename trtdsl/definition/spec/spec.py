@@ -544,7 +544,6 @@ def network(
     >>> double.define().outputs["y"].shape
     (N, 3)
     """
-
     made = as_reference(reference)
     tensors = _as_inputs(inputs)
     for drawn in draws:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 from ...core.caller import option
+from ...core.errors import several
 from ...core.tensors.dense import why_unreadable
 from ..call import author_location
 from ..common import Location, UsageError, WeightsError, check_characters, dtype_name, nearest, shape_text, torch
@@ -186,8 +188,6 @@ class Weights:
 
     def sha256(self) -> str:
         """The file's hash; that of the hashes of several files; for a mapping, that of names and values."""
-        import hashlib
-
         if len(self._files) == 1:
             return self._files[0].snapshot.sha256()
         digest = hashlib.sha256()
@@ -222,11 +222,8 @@ class Weights:
         if problems:
             first = sorted(problems.items(), key=natural)
             location = next((places[name] for name, _ in first if name in places), None) if places else None
-            strange = (
-                bool(wanted)
-                and len(problems) > SHOWN
-                and not any(name in self.shapes for name in wanted if not name.endswith(IGNORED))
-            )
+            asked = [name for name in wanted if not name.endswith(IGNORED)]
+            strange = bool(wanted) and len(problems) > SHOWN and self.shapes.keys().isdisjoint(asked)
             others = {name: wanted if name in self.shapes else self.shapes for name, _ in first[: 2 * SHOWN]}
             near = {name: nearest(name, names) for name, names in others.items() if name not in names}
             shown = first[:SHOWN] if strange else first
@@ -236,8 +233,8 @@ class Weights:
                     f"no name in {self.label} is one of the network's weights: is it another network's file?\n"
                     f"{lines}\n  … ({len(problems)} in all)"
                 )
-            count = f"{len(problems)} weight{'s' if len(problems) > 1 else ''}"
-            text = f"{count} in {self.label} do{'' if len(problems) > 1 else 'es'} not fit the network:\n{lines}"
+            do = "does" if len(problems) == 1 else "do"
+            text = f"{several(len(problems), 'weight')} in {self.label} {do} not fit the network:\n{lines}"
             raise WeightsError(text, location=location)
 
 
