@@ -457,9 +457,9 @@ class Recorder:
         if given.get("max_norm") is not None:  # it would shorten rows in place first
             rows = functools.partial(torch.renorm, given["weight"], given.get("norm_type", 2.0), 0, given["max_norm"])
             return lambda: functional.embedding(given["input"], rows(), given.get("padding_idx"))
-        if name in ("tensor", "as_tensor") and args and self._are_numbers(args[0]):
-            dtype = kwargs.get("dtype") or (args[1] if len(args) > 1 else args[0][0].dtype)
-            return lambda: torch.stack(args[0]).to(dtype)
+        if name in ("tensor", "as_tensor") and self._are_numbers(numbers := next(iter(args), None)):
+            dtype = kwargs.get("dtype") or (args[1] if len(args) > 1 else numbers[0].dtype)
+            return lambda: torch.stack(numbers).to(dtype)
         if name in ("tensor", "as_tensor", "new_tensor") and args:
             dtype = {"dtype": args[0].dtype} if name == "new_tensor" else {}
             return of_an_array(args[-1], {**dtype, **kwargs})
