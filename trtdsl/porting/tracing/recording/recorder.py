@@ -457,9 +457,10 @@ class Recorder:
         if given.get("max_norm") is not None:  # it would shorten rows in place first
             rows = functools.partial(torch.renorm, given["weight"], given.get("norm_type", 2.0), 0, given["max_norm"])
             return lambda: functional.embedding(given["input"], rows(), given.get("padding_idx"))
-        if name in ("tensor", "as_tensor") and self._are_numbers(numbers := next(iter(args), None)):
-            dtype = kwargs.get("dtype") or (args[1] if len(args) > 1 else numbers[0].dtype)
-            return lambda: torch.stack(numbers).to(dtype)
+        data: Any = args[0] if args else None
+        if name in ("tensor", "as_tensor") and self._are_numbers(data):
+            dtype = kwargs.get("dtype") or (args[1] if len(args) > 1 else data[0].dtype)
+            return lambda: torch.stack(data).to(dtype)
         if name in ("tensor", "as_tensor", "new_tensor") and args:
             dtype = {"dtype": args[0].dtype} if name == "new_tensor" else {}
             return of_an_array(args[-1], {**dtype, **kwargs})
