@@ -128,13 +128,19 @@ class Padding(nn.Module):
         (Keyed, "becomes a key of a dict"),
         (Named, "becomes a text"),
         (Rounds, "a number of rounds"),
-        (Padding, "pad takes a number"),
     ],
 )
 def test_what_needs_the_number_itself_is_refused_with_the_line(kind, why):
     with pytest.raises(td.UnsupportedError, match=rf"numbers.py:\d+: .*{why}") as raised:
         td.from_module(kind(), {"x": "2,T"}, dims={"T": (2, 4, 7)})
     assert "td.cond is written" not in str(raised.value)  # it is no branch
+
+
+def test_a_pad_is_as_wide_as_a_value_says():
+    spec = td.from_module(Padding(), {"x": "2,T"}, dims={"T": (2, 4, 7)})
+    x = torch.tensor([[3.5, -1.0, 0.0], [0.5, 2.0, 1.0]])
+    (found,) = td.interpret(spec, {"x": x}).values()
+    assert torch.equal(torch.as_tensor(found), nn.functional.pad(x, (1, 3))) and td.check(spec).passed
 
 
 class Logged(nn.Module):

@@ -748,7 +748,7 @@ class Recorder:
     def _without_values(self, numbers: Any) -> Any:
         """What is drawn as an input is, which it will be: nothing may depend on its numbers."""
         modes = [*filter(None, (getattr(each, "fake_mode", None) for each in self.inputs))]
-        if type(numbers) is not torch.Tensor or not modes:
+        if type(numbers) is not torch.Tensor or stands_around(numbers) or not modes:
             return numbers
         with modes[0]:
             return torch.empty_strided(numbers.shape, numbers.stride(), dtype=numbers.dtype)
