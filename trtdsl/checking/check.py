@@ -25,9 +25,9 @@ from ..definition.spec.spec import NetworkSpec
 from ..definition.weights.source import IGNORED, Source, Weights
 from ..interpreter.feeds import DRAWS, NONFINITE, ORDINARY, RANGING, given_feeds, has_draw, make_feeds, sizes_of
 from ..interpreter.reading import working_precision
-from ..sizes.dim import TensorDim
+from ..sizes.dim import depends_on_data
 from ..sizes.profile import Profile, Range, sizes_text
-from ..sizes.size import Size, bounds
+from ..sizes.size import bounds
 from . import saved
 from .coverage import Coverage, watching
 from .exercise import Exercise, weights_without_effect
@@ -254,6 +254,9 @@ class Run:
         if judged and calls and calls.measured:
             self.notes["how well it computes smaller or larger values than its dtypes were found for"] = None
         for draw in draws:
+            if draw in RANGING and (most := self._at_its_most(self.feeds(wide, draw))):
+                self.notes[f"{draw} values, of which sizes are made: {most}, the most that there may be"] = None
+                continue
             asked = judged and not (draw in RANGING and calls and calls.measured)
             cheaper = () if asked and draw not in ORDINARY else ("meaning",)
             yield Planned(wide, draw, partial(self._drawn, wide, draw), cheaper, asked)
@@ -279,12 +282,8 @@ class Run:
         self, env: Mapping[str, int], draw: str, by: By, *, corner: bool = False, half: bool | None = None
     ) -> Evidence | None:
         """The evidence for drawn feeds; None where the reference does not run; at a corner this raises."""
-        feeds = self.feeds(env, draw, half)
-        if draw in RANGING and (most := self._at_its_most(feeds)):
-            self.notes[f"{draw} values, of which sizes are made: {most}, the most that there may be"] = None
-            return None
         try:
-            return self._evidence(feeds, env, draw, by)
+            return self._evidence(self.feeds(env, draw, half), env, draw, by)
         except DefinitionError as error:
             if corner:
                 raise
@@ -432,7 +431,7 @@ class Run:
             (name, axis, bounds(size)[1])
             for name, output in self.network.outputs.items()
             for axis, size in enumerate(output.shape)
-            if isinstance(size, Size) and any(isinstance(atom, TensorDim) for atom in size.atoms())
+            if depends_on_data(size)
         ]
         got = self._interpreted(feeds) if sizes else {}
         found = (

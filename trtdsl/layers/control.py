@@ -10,9 +10,9 @@ from ..core.errors import DefinitionError, ShapeError, UnsupportedError
 from ..definition.graph import Region as Span
 from ..sizes.condition import Condition
 from ..sizes.constraints import joined
-from ..sizes.dim import TensorDim
+from ..sizes.dim import depends_on_data
 from .base import add_layer, add_region_layer, normalize_axis
-from .common import Evaluate, Mistakes, Network, Node, Shape, Size, SizeLike, Tensor, evaluates, torch
+from .common import Evaluate, Mistakes, Network, Node, Shape, SizeLike, Tensor, evaluates, torch
 from .region import Body, Region, Run, State, region
 from .shape import size_tensor
 from .shuffle import squeeze
@@ -119,11 +119,7 @@ class Loop:
 
 def outer(shape: Shape) -> tuple[SizeLike | None, ...]:
     """The sizes that mean something outside of the loop; None for those that are known only inside."""
-
-    def known(size: SizeLike) -> bool:
-        return not (isinstance(size, Size) and any(isinstance(atom, TensorDim) for atom in size.atoms()))
-
-    return tuple(size if known(size) else None for size in shape)
+    return tuple(None if depends_on_data(size) else size for size in shape)
 
 
 def _inner(node: Node) -> Sequence[int]:

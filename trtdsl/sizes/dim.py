@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..core.errors import ShapeError, UsageError
-from .size import INFINITY, Atom, Size, of_atom
+from .size import INFINITY, Atom, Size, SizeLike, of_atom
 
 
 class Dim(Size, Atom):
@@ -107,3 +107,8 @@ def tensor_dim(tensor: Any, axis: int, name: str, upper: int = INFINITY) -> Size
     size = of_atom(TensorDim(tensor, axis, name, upper))
     assert isinstance(size, Size)
     return size
+
+
+def depends_on_data(size: SizeLike) -> bool:
+    """Whether only TensorRT, or the data, knows a part of the size."""
+    return isinstance(size, Size) and any(isinstance(atom, TensorDim) for atom in size.atoms())

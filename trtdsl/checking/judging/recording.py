@@ -21,7 +21,7 @@ from ..coverage import Coverage, author_of_reference
 
 SAMPLES = 4096  # elements among which the typical one is found
 REORDERED = 1e-12  # what the same values in another order may differ by
-MOST_REPEATS = 1e8
+MOST_REPEATS = 1e8  # elements that a reference may make of others: torch makes more, too, or ends the process
 SUMMED = 8.0  # times what an element may differ by: what sums of their powers may
 
 
@@ -138,9 +138,9 @@ def _is_authors() -> bool:
     return frame is not None and "/torch/" not in frame.f_code.co_filename
 
 
-def _check_repeats(repeats: Any, **named: Any) -> None:
+def _check_repeats(*given: Any, repeats: Any = None, **_: Any) -> None:
     """ValueError where elements would be repeated more often than memory has room, which ends torch's process."""
-    repeats = named.get("repeats", repeats)
+    repeats = next(iter((*given[1:2], *given[:1])), None) if repeats is None else repeats
     if isinstance(repeats, torch.Tensor) and (count := float(repeats.double().sum())) > MOST_REPEATS:
         raise ValueError(f"repeat_interleave makes {count:.0e} of its elements")
 
@@ -195,7 +195,7 @@ class Recording:
     def _called(self, function: Any, args: Any, kwargs: Any) -> Any:
         """What a function of torch's gives, noted where it is a tensor that was not there before."""
         if getattr(function, "__name__", "") == "repeat_interleave":
-            _check_repeats(args[-1] if len(args) < 3 else args[1], **kwargs)
+            _check_repeats(*args, **kwargs)
         before = tensors_in((args, kwargs)) if self._within else []
         versions = {id(x): writes(x) for x in before}
         result = self.asked.answer(function, args, kwargs)
