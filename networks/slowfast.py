@@ -3,6 +3,8 @@
 Its weights are made by `python tools/make_weights.py slowfast`.
 """
 
+import torch
+
 import trtdsl as td
 import trtdsl.functional as F
 import trtdsl.layers as L
@@ -22,7 +24,8 @@ def conv(x: Joined, w: td.Scope, bn: td.Scope, stride: int | tuple[int, int, int
         return F.batch_norm(x, bn.running_mean, bn.running_var, bn.weight, bn.bias)
     # A sum, since the builder would copy the slow pathway into the concatenation.
     slow, fast = x
-    weight, bias = F.fuse_conv_bn_weights(w.weight, None, bn.running_mean, bn.running_var, 1e-5, bn.weight, bn.bias)
+    norm = bn.running_mean, bn.running_var, 1e-5, bn.weight, bn.bias
+    weight, bias = td.of_constants(torch.nn.utils.fuse_conv_bn_weights, w.weight, None, *norm)
     y = F.conv3d(fast, weight[:, slow.shape[1] :], stride=stride, padding=padding)
     return y + F.conv3d(slow, weight[:, : slow.shape[1]], bias, stride=stride, padding=padding)
 

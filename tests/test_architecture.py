@@ -73,6 +73,7 @@ ORDERS = {
         "locate",
     ],
     "porting": [
+        "checkpoint",
         "calls",
         "statements",
         "render",

@@ -51,7 +51,6 @@ from .definition.spec.load import load_spec as load_spec
 from .definition.spec.spec import NetworkSpec as NetworkSpec
 from .definition.spec.spec import network as network
 from .definition.tensor import Tensor as Tensor
-from .definition.weights.files import convert_weights as convert_weights
 from .definition.weights.source import Scope as Scope
 from .definition.weights.source import Weights as Weights
 from .display.stubs import stubs as stubs
@@ -90,6 +89,7 @@ from .layers.collective import shard as shard
 from .porting import from_module as from_module
 from .porting import missing as missing
 from .porting import port as port
+from .porting.checkpoint import convert_weights as convert_weights
 from .programs.compare import Comparison as Comparison
 from .programs.compare import compare_programs as compare_programs
 from .programs.devices import floor_of as floor_of

@@ -25,12 +25,12 @@ from trtdsl.core.files.reading import DEEPEST, as_struct, open_regular, parse_js
 from trtdsl.core.files.writing import check_kind
 from trtdsl.definition.tuning.file import chosen_file, read_tuning
 from trtdsl.definition.tuning.precisions import open_precision
-from trtdsl.definition.weights.files import convert_weights
 from trtdsl.definition.weights.source import Weights
 from trtdsl.engine.loading.manifest import read_manifest
 from trtdsl.engine.loading.runtime_cache import read_runtime_cache
 from trtdsl.engine.running.tokenizer import open_tokenizer
 from trtdsl.interpreter.feeds import read_array
+from trtdsl.porting.checkpoint import convert_weights
 from trtdsl.porting.origin import Origin
 from trtdsl.programs.handed import parse_size
 

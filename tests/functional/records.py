@@ -147,12 +147,6 @@ def _to_samples():
             yield Call(x, ("cpu", target), {"non_blocking": True})
 
 
-def _fuse_samples():
-    for transpose, bias in ((False, True), (False, False), (True, True)):
-        weight, b, mean, var, gamma, beta = _tensors((4, 4, 3, 3), (4,), (4,), (4,), (4,), (4,))
-        yield Call(weight, (b if bias else None, mean, var.abs() + 0.5, 1e-5, gamma, beta), {"transpose": transpose})
-
-
 def _cell_samples(gates):
     for hidden, bias in ((2, True), (5, False)):
         x, h, c, w_ih, w_hh, b_ih, b_hh = _tensors(
@@ -367,12 +361,6 @@ LAYERS = [
             static=(-1,),
         )
         for name, gates in (("gru", 3), ("lstm", 4), ("rnn_tanh", 1), ("rnn_relu", 1))
-    ),
-    Record(
-        "fuse_conv_bn_weights",
-        constants=("input", 0, 1, 2, 4, 5),
-        samples=_fuse_samples,
-        reference=torch.nn.utils.fuse_conv_bn_weights,
     ),
 ]
 ACTIVATIONS = [

@@ -7,9 +7,9 @@ import torch
 
 import trtdsl as td
 from trtdsl.checking.judging.equality import judge
+from trtdsl.checking.judging.outputs import leaves, match
 from trtdsl.checking.tried_sizes import sizes_to_try
 from trtdsl.core.author import load_module
-from trtdsl.definition.spec.outputs import leaves, match
 from trtdsl.definition.spec.spec import NetworkSpec
 from trtdsl.engine.engine import engine_of
 from trtdsl.interpreter.feeds import make_feeds

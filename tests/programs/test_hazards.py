@@ -39,7 +39,7 @@ def test_a_scale_that_is_not_folded(program_of, constant):
 
     def folded(net):
         statistics = (constant(net, 32), net.constant(torch.ones(32)), 1e-5, constant(net, 32), constant(net, 32))
-        kernel = F.fuse_conv_bn_weights(constant(net, 32, 8, 3, 3), None, *statistics)
+        kernel = td.of_constants(torch.nn.utils.fuse_conv_bn_weights, constant(net, 32, 8, 3, 3), None, *statistics)
         return F.tanh(F.conv2d(net.input("x", (2, 8, 16, 16)), *kernel, padding=1))
 
     assert "a scale not folded" in found(program_of(write))

@@ -261,7 +261,6 @@ def readers(folder: Path) -> list[Reader]:
     from trtdsl.definition.precision import as_precision
     from trtdsl.definition.tuning.file import find_variant, read_tuning
     from trtdsl.definition.tuning.precisions import open_precision
-    from trtdsl.definition.weights.files import convert_weights
     from trtdsl.definition.weights.source import Weights
     from trtdsl.engine.inspector import program_of_report
     from trtdsl.engine.loading.loader import open_engine
@@ -271,6 +270,7 @@ def readers(folder: Path) -> list[Reader]:
     from trtdsl.engine.running.tokenizer import open_tokenizer
     from trtdsl.functional.einsum.equation import parse as parse_equation
     from trtdsl.interpreter.feeds import read_array
+    from trtdsl.porting.checkpoint import convert_weights
     from trtdsl.porting.given import parsed
     from trtdsl.programs.evaluation.contents import Contents
     from trtdsl.programs.handed import parse_size

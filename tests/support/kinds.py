@@ -3,7 +3,6 @@
 from trtdsl.building.manifest import MANIFEST
 from trtdsl.checking.saved import SAVED_CHECK
 from trtdsl.definition.tuning.file import file_kind
-from trtdsl.definition.weights.files import WEIGHTS
 from trtdsl.display.stubs import STUB
 from trtdsl.display.view.files import KINDS as VIEWS
 from trtdsl.engine.compiling.config import TIMING_CACHE
@@ -13,6 +12,7 @@ from trtdsl.engine.loading.runtime_cache import RUNTIME_CACHE
 from trtdsl.engine.refit import DERIVED_WEIGHTS
 from trtdsl.engine.run import ARRAY
 from trtdsl.engine.triton import TRITON_CONFIG
+from trtdsl.porting.checkpoint import WEIGHTS
 
 HTML, SVG = VIEWS["html"], VIEWS["svg"]
 TUNING, PRECISION = file_kind("small"), file_kind("small", "precision")

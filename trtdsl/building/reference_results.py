@@ -13,12 +13,12 @@ from typing import Any
 
 from ..checking.check import LARGE, Run
 from ..checking.judging.evidence import Evidence, Rules, gather
+from ..checking.judging.outputs import Other
 from ..checking.judging.recording import Asked
 from ..checking.tried_sizes import elements, sizes_to_try
 from ..core.errors import TrtdslError
 from ..core.lazy import torch
 from ..definition.network import Network
-from ..definition.spec.outputs import Other
 from ..definition.spec.spec import NetworkSpec
 from ..definition.weights.source import Weights
 from ..interpreter.feeds import DRAWS, has_draw

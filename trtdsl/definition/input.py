@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ..core.caller import as_argument
-from ..core.errors import PACKAGE, FeedError, FeedNameError, UsageError
-from .common import Dim, Size, as_dtype, dtype_name, is_file, substitute, torch, value
+from ..core.errors import PACKAGE, UsageError
+from .common import Dim, Size, as_dtype, dtype_name, is_file, substitute, torch
 
 NEXT = "next_"
 """What the name of the output begins with that a run leaves in a state."""
@@ -124,13 +124,6 @@ class Input:
         shape = [*map(str, self.shape)]
         return shape.index(str(self.longest), 1) if str(self.longest) in shape[1:] else 0
 
-    def own_steps(self, fed: torch.Tensor) -> torch.Tensor:
-        """Which steps of padded sequences are no padding; the dimensions of a step are 1 in it."""
-        own, axis = fed != self.padding, max(self.steps, 1) + 1
-        for dim in range(axis, fed.ndim):
-            own = own.any(dim, keepdim=True)
-        return own
-
 
 def _check_range(given: Any, sample: Any) -> None:
     """UsageError for a sample whose ends are no numbers of the dtype; those of integers lie below the high end."""
@@ -203,43 +196,6 @@ def check_dims(inputs: Mapping[str, Input]) -> None:
     for name, spec in inputs.items():
         if isinstance(spec.longest, Size) and not known.keys() >= set(map(str, spec.longest.atoms())):
             raise UsageError(f"the longest of input {name!r} is {spec.longest}, of which no input has the dimension")
-
-
-def check_longest(inputs: Mapping[str, Input], feeds: Mapping[str, torch.Tensor], env: Mapping[str, int]) -> None:
-    """FeedError for lengths whose greatest is not the size that it is to be, and for numbers that are too great."""
-    for name, fed in feeds.items():
-        spec = inputs.get(name)
-        if spec is not None and spec.below is not None and fed.numel():
-            low, high = int(fed.min()), int(fed.max())
-            if low < 0 or high >= spec.below:
-                which = (
-                    f"the least of input {name!r} is {low}" if low < 0 else f"the greatest of input {name!r} is {high}"
-                )
-                raise FeedError(f"{which}, and the network is for numbers from 0 on below {spec.below}")
-        if spec is None or spec.longest is None or not fed.numel():
-            continue
-        longest = value(spec.longest, env)
-        greatest = int((fed if spec.padding is None else spec.own_steps(fed).sum(spec.steps)).max())
-        if longest != greatest:
-            what, those = f"the greatest of input {name!r} is {greatest}", "lengths whose greatest"
-            if spec.padding is not None:
-                what = f"the longest sequence of input {name!r} has {greatest} steps that are not {spec.padding}"
-                those = "sequences whose longest"
-            raise FeedError(
-                f"{what}, and the network is for {those} is {spec.longest}"
-                f"{f' = {longest}' * (spec.longest is not longest)}: pad a batch to its longest alone"
-            )
-
-
-def check_written(states: Mapping[str, str], feeds: Mapping[str, Any]) -> None:
-    """FeedNameError for a state that a single step is not fed; ``states`` has the output of each."""
-    unfed = [name for name in states if name not in feeds]
-    if unfed:
-        more = f" (and {len(unfed) - 1} more)" if unfed[1:] else ""
-        raise FeedNameError(
-            f"the state {unfed[0]!r}{more} is read before anything has written it: feed zeros to the first step, and "
-            f"{states[unfed[0]]!r} of each step to the next, or use a session or td.Generator, which do so"
-        )
 
 
 @dataclass(frozen=True)

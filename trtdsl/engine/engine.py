@@ -15,10 +15,9 @@ from ..core.caller import as_argument, option
 from ..core.errors import BackendError, FeedProfileError, FeedShapeError, ManifestDamagedError, UsageError
 from ..core.files.reading import Count
 from ..core.lazy import np, torch
-from ..definition.input import check_written
 from ..definition.network import Network
 from ..definition.weights.source import Source
-from ..interpreter.feeds import by_name
+from ..interpreter.feeds import by_name, check_written
 from . import cuda
 from .arrays import KINDS, Kind, kind_of, target_view, zeros
 from .compiling.compiler import compile_engine

@@ -13,7 +13,7 @@ FILES = {
     ".": "detection einsum",
     ".indexing.": "gather index search",
     ".pointwise.": "activation arithmetic elementary logic quantization",
-    ".products.": "attention folding linalg products",
+    ".products.": "attention linalg products",
     ".reducing.": "cumulative normalization reduction statistics",
     ".sampling.": "grid_sample interpolate",
     ".scanning.": "recurrent scan",

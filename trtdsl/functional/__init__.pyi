@@ -106,7 +106,6 @@ from trtdsl.functional.pointwise.quantization import quantize as quantize
 from trtdsl.functional.pointwise.quantization import to as to
 from trtdsl.functional.products.attention import multi_head_attention_forward as multi_head_attention_forward
 from trtdsl.functional.products.attention import scaled_dot_product_attention as scaled_dot_product_attention
-from trtdsl.functional.products.folding import fuse_conv_bn_weights as fuse_conv_bn_weights
 from trtdsl.functional.products.linalg import cholesky as cholesky
 from trtdsl.functional.products.linalg import det as det
 from trtdsl.functional.products.linalg import grouped_mm as grouped_mm

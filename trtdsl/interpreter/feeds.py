@@ -21,7 +21,7 @@ from ..core.lazy import np, torch
 from ..core.tensors.dense import why_unreadable
 from ..core.tensors.watched import by_default
 from ..definition.call import Operand
-from ..definition.input import Input, check_longest
+from ..definition.input import Input
 from ..definition.network import Network
 from ..definition.spec.spec import NetworkSpec
 from ..layers.evaluation import storage
@@ -96,7 +96,7 @@ def _fed(
     """What is drawn for an input at these sizes; of lengths, none is above the longest, and one is that."""
     if spec.padding is not None:
         drawn = _draw(name, spec, shape, generator, *how)
-        lengths = spec.own_steps(drawn).sum(spec.steps)
+        lengths = _own_steps(spec, drawn).sum(spec.steps)
         told = Input(tuple(lengths.shape), "int64", longest=shape[spec.steps], descending=spec.descending)
         return padded(spec, drawn, _fed(name, told, tuple(lengths.shape), {}, generator, "normal"))
     if spec.longest is None:
@@ -120,9 +120,17 @@ def _lengths(
     return drawn
 
 
+def _own_steps(spec: Input, fed: torch.Tensor) -> torch.Tensor:
+    """Which steps of padded sequences are no padding; the dimensions of a step are 1 in it."""
+    own, axis = fed != spec.padding, max(spec.steps, 1) + 1
+    for dim in range(axis, fed.ndim):
+        own = own.any(dim, keepdim=True)
+    return own
+
+
 def padded(spec: Input, drawn: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     """Sequences of these lengths, with the padding of an input behind their ends and not before."""
-    own, axis, padding = spec.own_steps(drawn), spec.steps, spec.padding
+    own, axis, padding = _own_steps(spec, drawn), spec.steps, spec.padding
     if padding is None or not drawn.numel():
         return drawn
     other = padding + 1
@@ -365,6 +373,43 @@ def fit(
     if network is not None:
         check_longest(network.input_specs, tensors, {**network.fixed, **env})
     return tensors, env
+
+
+def check_longest(inputs: Mapping[str, Input], feeds: Mapping[str, torch.Tensor], env: Mapping[str, int]) -> None:
+    """FeedError for lengths whose greatest is not the size that it is to be, and for numbers that are too great."""
+    for name, fed in feeds.items():
+        spec = inputs.get(name)
+        if spec is not None and spec.below is not None and fed.numel():
+            low, high = int(fed.min()), int(fed.max())
+            if low < 0 or high >= spec.below:
+                which = (
+                    f"the least of input {name!r} is {low}" if low < 0 else f"the greatest of input {name!r} is {high}"
+                )
+                raise FeedError(f"{which}, and the network is for numbers from 0 on below {spec.below}")
+        if spec is None or spec.longest is None or not fed.numel():
+            continue
+        longest = value(spec.longest, env)
+        greatest = int((fed if spec.padding is None else _own_steps(spec, fed).sum(spec.steps)).max())
+        if longest != greatest:
+            what, those = f"the greatest of input {name!r} is {greatest}", "lengths whose greatest"
+            if spec.padding is not None:
+                what = f"the longest sequence of input {name!r} has {greatest} steps that are not {spec.padding}"
+                those = "sequences whose longest"
+            raise FeedError(
+                f"{what}, and the network is for {those} is {spec.longest}"
+                f"{f' = {longest}' * (spec.longest is not longest)}: pad a batch to its longest alone"
+            )
+
+
+def check_written(states: Mapping[str, str], feeds: Mapping[str, Any]) -> None:
+    """FeedNameError for a state that a single step is not fed; ``states`` has the output of each."""
+    unfed = [name for name in states if name not in feeds]
+    if unfed:
+        more = f" (and {len(unfed) - 1} more)" if unfed[1:] else ""
+        raise FeedNameError(
+            f"the state {unfed[0]!r}{more} is read before anything has written it: feed zeros to the first step, and "
+            f"{states[unfed[0]]!r} of each step to the next, or use a session or td.Generator, which do so"
+        )
 
 
 def dims_of(inputs: Mapping[str, Shape], shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:

@@ -14,12 +14,11 @@ from ..core.errors import DefinitionError, FeedError, Location, ShapeError, Trtd
 from ..core.lazy import torch
 from ..core.tensors.watched import by_default
 from ..definition.call import Operand
-from ..definition.input import check_written
 from ..definition.network import Network
 from ..definition.spec.load import NetworkLike, as_network
 from ..layers.evaluation import Evaluate, Meeting, Node, kind, read_nodes
 from ..layers.region import Region, partition
-from .feeds import by_name, fit, shared_out, whole
+from .feeds import by_name, check_written, fit, shared_out, whole
 
 Keep = Collection[str] | Literal["all"] | None
 Feeds = Mapping[str, Any]

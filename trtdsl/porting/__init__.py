@@ -153,7 +153,7 @@ def outputs_of(
 def write_files(result: Ported, file: Path | None, weights: Path | None, *, force: bool = False) -> None:
     """Writes the text and the module's state_dict, both or neither. Raises what :func:`outputs_of` does."""
     from ..core.files.writing import write_all_atomically
-    from ..definition.weights.files import as_safetensors
+    from .checkpoint import as_safetensors
 
     text, values = outputs_of(file, weights, type(result.module), force=force)
     files = {} if text is None else {text: result.text.encode()}

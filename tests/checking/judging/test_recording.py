@@ -93,8 +93,15 @@ def test_fused_modules_are_reported_as_absent():
     module[1].running_var.fill_(3.0)
     net = td.Network()
     w = {name: net.constant(value.detach(), source=name) for name, value in module.state_dict().items()}
-    kernel, bias = F.fuse_conv_bn_weights(
-        w["0.weight"], w["0.bias"], w["1.running_mean"], w["1.running_var"], 1e-5, w["1.weight"], w["1.bias"]
+    kernel, bias = td.of_constants(
+        torch.nn.utils.fuse_conv_bn_weights,
+        w["0.weight"],
+        w["0.bias"],
+        w["1.running_mean"],
+        w["1.running_var"],
+        1e-5,
+        w["1.weight"],
+        w["1.bias"],
     )
     x = F.conv2d(net.input("x", (1, 3, 5, 5)), kernel, bias)
     net.output(F.conv2d(x, w["2.weight"], w["2.bias"]), "y")

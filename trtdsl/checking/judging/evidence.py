@@ -12,11 +12,11 @@ from ...core.dtypes import dtype_name, narrowed
 from ...core.errors import UsageError
 from ...core.lazy import torch
 from ...core.tensors.exact import Exact
-from ...definition.spec.outputs import Leaves, Other, leaves, match
 from ...definition.spec.spec import NetworkSpec
 from . import limits
 from .equality import OutputComparison, Tolerance, allowed, described, deviation, excess, judge
 from .isolate import Reference
+from .outputs import Leaves, Other, leaves, match
 from .quality import sqnr
 
 By = Literal["both", "meaning", "own"]

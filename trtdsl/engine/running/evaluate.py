@@ -16,11 +16,10 @@ from ...core.errors import ProgramDamagedError, UnevaluatedProgramError, UsageEr
 from ...core.files.names import as_path, is_file
 from ...core.tensors.watched import by_default
 from ...definition.call import Operand
-from ...definition.input import check_longest, check_written
 from ...definition.network import Network
 from ...definition.spec.load import load_spec
 from ...definition.spec.spec import NetworkSpec
-from ...interpreter.feeds import by_name, fit, shared_out, whole
+from ...interpreter.feeds import by_name, check_longest, check_written, fit, shared_out, whole
 from ...programs.evaluation.built_here import is_known
 from ...programs.evaluation.contents import Contents
 from ...programs.evaluation.evaluator import Evaluation, Observer, evaluate_programs

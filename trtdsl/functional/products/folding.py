@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ...layers.convolution import Geometry
 from ...layers.shuffle import Shuffle, behind_shuffles
 from ...layers.shuffle_steps import ShuffleSteps, regrouped
-from ..common import Call, L, Shape, Tensor, UnsupportedError, channels_last, operation, torch, weight_names_of
+from ..common import Call, L, Shape, Tensor, channels_last, torch, weight_names_of
 from ..lowerings import Choice
 from ..operands import binary, on_axis
 from ..pointwise.quantization import narrow_weight, product_in_int4
@@ -296,37 +296,6 @@ def monotone(x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
     if not isinstance(x.node, Maximum) or operation is None:
         return function(x)
     return Monotone(operation, [x], x, function).tensor(x.shape, x.dtype, operation.name, x.scope)
-
-
-@operation
-def fuse_conv_bn_weights(
-    conv_w: Tensor,
-    conv_b: Tensor | None,
-    bn_rm: Tensor,
-    bn_rv: Tensor,
-    bn_eps: float,
-    bn_w: Tensor | None,
-    bn_b: Tensor | None,
-    transpose: bool = False,
-) -> tuple[Tensor, Tensor]:
-    """Weight and bias of one convolution that does what a convolution and the batch norm after it do. No layer.
-
-    All are constants; the scale and the bias are computed in float64. ``transpose`` is for a transposed convolution,
-    whose weight has its output channels in dimension 1.
-
-    >>> weight, one = net.constant(torch.ones(4, 3, 1, 1)), net.constant(torch.ones(4))
-    >>> [fused.shape for fused in F.fuse_conv_bn_weights(weight, None, one, one, 1e-5, one, one)]
-    [(4, 3, 1, 1), (4,)]
-    """
-    given = [tensor for tensor in (conv_w, conv_b, bn_rm, bn_rv, bn_w, bn_b) if tensor is not None]
-    if not all(tensor.is_constant for tensor in given):
-        raise UnsupportedError("fuse_conv_bn_weights takes constants: use F.batch_norm for what is computed")
-    scale, bias = affine(bn_rm, bn_rv, bn_eps, bn_w, bn_b)
-    if conv_b is not None:
-        bias = bias + values_of(conv_b) * scale
-    weight = scaled_weight(conv_w.data, scale.float(), 1 if transpose else 0)
-    fused, shift = made_of(given, weight.to(conv_w.dtype), bias.to(conv_w.dtype))
-    return fused, shift
 
 
 def scaled_weight(weight: torch.Tensor, scale: torch.Tensor, axis: int) -> torch.Tensor:

@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
+from ...checking.judging.outputs import as_real, walk
 from ...core.caller import to_write
 from ...core.dtypes import as_dtype, dtype_name, narrowed
 from ...core.errors import DefinitionError, Location, TrtdslError, UnsupportedError, UsageError
@@ -24,7 +25,6 @@ from ...core.lazy import torch
 from ...core.tensors.higher_order import written_out
 from ...core.tensors.watched import each_call, subclassed_by, unlogged
 from ...definition.input import Input
-from ...definition.spec.outputs import as_real, walk
 from ...definition.spec.reference import forward_of, with_hooks
 from ..calls import Call, Op, Value, Weight, operations, operations_for, tensors_in, values_in
 from ..given import Fed

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from ...checking.judging.outputs import OUT
 from ...core.caller import to_write
 from ...core.dtypes import as_dtype, dtype_name
 from ...core.errors import Location, UsageError
 from ...core.files.names import check_characters
 from ...definition.input import Input
-from ...definition.spec.outputs import OUT
 from ...definition.spec.reference import state_of
 from ...definition.weights.source import IGNORED
 from ..calls import Value, Weight

@@ -7,8 +7,9 @@ from dataclasses import dataclass, fields, is_dataclass
 from numbers import Number
 from typing import Any
 
+from ...core.errors import DefinitionError, UsageError, nearest
+from ...core.lazy import np, torch
 from ...core.tensors.dense import why_not_dense
-from ..common import DefinitionError, UsageError, nearest, np, torch
 
 OUT = "_out"  # ends the name of an output that an input has too
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import trtdsl as td
-from trtdsl.definition.spec.outputs import Other, leaves, match
+from trtdsl.checking.judging.outputs import Other, leaves, match
 
 A, B, C = torch.ones(1), torch.zeros(2), torch.ones(3)
 

@@ -11,7 +11,12 @@ import torch
 from safetensors.torch import load_file
 
 import trtdsl as td
-from trtdsl.definition.weights.files import convert_weights
+from trtdsl.porting.checkpoint import convert_weights
+
+
+@pytest.fixture
+def good():
+    return {"a.weight": torch.randn(2, 3), "a.bias": torch.randn(2), "b.0.scale": torch.ones(1)}
 
 
 @pytest.mark.parametrize(
