@@ -3,8 +3,6 @@
 Its weights are made by `python tools/make_weights.py slowfast`.
 """
 
-import torch
-
 import trtdsl as td
 import trtdsl.functional as F
 import trtdsl.layers as L
@@ -24,8 +22,8 @@ def conv(x: Joined, w: td.Scope, bn: td.Scope, stride: int | tuple[int, int, int
         return F.batch_norm(x, bn.running_mean, bn.running_var, bn.weight, bn.bias)
     # A sum, since the builder would copy the slow pathway into the concatenation.
     slow, fast = x
-    norm = bn.running_mean, bn.running_var, 1e-5, bn.weight, bn.bias
-    weight, bias = td.of_constants(torch.nn.utils.fuse_conv_bn_weights, w.weight, None, *norm)
+    scale = bn.weight / F.sqrt(bn.running_var + 1e-5)
+    weight, bias = w.weight * scale.reshape(-1, 1, 1, 1, 1), bn.bias - bn.running_mean * scale
     y = F.conv3d(fast, weight[:, slow.shape[1] :], stride=stride, padding=padding)
     return y + F.conv3d(slow, weight[:, : slow.shape[1]], bias, stride=stride, padding=padding)
 
