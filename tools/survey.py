@@ -105,15 +105,15 @@ def table(results: Iterable[Result], missed: Sequence[str] = ()) -> str:
     failed = [result for result in every if result.why]
     if failed:
         lines += ["", "| not equal | why |", "|---|---|"]
-        lines += [f"| {result.library} {result.name} | {_reason(result.why)} |" for result in failed]
+        lines += [f"| {result.library} {result.name} | {_reason(result)} |" for result in failed]
     if missed:
         lines += ["", f"Not measured: {', '.join(missed)}."]
     return "\n".join(lines)
 
 
-def _reason(why: str) -> str:
-    """The first sentence, without the paths of this machine."""
-    why = re.sub(r"\S*/site-packages/", "", why).replace("|", "/")
+def _reason(result: Result) -> str:
+    """The first sentence, with paths from the library's folder on, not those of this machine."""
+    why = re.sub(rf"\S*/(?={result.library}/)", "", result.why).replace("|", "/")
     return why if len(why) <= 200 else f"{why[:197].rsplit(' ', 1)[0]} …"
 
 

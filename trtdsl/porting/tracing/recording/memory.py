@@ -129,10 +129,26 @@ PARTS: dict[str, Callable[[Value, tuple[Any, ...]], int]] = {
 }
 
 
+class Kept(list[torch.Tensor]):
+    """The tensors of a trace, which are kept so that no identity is used twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._by_memory: dict[int, list[torch.Tensor]] = {}
+        self._seen = 0
+
+    def sharing(self, memory: int) -> list[torch.Tensor]:
+        """Those of this memory."""
+        for tensor in self[self._seen :]:
+            self._by_memory.setdefault(storage_of(tensor), []).append(tensor)
+        self._seen = len(self)
+        return self._by_memory.get(memory, [])
+
+
 class Memory:
     """Views and stale tensors of one trace. ``values`` and ``kept`` are the recorder's; ``note`` writes a call down."""
 
-    def __init__(self, values: dict[int, Value], kept: list[Any], note: Callable[[Op], None]):
+    def __init__(self, values: dict[int, Value], kept: Kept, note: Callable[[Op], None]):
         self.values, self.kept, self.note = values, kept, note
         self.stale: dict[int, Location | None] = {}
         self.views: dict[int, View] = {}
@@ -173,12 +189,11 @@ class Memory:
         self,
         target: torch.Tensor,
         op: Op,
-        others: list[torch.Tensor],
         value: Callable[[torch.Tensor], Value],
         new: Callable[[torch.Tensor, Op], Value],
     ) -> None:
-        """Writes the target's new value into the tensors that it is a view of; ``others`` are all that may be stale."""
-        storage, before, line = storage_of(target), set(self.stale), op.location
+        """Writes the target's new value into the tensors that it is a view of; others that share memory are stale."""
+        before, line = set(self.stale), op.location
         chain = [target]
         formers: list[Value] = []  # of the tensors in the chain after the first
         parts: dict[int, Value] = {}  # values of parts that stay as they are, taken before their base changes
@@ -188,8 +203,8 @@ class Memory:
                     parts[id(part)] = value(part)
             chain.append(view.base)
             formers.append(value(view.base))
-        for other in others:
-            if other is not target and id(other) not in parts and storage_of(other) == storage:
+        for other in self.kept.sharing(storage_of(target)):
+            if other is not target and id(other) not in parts:
                 self.stale[id(other)] = line
         self.stale.pop(id(target), None)
         for inner, base, former in zip(chain, chain[1:], formers):

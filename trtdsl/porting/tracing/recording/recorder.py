@@ -56,13 +56,14 @@ from ..traced_sizes import (
     traced,
     whole_of,
 )
+from . import shapes
 from .apart import Apart
 from .bodies import Bodies
 from .by_values import ByValues, counting
 from .constants import MOST_NUMBERS, Constants
 from .failures import TRUTHS, failed, needs_values
 from .lengths import CountedLengths
-from .memory import Memory, check_writes, layout, refuse_set, target_of, writes_itself
+from .memory import Kept, Memory, check_writes, layout, refuse_set, target_of, writes_itself
 from .numbers import (
     as_pythons,
     at_numbers,
@@ -93,7 +94,7 @@ class Recorder:
         self.weights: dict[str, Weight] = {}
         self.values: dict[int, Value] = {}  # by the identity of the tensor
         self.bodies = Bodies(module, self.values)
-        self.kept: list[Any] = []  # so that no identity is used twice
+        self.kept = Kept()
         self.packed = PackedSequences(self)
         self.memory = Memory(self.values, self.kept, self.note)
         self.known_names: dict[int, list[str]] = {}
@@ -103,6 +104,7 @@ class Recorder:
             self.known_names.setdefault(id(tensor), []).append(name)
         self.owners = {storage_of(tensor): name for name, tensor in named}
         self.held = dict(named)
+        self.kept.extend(self.held.values())
         self.updated: dict[str, Location | None] = {}  # tensors of the module that forward writes to
         self.constants = Constants(self.bodies, self.weights, {*self.state, *self.held}, self.kept)
         self.folded: set[int] = set()  # identities of tensors that are computed while tracing
@@ -765,8 +767,10 @@ class Recorder:
             modes += [self.filled[storage_of(each)] for each in filled]
             if modes and self._has_values(target):
                 self.filled[storage_of(target)] = modes[0]
-        if target is not None or not filled:
+        if target is not None:
             return function(*args, **kwargs)
+        if not filled:
+            return shapes.made(function, args, kwargs)
         with suppress(Exception):  # which numbers that were not written may raise
             result = function(*args, **kwargs)
             if any(storage_of(each) in map(storage_of, filled) for each in torch_tensors(result)):
@@ -802,10 +806,7 @@ class Recorder:
         if reshaped:
             self.memory.reshaped(target)
         else:
-            others = [*self.kept, *self.held.values()]
-            self.memory.changed(
-                target, op, others, self.value, lambda base, write: self._new(base, write, _known(write))
-            )
+            self.memory.changed(target, op, self.value, lambda base, write: self._new(base, write, _known(write)))
 
     # -- what is known while tracing -----------------------------------------------------------------------------------
 
@@ -867,9 +868,9 @@ class Recorder:
 
     def _expose(self, tensor: torch.Tensor) -> None:
         """From now on a known tensor is what it holds when it is read, since numpy may write to its memory."""
-        for each in [tensor, *self.kept]:
+        for each in [tensor, *self.kept.sharing(storage_of(tensor))]:
             value = self.values.get(id(each))
-            if value is not None and value.known and storage_of(each) == storage_of(tensor):
+            if value is not None and value.known:
                 self.folded.add(id(each))
                 del self.values[id(each)]
 
