@@ -287,10 +287,14 @@ def _checked(td: Any, case: Case, way: str) -> Outcome:
         module = torch.fx.symbolic_trace(module)
         spec = td.from_module(module, specs)
     network = spec.define(exact=True)
+    drawn = {name: torch.rand(spec.inputs[name].shape) for name in spec.draws if name is not None}
     if case.comparators:
-        says = _disagrees(td, case, network, module, feeds)
+        says = _disagrees(td, case, network, module, feeds, drawn)
         return Outcome(case.name, "wrong" if says else "equal", says and f"the test's own {says} says so")
-    for verdict, given in (("wrong", [dict(zip(spec.inputs, tensors)) for tensors in feeds]), ("drawn wrong", None)):
+    for verdict, given in (
+        ("wrong", [dict(zip(spec.inputs, tensors)) | drawn for tensors in feeds]),
+        ("drawn wrong", None),
+    ):
         try:
             report = td.check(spec, network=network, feeds=given)
         except td.TrtdslError as error:
@@ -303,11 +307,13 @@ def _checked(td: Any, case: Case, way: str) -> Outcome:
     return Outcome(case.name, "equal")
 
 
-def _disagrees(td: Any, case: Case, network: Any, module: Any, feeds: Sequence[Sequence[torch.Tensor]]) -> str:
-    """The name of the test's own comparator that says that the network differs."""
+def _disagrees(
+    td: Any, case: Case, network: Any, module: Any, feeds: Sequence[Sequence[torch.Tensor]], drawn: Any
+) -> str:
+    """The name of the test's own comparator that says that the network differs, which is given what a module draws."""
     for tensors in feeds:
         expected = module(*(tensor.clone() for tensor in tensors))
-        got = td.interpret(network, dict(zip(network.inputs, tensors)))
+        got = td.interpret(network, dict(zip(network.inputs, tensors)) | drawn)
         expected = expected if isinstance(expected, (tuple, list)) else (expected,)
         for compare, arguments in case.comparators:
             if not all(compare(mine, its, *arguments) for mine, its in zip(got.values(), expected)):

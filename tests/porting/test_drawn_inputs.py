@@ -117,6 +117,7 @@ SUBJECTS = {
     "optional": (Optional, {"x": "N,6"}, ("noise_2",)),
     "ends by name": (Named, {"x": "N,6"}, tuple(f"noise{end}" for end in ("", "_2", "_3", "_4", "_5"))),
     "into another": (Into, {"x": "N,6"}, ("noise",)),
+    "traced by torch.fx": (lambda: torch.fx.symbolic_trace(Into()), {"x": "N,6"}, ("empty_like",)),
     "gumbel": (Gumbel, {"x": "N,6"}, ("noise",)),
     "gumbel, one of them": (lambda: Gumbel(True), {"x": "N,6"}, ("noise",)),
 }

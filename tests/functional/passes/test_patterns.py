@@ -52,6 +52,20 @@ def test_a_match_has_its_layers_and_what_shares_them():
     assert alone.shared(net.graph) is None
 
 
+def test_a_layer_that_only_the_pattern_needs_is_not_shared_however_often_it_needs_it():
+    scaled = made("elementwise PROD", "x", Number("by"))
+    pattern = made("select", made("unary ISNAN", scaled), scaled, made("elementwise MAX", "x", scaled))
+
+    def write(x, y):
+        return F.maximum(x, x * 3)
+
+    (match,), net, _ = found(pattern, write)
+    assert match.shared(net.graph) is None
+    product = next(layer for layer in match.layers if layer.what == ("elementwise", "PROD"))
+    net.output(product.results[0], "three times")
+    assert match.shared(net.graph) is product
+
+
 def test_every_match_is_found():
     results, _, _ = found(RATIO, lambda x, y: (x / 2) / 3)
     assert [float(each.tensors["by"].data) for each in results] == [2, 3]

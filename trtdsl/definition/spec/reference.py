@@ -199,6 +199,8 @@ def _with_hooks(module: torch.nn.Module, memo: dict[int, Any]) -> torch.nn.Modul
         vars(memo[id(child)]).update(copy.deepcopy(vars(child), memo))
     made = copy.deepcopy(module, memo)
     parts = {id(part) for part in (*module.modules(), *module.parameters(), *module.buffers())}
+    if "forward" in vars(module):  # which a copy of torch.fx's modules has not
+        vars(made).setdefault("forward", _rebound(module.forward, memo, parts))
 
     def of_copy(names: Mapping[str, Any]) -> dict[str, Any]:
         found = {name: held for name, held in names.items() if isinstance(held, FunctionType) and _has(held, parts)}

@@ -12,7 +12,7 @@ from ..lowerings import LOWERINGS
 from ..pointwise.activation import mish_of_product, silu_of
 from ..pointwise.quantization import fake_quantized
 from ..products.folding import Product, product_of
-from .patterns import Made, Number, made, matches
+from .patterns import Made, Number, made, matches, number_of
 
 
 class Row(NamedTuple):
@@ -26,10 +26,7 @@ class Row(NamedTuple):
 
 
 def _leaky(x: Tensor, slope: Tensor) -> Tensor:
-    alpha, exact = float(slope.data), x.network.exact
-    if exact is not None:  # what the author wrote, where half precision has rounded it
-        exact.numbers[alpha] = float(exact.of(slope.data))
-    return L.activation(x, "LEAKY_RELU", alpha=alpha)
+    return L.activation(x, "LEAKY_RELU", alpha=number_of(slope))
 
 
 ABOVE, BELOW = (made(f"elementwise {op}", "x", 0.0) for op in ("GREATER", "LESS"))

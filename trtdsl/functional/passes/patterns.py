@@ -36,13 +36,24 @@ class Match(NamedTuple):
     layers: tuple[Layer, ...]
 
     def shared(self, graph: Graph) -> Layer | None:
-        """The first layer whose result something else needs too, besides that of the whole pattern."""
-        return next((each for each in self.layers[1:] if not graph.is_used_once(each.results[0])), None)
+        """The first layer besides that of the whole pattern whose result is an output, or which other layers need."""
+        outputs = {id(each) for each in graph.network.outputs.values()}
+        results = ((each, each.results[0]) for each in self.layers[1:])
+        others = (each for each, x in results if id(x) in outputs or not {*self.layers}.issuperset(graph.users(x)))
+        return next(others, None)
 
 
 def made(what: str, *operands: Pattern) -> Made:
     """A pattern: ``made("elementwise PROD", "x", made("activation SIGMOID", "x"))``."""
     return Made(tuple(what.split()), operands)
+
+
+def number_of(x: Tensor) -> float:
+    """A constant of one element as the attribute of a layer; a check knows what it is without rounding."""
+    number, exact = float(x.data), x.network.exact
+    if exact is not None:
+        exact.numbers[number] = float(exact.of(x.data))
+    return number
 
 
 def matches(graph: Graph, pattern: Made) -> Iterator[Match]:
