@@ -24,6 +24,19 @@ def test_a_state_that_is_no_tensor_is_left_to_the_module():
     assert td.check(spec).passed
 
 
+class Standardized(torch.nn.Linear):
+    """As FBA-Matting's convolutions: going into evaluation mode changes the weights, each time."""
+
+    def train(self, mode=True):
+        self.weight.data = (self.weight - self.weight.mean(1, keepdim=True)) * 1.5
+        return super().train(mode)
+
+
+def test_weights_are_filled_into_a_module_that_is_in_evaluation_mode_already():
+    spec = td.from_module(Standardized(3, 2).eval(), ["N,3"], dims={"N": (1, 2, 3)})
+    assert td.check(spec).passed
+
+
 def doubled(reference):
     @td.network(inputs={"x": td.Input(("N", 3))}, reference=reference)
     def double(x):

@@ -328,9 +328,10 @@ class NetworkSpec:
         Raises DefinitionError, with the author's line, where the class or its module fails.
         """
         with self._reference(values=weights is None) as module:
+            evaluating(module)  # first, since it may change weights, as LoRA's does, which merges them
             if weights is not None:
                 fill(module, weights, self.constants)
-            return evaluating(module)
+            return module
 
     def made_constants(self) -> set[str]:
         """Those of the ``constants`` that the reference's code makes as it runs: the weights have them rounded."""
