@@ -22,7 +22,7 @@ from typing import NamedTuple
 import torch
 
 import trtdsl as td
-from trtdsl.engine.compiling.compiler import compile_engine
+from trtdsl.engine.compiling.compiler import compile_definition, compile_engine
 from trtdsl.programs.plan import read_plan
 from trtdsl.programs.reader import Given, make_program
 
@@ -70,10 +70,10 @@ def onnx_route(module, x, backend, **exporter):
 
 def engine_of(definition, backend):
     """Engine bytes and activation memory with the backend's default configuration."""
-    network = td.Network("parsed", backend=backend)
-    network.definition = definition
-    network.outputs = {"logits": None}
-    return compile_engine(network)
+    plan, messages = compile_definition(definition, backend)
+    if plan is None:
+        raise SystemExit(f"the parsed model does not build: {messages.summary()}")
+    return plan
 
 
 def definition_rows(ours, torchscript, dynamo):

@@ -38,6 +38,12 @@ class Snapshot:
         weakref.finalize(self, os.close, self.descriptor)
         self._first: str | None = None
 
+    @property
+    def name(self) -> str:
+        """A path of the content where the system has one, for what reads files by their names; the file's elsewhere."""
+        own = f"/proc/self/fd/{self.descriptor}"
+        return own if os.path.exists(own) else os.fspath(self.path)
+
     def map(self) -> mmap.mmap:
         """The content, in pages of the caller's own where he writes to them. OSError where there is no room for it."""
         if sys.platform != "linux":

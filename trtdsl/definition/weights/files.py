@@ -203,11 +203,8 @@ def _opened(path: Path) -> Snapshot:
         head = snapshot.read(8, 0)
         if LARGEST < int.from_bytes(head, "little") < snapshot.version.size:
             raise WeightsDamagedError(f"the header of {path} is larger than the {LARGEST >> 20} MiB that are read")
-        with safe_open(path, "np"):  # as torch's it would touch every page
-            change = snapshot.change()
-        if change is not None:  # it is another file that was taken
-            raise WeightsError(f"the weights file {path} changed while it was opened: {change}. Start again")
-        return snapshot
+        with safe_open(snapshot.name, "np"):  # as torch's it would touch every page
+            return snapshot
     except FileNotFoundError:
         path = path.parent.resolve() / path.name if ".." in path.parts else path
         hint = nearest_beside(path, ".safetensors") or (

@@ -24,6 +24,13 @@ class Made(NamedTuple):
     what: tuple[str, ...]
     operands: tuple[Pattern, ...]
 
+    def whats(self) -> Iterator[tuple[str, ...]]:
+        """The types of all its layers."""
+        yield self.what
+        for each in self.operands:
+            if isinstance(each, Made):
+                yield from each.whats()
+
 
 Pattern = str | float | Number | Made
 """A name is a value that is computed, the same wherever it has this name; a number is a constant of that value."""
@@ -65,6 +72,9 @@ def matches(graph: Graph, pattern: Made) -> Iterator[Match]:
     >>> found.tensors["x"] is x, found.tensors["factor"].data, [layer.what[1] for layer in found.layers]
     (True, tensor([[2.]]), ['PROD', 'EXP'])
     """
+    there = {layer.what for layer in graph.layers()}
+    if not all(any(each[: len(what)] == what for each in there) for what in pattern.whats()):
+        return
     for layer in graph.layers(*pattern.what):
         found = _matched(pattern, layer.results[0], Match({}, ()))
         if found is not None:
