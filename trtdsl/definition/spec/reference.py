@@ -199,7 +199,7 @@ def _with_hooks(module: torch.nn.Module, memo: dict[int, Any]) -> torch.nn.Modul
         vars(memo[id(child)]).update(copy.deepcopy(vars(child), memo))
     made = copy.deepcopy(module, memo)
     parts = {id(part) for part in (*module.modules(), *module.parameters(), *module.buffers())}
-    if "forward" in vars(module):  # which a copy of torch.fx's modules has not
+    if "forward" in vars(module) and not isinstance(module, torch.jit.ScriptModule):  # torch.fx's copies lose it
         vars(made).setdefault("forward", _rebound(module.forward, memo, parts))
 
     def of_copy(names: Mapping[str, Any]) -> dict[str, Any]:
