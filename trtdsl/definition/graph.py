@@ -232,7 +232,11 @@ class Graph:
 
     def is_used_once(self, tensor: Tensor) -> bool:
         """Whether one layer or call alone needs a Tensor, and no output is it."""
-        return len(self.users(tensor)) <= 1 and not any(tensor is each for each in self.network.outputs.values())
+        return len(self.users(tensor)) <= 1 and not self.is_output(tensor)
+
+    def is_output(self, tensor: Tensor) -> bool:
+        """Whether the Tensor is an output of the network."""
+        return any(tensor is each for each in self.network.outputs.values())
 
     def ordered(self) -> Iterator[Node]:
         """The layers that were recorded and the calls that they and outputs need, each behind its operands."""

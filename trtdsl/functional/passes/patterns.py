@@ -44,9 +44,8 @@ class Match(NamedTuple):
 
     def shared(self, graph: Graph) -> Layer | None:
         """The first layer besides that of the whole pattern whose result is an output, or which other layers need."""
-        outputs = {id(each) for each in graph.network.outputs.values()}
         results = ((each, each.results[0]) for each in self.layers[1:])
-        others = (each for each, x in results if id(x) in outputs or not {*self.layers}.issuperset(graph.users(x)))
+        others = (each for each, x in results if graph.is_output(x) or not {*self.layers}.issuperset(graph.users(x)))
         return next(others, None)
 
 
