@@ -36,17 +36,22 @@ T = TypeVar("T")
 CONTROL_FLOW = {"scan", "while_loop", "cond"}
 
 
-@contextmanager
-def swapped(owner: Any, **values: Any) -> Iterator[None]:
+class swapped(AbstractContextManager[None]):
     """Inside, attributes of a network, a call or another object have these values."""
-    before = {name: getattr(owner, name) for name in values}
-    try:
+
+    __slots__ = ("owner", "values")
+
+    def __init__(self, owner: Any, **values: Any):
+        self.owner, self.values = owner, values
+
+    def __enter__(self) -> None:
+        owner, values = self.owner, self.values
         for name, value in values.items():
+            values[name] = getattr(owner, name)
             setattr(owner, name, value)
-        yield
-    finally:
-        for name, value in before.items():
-            setattr(owner, name, value)
+
+    def __exit__(self, *raised: object) -> None:
+        self.__enter__()
 
 
 def reached(start: Iterable[T], following: Callable[[T], Iterable[T]]) -> set[T]:

@@ -16,13 +16,13 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
     """``x`` in another dtype (torch's, or its name): one ICastLayer; ``x`` itself when it has that dtype.
 
     Floating-point to integer truncates; to int32 and int64 it saturates, int8 and uint8 keep the low bits of a wider
-    conversion, which saturates; anything to bool is ``!= 0``. A constant without
-    dimensions and a weight in float64, int16 or uint8, of which TensorRT makes none, are converted at once.
+    conversion, which saturates; anything to bool is ``!= 0``. A constant is
+    converted at once.
     """
     dtype = as_dtype(dtype)
     if x.dtype == dtype:
         return x
-    if x.is_constant and (x.ndim == 0 or x.dtype in (torch.float64, torch.int16, torch.uint8)):
+    if x.is_constant:
         x.network.backend.data_type(dtype)
         return Tensor(x.network, x.shape, dtype, data=convert(x.data, dtype), weight_names=x.weight_names)
     if dtype == torch.int8 and x.dtype.is_floating_point:

@@ -99,7 +99,7 @@ def size_tensors(network: Network) -> dict[str, SizeLike]:
 
 
 def _int64(network: Network, values: Sequence[int]) -> Tensor:
-    return network.constant(torch.tensor(values, dtype=torch.int64))
+    return network.plain_constant(torch.tensor(values, dtype=torch.int64), ())
 
 
 def _sum(network: Network, size: Size) -> Tensor:
