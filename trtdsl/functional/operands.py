@@ -17,9 +17,9 @@ T = TypeVar("T")
 
 def as_tensor(operand: Any, network: Network, dtype: torch.dtype | None = None) -> Tensor:
     """A Tensor from a Tensor, torch tensor, numpy array, number or Size; cast to ``dtype`` where one is given."""
-    operand = operand.item() if isinstance(operand, np.generic) else operand
     if isinstance(operand, Tensor):
         return operand if dtype is None or operand.dtype == dtype else L.cast(operand, dtype)
+    operand = operand.item() if isinstance(operand, np.generic) else operand
     if isinstance(operand, Size):
         operand = L.squeeze(size_tensor(network, [operand]), [0])
     elif isinstance(operand, (bool, int, float)) and dtype is not None:

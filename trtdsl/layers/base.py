@@ -234,11 +234,11 @@ def _sizes(network: Network, sizes: Sequence[Any], result: Tensor, operation: Op
     Such a size is None, or the ``range`` in which it is.
     """
     found: list[SizeLike] = []
-    own = any(size is None or isinstance(size, range) for size in sizes)
-    name = network.graph.take_name(result.name) if own else ""
+    name = ""
     for axis, size in enumerate(sizes):
         if type(size) is not int:
             if size is None or isinstance(size, range):
+                name = name or network.graph.take_name(result.name)
                 size = tensor_dim(result, axis, name, INFINITY if size is None else size.stop - 1)
             network.constraints.not_negative(size, operation)
         elif size < 0:
@@ -361,9 +361,9 @@ def broadcast(*shapes: Shape) -> Shape:
     for axis, sizes in enumerate(zip(*shapes, strict=True)):
         common: SizeLike = 1
         for size in sizes:
-            if common == 1:
+            if common is size or common == 1:
                 common = size
-            elif size != 1 and size != common and isinstance(size, int):
+            elif isinstance(size, int) and size != 1 and size != common:
                 if isinstance(common, int):
                     raise ShapeError(f"the sizes of dimension {axis} do not match: {' and '.join(map(str, sizes))}")
                 common = size
@@ -379,8 +379,10 @@ def repeated(x: Tensor, shape: Shape, *, always: bool = False) -> Tensor:
     >>> repeated(x, (4, 3, 8)) is x, repeated(x[:, :1], (4, 3, 8)).shape
     (True, (4, 3, 8))
     """
+    if not (x.partial or always):
+        return x
     stride = [0 if have == 1 and want != 1 else 1 for have, want in zip(x.shape, shape, strict=True)]
-    if not (x.partial or always) or all(stride):
+    if all(stride):
         return x
     sizes = [have if step else want for have, want, step in zip(x.shape, shape, stride, strict=True)]
     return layers.slice(x, (0,) * x.ndim, sizes, stride)
