@@ -17,10 +17,6 @@ from .common import Shape, folded, table, torch
 from .tensor import Draft, LayerFacts, Node, Operation, Tensor, reached, swapped
 
 
-def _refuse_again(*_: Any) -> None:
-    raise AssertionError("the layer was added already")
-
-
 @dataclass(eq=False, slots=True)
 class Layer(Node):
     """A layer to come: ``add(target, *itensors)`` adds it."""
@@ -49,7 +45,8 @@ class Layer(Node):
         """Lets go of what was needed to add it: its results need nothing before them any more."""
         for result in self.results:
             result.order = result.order
-        self.operands, self.weights, self.add = (), (), _refuse_again
+        self.operands, self.weights = (), ()
+        del self.add  # with all that it holds
         self.users.clear()
 
     @property

@@ -39,16 +39,13 @@ CONTROL_FLOW = {"scan", "while_loop", "cond"}
 class swapped(AbstractContextManager[None]):
     """Inside, attributes of a network, a call or another object have these values."""
 
-    __slots__ = ("owner", "values")
-
     def __init__(self, owner: Any, **values: Any):
         self.owner, self.values = owner, values
 
     def __enter__(self) -> None:
-        owner, values = self.owner, self.values
-        for name, value in values.items():
-            values[name] = getattr(owner, name)
-            setattr(owner, name, value)
+        for name, value in self.values.items():
+            self.values[name] = getattr(self.owner, name)
+            setattr(self.owner, name, value)
 
     def __exit__(self, *raised: object) -> None:
         self.__enter__()

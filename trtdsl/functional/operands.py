@@ -10,15 +10,13 @@ from ..core.errors import DefinitionError, ShapeError, UnsupportedError
 from ..definition.operation import PAIRS
 from ..layers.base import normalize_axis as normalize_axis
 from ..layers.shape import size_tensor
-from .common import INFINITY, MAX_DIMS, L, Network, Size, SizeLike, Tensor, bounds, np, product, require_network, torch
+from .common import INFINITY, L, Network, Size, SizeLike, Tensor, bounds, np, product, require_network, torch
 
 T = TypeVar("T")
 
 
 def as_tensor(operand: Any, network: Network, dtype: torch.dtype | None = None) -> Tensor:
     """A Tensor from a Tensor, torch tensor, numpy array, number or Size; cast to ``dtype`` where one is given."""
-    if isinstance(operand, Tensor):
-        return operand if dtype is None or operand.dtype == dtype else L.cast(operand, dtype)
     operand = operand.item() if isinstance(operand, np.generic) else operand
     if isinstance(operand, Size):
         operand = L.squeeze(size_tensor(network, [operand]), [0])
@@ -26,9 +24,9 @@ def as_tensor(operand: Any, network: Network, dtype: torch.dtype | None = None) 
         return network.plain_constant(torch.tensor(operand, dtype=dtype, device="cpu"), ())
     elif isinstance(operand, (bool, int, float, torch.Tensor, np.ndarray)):
         operand = network.constant(operand)
-    else:
+    elif not isinstance(operand, Tensor):
         raise _unexpected(operand)
-    return operand if dtype is None else L.cast(operand, dtype)
+    return operand if dtype is None or operand.dtype == dtype else L.cast(operand, dtype)
 
 
 def result_type(*operands: Any) -> torch.dtype:
@@ -144,14 +142,7 @@ def choose(condition: Tensor, then: Any, otherwise: Any, dtype: torch.dtype | No
 def align(tensors: Sequence[Tensor]) -> list[Tensor]:
     """The tensors with dimensions of size 1 put in front, so that all have the greatest rank."""
     rank = max([len(x.shape) for x in tensors])
-    return [x if len(x.shape) == rank else _of_rank(x, rank) for x in tensors]
-
-
-def _of_rank(x: Tensor, rank: int) -> Tensor:
-    added = rank - len(x.shape)
-    if x.data is None or rank > MAX_DIMS:
-        return L.unsqueeze(x, range(added))
-    return x.network.plain_constant(x.data[(None,) * added], x.weight_names)
+    return [x if len(x.shape) == rank else L.unsqueeze(x, range(rank - len(x.shape))) for x in tensors]
 
 
 def stretch(x: Tensor, shape: Sequence[SizeLike]) -> Tensor:

@@ -379,10 +379,8 @@ def repeated(x: Tensor, shape: Shape, *, always: bool = False) -> Tensor:
     >>> repeated(x, (4, 3, 8)) is x, repeated(x[:, :1], (4, 3, 8)).shape
     (True, (4, 3, 8))
     """
-    if not (x.partial or always):
-        return x
-    stride = [0 if have == 1 and want != 1 else 1 for have, want in zip(x.shape, shape, strict=True)]
-    if all(stride):
+    pairs = zip(x.shape, shape, strict=True) if x.partial or always else ()
+    if all(stride := [0 if have == 1 and want != 1 else 1 for have, want in pairs]):
         return x
     sizes = [have if step else want for have, want, step in zip(x.shape, shape, stride, strict=True)]
     return layers.slice(x, (0,) * x.ndim, sizes, stride)

@@ -16,8 +16,7 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
     """``x`` in another dtype (torch's, or its name): one ICastLayer; ``x`` itself when it has that dtype.
 
     Floating-point to integer truncates; to int32 and int64 it saturates, int8 and uint8 keep the low bits of a wider
-    conversion, which saturates; anything to bool is ``!= 0``. A constant is
-    converted at once.
+    conversion, which saturates; anything to bool is ``!= 0``. A constant is converted at once.
     """
     dtype = as_dtype(dtype)
     if x.dtype == dtype:
