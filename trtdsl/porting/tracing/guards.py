@@ -46,6 +46,8 @@ class Scans:
     """Packages in which sizes were lost, which a trace has to follow."""
     types_in: set[str] = field(default_factory=set)
     """Files that give torch a type of Python, such as ``dtype=int``, and so keep Python's own."""
+    changes: dict[Any, Any] = field(default_factory=dict)
+    """What traces change in the names of packages, as the last one left them."""
 
 
 @dataclass

@@ -13,8 +13,9 @@ import math
 import operator
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -25,7 +26,7 @@ from ..translating.named_axes import operations_of
 from ..translating.scripts import PACKAGE, SPACES, as_function
 from ..translating.spellings import held_by
 from .frames import asking, is_inside
-from .guards import GUARDS, again, note
+from .guards import GUARDS, SCANS, again, note
 from .recording.numbers import stands_in
 from .scans.marks import backwards, counted
 from .traced_sizes import (
@@ -417,7 +418,7 @@ def _remembering(function: Any) -> Callable[..., Any]:
             kept[key] = function.__wrapped__(*given, **options)
         return kept[key]
 
-    called.__dict__.update({name: getattr(function, name) for name in ("cache_clear", "cache_info")})
+    called.__dict__.update({"cache_clear": kept.clear, "cache_info": function.cache_info})
     return called
 
 
@@ -454,6 +455,33 @@ def packages_of(module: torch.nn.Module) -> set[str]:
     return kinds - {"builtins", "torch"} | ({PACKAGE} if scripted else set())
 
 
+@dataclass
+class _Changes:
+    """What a trace changes in the names of packages, while these hold what they held when it was found."""
+
+    changed: list[tuple[Any, str, Any]] = field(default_factory=list)
+    before: list[Any] = field(default_factory=list)
+    """What is there otherwise."""
+    dicts: list[dict[Any, Any]] = field(default_factory=list)
+    """Those in which results may be kept by hand."""
+    caches: dict[int, Any] = field(default_factory=dict)
+    """What stands in for functions with a cache, by their identity."""
+    read: list[tuple[Mapping[str, Any], list[str], list[Any]]] = field(default_factory=list)
+    """The names of modules and classes that were looked through, with what they held."""
+    modules: list[Any] = field(default_factory=list)
+
+    def hold(self, modules: Sequence[Any]) -> bool:
+        """Whether they are the changes of these modules still."""
+        return same(self.modules, modules) and all(
+            list(space) == names and same(space.values(), values) for space, names, values in self.read
+        )
+
+
+def same(held: Collection[Any], others: Collection[Any]) -> bool:
+    """Whether both have the same objects in the same order."""
+    return len(held) == len(others) and all(map(operator.is_, held, others))
+
+
 @contextmanager
 def pythons_functions(packages: Collection[str], types_in: Collection[str]) -> Iterator[None]:
     """A context in which Python's own functions support traced numbers in the code of these packages.
@@ -463,14 +491,44 @@ def pythons_functions(packages: Collection[str], types_in: Collection[str]) -> I
     Python's. Files in ``types_in`` keep their ``int``
     and ``float``.
     """
+    spaces = [(name, space) for name, space in _spaces() if name.partition(".")[0] in packages]
+    spaces = [each for each in spaces if not is_inside(str(each[1].get("__file__") or "<frozen"))]
+    modules = [*(space for _, space in spaces), sys.modules.get("einx")]
+    scans = SCANS.get()
+    plans: dict[Any, _Changes] = {} if scans is None else scans.changes
+    key = frozenset(packages), frozenset(types_in), again()
+    if key not in plans or not plans[key].hold(modules):
+        plans[key] = _changes(spaces, packages, types_in)
+        plans[key].modules = modules
+    plan = plans[key]
+    with _ONE_AT_A_TIME:
+        kept = [(held, dict(held)) for held in plan.dicts]
+        for cache in plan.caches.values():
+            cache.cache_clear()
+        for space, name, new in plan.changed:
+            _set(space, name, new)
+        try:
+            yield
+        finally:
+            for (space, name, _), held in zip(reversed(plan.changed), reversed(plan.before)):
+                _set(space, name, held)
+            for held, items in kept:
+                for each in [each for each in held if each not in items and type(held[each]) not in (bool, int, float)]:
+                    del held[each]  # what is counted stays, so that a run that counts differs from the next one
+
+
+def _changes(
+    spaces: Sequence[tuple[str, dict[str, Any]]], packages: Collection[str], types_in: Collection[str]
+) -> _Changes:
+    """What is to be changed in the names of these packages' modules."""
     known = {**STAND_INS, sys.modules["numpy"]: _numpys()}
     known |= {module: operations_of(module) for name, module in sys.modules.items() if name == "einx"}
     if again():
         known[sys.modules["torch"]] = {kind.__name__: new for kind, new in _constructors().items()}
     functions = {id(getattr(module, name)): new for module, names in known.items() for name, new in names.items()}
     functions |= {id(module): _StandIn(module, names) for module, names in known.items()}
-    changed: list[tuple[Any, str, Any]] = []
-    caches: dict[int, Any] = {}
+    plan = _Changes()
+    changed, caches = plan.changed, plan.caches
 
     def replaced(held: Any) -> Any:
         cached = type(held) is CACHED and hasattr(held, "__wrapped__")
@@ -490,25 +548,24 @@ def pythons_functions(packages: Collection[str], types_in: Collection[str]) -> I
 
     codes: set[Any] = set()
     tried: list[Callable[..., Any]] = []
-    kept: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
-    for name, space in _spaces():
-        path = str(space.get("__file__") or "<frozen")
-        if name.partition(".")[0] not in packages or is_inside(path):
-            continue
-        own = ("int", "float", "type") if path in types_in else ()
+    for name, space in spaces:
+        plan.read.append((space, list(space), list(space.values())))
+        own = ("int", "float", "type") if str(space.get("__file__") or "<frozen") in types_in else ()
         changed += [(space, key, new) for key, new in NAMESAKES.items() if key not in space and key not in own]
         for key, held in list(space.items()):
             if type(held) is dict and not key.startswith("__"):
-                kept.append((held, dict(held)))
+                plan.dicts.append(held)
             elif (new := replaced(held)) is not None:
                 changed.append((space, key, new))
             elif type(held) is float:
                 changed.append((space, key, yielding(held)))
             elif issubclass(type(held), type) and held.__module__ == name:
-                inside = [(held, key, of_class(each)) for key, each in vars(held).items()]
-                changed += [each for each in inside if each[2] is not None]
-                changed += [each for own in vars(held).values() for each in _changed_inside(own, codes, tried)]
-                kept += [(own, dict(own)) for key, own in vars(held).items() if type(own) is dict and key[:2] != "__"]
+                inside = vars(held)
+                plan.read.append((inside, list(inside), list(inside.values())))
+                news = [(held, key, of_class(each)) for key, each in inside.items()]
+                changed += [each for each in news if each[2] is not None]
+                changed += [each for own in inside.values() for each in _changed_inside(own, codes, tried)]
+                plan.dicts += [own for key, own in inside.items() if type(own) is dict and key[:2] != "__"]
             else:
                 changed += _changed_inside(held, codes, tried)
     container = sys.modules["torch.nn.modules.container"]
@@ -524,18 +581,8 @@ def pythons_functions(packages: Collection[str], types_in: Collection[str]) -> I
 
     changed.append((tops, "from_numpy", from_numpy))
     changed += _as_numpys() if again() else []
-    with _ONE_AT_A_TIME:
-        before = [(space, key, _get(space, key)) for space, key, _ in changed]
-        for space, key, new in changed:
-            _set(space, key, new)
-        try:
-            yield
-        finally:
-            for space, key, held in reversed(before):
-                _set(space, key, held)
-            for held, items in kept:
-                for key in [key for key in held if key not in items and type(held[key]) not in (bool, int, float)]:
-                    del held[key]  # what is counted stays, so that a run that counts differs from the next one
+    plan.before = [_get(space, key) for space, key, _ in changed]
+    return plan
 
 
 def _get(space: Any, key: str) -> Any:
