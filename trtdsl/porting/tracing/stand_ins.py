@@ -436,16 +436,18 @@ def source_of(held: Any) -> Callable[..., Any] | None:
     return source if scripted and scripted.qualified_name == held.qualified_name else as_function(held)
 
 
-def _spaces() -> Iterator[tuple[str, dict[str, Any]]]:
-    """The names in each module that is loaded and in code of torch.jit. No attribute is asked for: it may load one."""
+def _spaces(packages: Collection[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The names in each module of packages that is loaded. No attribute is asked for: it may load one."""
     for name, module in [*sys.modules.items(), *SPACES.items()]:
-        if isinstance(module, ModuleType):
+        if name.partition(".")[0] in packages and isinstance(module, ModuleType):
             yield name, vars(module)
 
 
 def package_of(file: str) -> str:
     """The package of a file's code."""
-    return next((name for name, space in _spaces() if space.get("__file__") == file), "").partition(".")[0]
+    modules = ((name, module) for name, module in sys.modules.items() if isinstance(module, ModuleType))
+    found = (name for name, module in [*modules, *SPACES.items()] if vars(module).get("__file__") == file)
+    return next(found, "").partition(".")[0]
 
 
 def packages_of(module: torch.nn.Module) -> set[str]:
@@ -491,8 +493,7 @@ def pythons_functions(packages: Collection[str], types_in: Collection[str]) -> I
     Python's. Files in ``types_in`` keep their ``int``
     and ``float``.
     """
-    spaces = [(name, space) for name, space in _spaces() if name.partition(".")[0] in packages]
-    spaces = [each for each in spaces if not is_inside(str(each[1].get("__file__") or "<frozen"))]
+    spaces = [each for each in _spaces(packages) if not is_inside(str(each[1].get("__file__") or "<frozen"))]
     modules = [*(space for _, space in spaces), sys.modules.get("einx")]
     scans = SCANS.get()
     plans: dict[Any, _Changes] = {} if scans is None else scans.changes
@@ -651,11 +652,10 @@ def _yielding_floats(given: Any) -> Any:
 
 def without_sizes(packages: Collection[str]) -> None:
     """Empties the caches of these packages' functions, which a size may have been a key of."""
-    for name, space in _spaces():
-        if name.partition(".")[0] in packages:
-            for held in list(space.values()):
-                if type(held) is CACHED:
-                    held.cache_clear()
+    for _, space in _spaces(packages):
+        for held in list(space.values()):
+            if type(held) is CACHED:
+                held.cache_clear()
 
 
 _ONE_AT_A_TIME = threading.RLock()  # the change is visible to all threads

@@ -145,7 +145,8 @@ def trace(module: torch.nn.Module, inputs: Fed, count: int = 3, choices: Choices
 def _more(packages: set[str], record: Record) -> bool:
     """Adds the packages in which sizes were lost, whose caches then have none."""
     found = {package_of(file) for file in record.packages} - packages - {"", "torch", "trtdsl"}
-    without_sizes(found)
+    if found:
+        without_sizes(found)
     packages |= found
     return bool(found)
 
