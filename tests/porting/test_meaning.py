@@ -165,6 +165,20 @@ class Data(nn.Module):
         return y
 
 
+class DataOfABuffer(nn.Module):
+    def __init__(self, write):
+        super().__init__()
+        self.register_buffer("kept", torch.zeros(3, 4))
+        self.write = write
+
+    def forward(self, a):
+        y = a * 2
+        self.kept.data = y
+        if self.write:
+            y += 1
+        return a + self.kept
+
+
 class Random(nn.Module):
     def forward(self, a):
         return a + torch.randperm(4)
@@ -176,6 +190,7 @@ class Random(nn.Module):
         (WritesParameter, "forward changes the parameter scale"),
         (Several, "writes to several tensors"),
         (Data, "a tensor's .data cannot be set"),
+        (lambda: DataOfABuffer(True), "add_ writes to a tensor that is another one's .data"),
         (Random, "torch.randperm draws random numbers"),
     ],
 )

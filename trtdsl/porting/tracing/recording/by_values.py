@@ -39,6 +39,11 @@ MOST = 4096
 COUNTING = {"one_hot": ("input", "num_classes"), "bincount": ("input", "weights", "minlength")}
 BESIDE = {"add", "sub", "mul", "div", "true_divide", "maximum", "minimum"}
 """Functions that compute each element of two tensors alone."""
+_CUT = (
+    "a slice whose end a value says, or to a tensor that has one, of which a network has a copy: "
+    "write anew, as torch.where(torch.arange(n) < end, a, b)"
+)
+_DATA = "a tensor that is another one's .data, which a network has twice: write anew, as y = y + 1, before it is given"
 JOINED = {"cat", "stack", "hstack", "vstack", "maximum", "max"}
 
 
@@ -51,6 +56,7 @@ class ByValues:
         self._masks: dict[Any, torch.Tensor] = {}  # by the size, the ends' values, and the call that has them
         self._sizes: dict[Any, Any] = {}
         self._copies: list[tuple[torch.Tensor, torch.Tensor]] = []  # what is cut, and what stands for a view of it
+        self._given: list[tuple[torch.Tensor, torch.Tensor]] = []  # a tensor whose data another one is, and that one
         self._masks_of: dict[Any, list[Any]] = {}  # of pieces, by how long they and the whole are
         self._pieces: dict[Value, tuple[Any, int]] = {}  # the key of what a piece is of, and its place there
 
@@ -59,14 +65,17 @@ class ByValues:
         self._inputs[input] = name, spec
 
     def check_write(self, target: torch.Tensor, name: str) -> None:
-        """UnsupportedError where a call writes to a cut, or to what was cut: in torch, one is a view of the other."""
-        for pair in self._copies:
+        """UnsupportedError where a call writes to a cut, or to what was cut: in torch, one is a view of the other.
+
+        Likewise where a tensor was given as another's ``data``.
+        """
+        for pair, what in [*((pair, _CUT) for pair in self._copies), *((pair, _DATA) for pair in self._given)]:
             if storage_of(target) in map(storage_of, pair):
-                raise UnsupportedError(
-                    f"{name} writes to a slice whose end a value says, or to a tensor that has one, of which a "
-                    "network has a copy: write anew, as torch.where(torch.arange(n) < end, a, b)",
-                    location=here(),
-                )
+                raise UnsupportedError(f"{name} writes to {what}", location=here())
+
+    def give_data(self, tensor: torch.Tensor, given: torch.Tensor) -> None:
+        """Notes that a tensor has the memory of another one from now on."""
+        self._given.append((tensor, given))
 
     # -- ends of slices ------------------------------------------------------------------------------------------------
 

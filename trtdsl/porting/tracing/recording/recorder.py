@@ -697,6 +697,7 @@ class Recorder:
             return False
         self.values[id(tensor)] = self.value(given)
         self.updated.setdefault(names[0], here())
+        self.by_values.give_data(tensor, given)
         return True
 
     def _made(self, function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], target: Any) -> Any:
