@@ -783,3 +783,31 @@ class Attribute(nn.Module):
 def test_the_weights_file_of_a_module_without_a_state_dict_is_named():
     found = ported(Attribute(), {"x": "N,300"}, dims={"N": (1, 2, 3)})
     assert any("its weights are to be in attribute.safetensors" in each for each in found.remarks(None, None))
+
+
+half_of = None
+
+
+class MadeLate(nn.Module):
+    """Functions that the first trace gives a module and a class, and the next ones find there."""
+
+    third_of = None
+
+    def forward(self, x):
+        global half_of
+        if half_of is None:
+            half_of = lambda size: math.ceil(size * 0.5)  # noqa: E731
+        if MadeLate.third_of is None:
+            MadeLate.third_of = staticmethod(lambda size: int(size / 3.0))
+        size = x.shape[1]
+        return x[:, : half_of(size)], x[:, : MadeLate.third_of(size)]
+
+
+def test_functions_that_are_made_by_the_first_trace_follow_sizes_in_the_next_ones():
+    names = {**globals(), **vars(torch)}
+    found = ported(MadeLate(), {"x": "N,T"}, dims={"N": (1, 2, 3), "T": (4, 7, 20)}, check=True)
+    assert found.verdict.passed, found.verdict.text
+    assert "T//2" in found.text and "T//3" in found.text
+    after = {**globals(), **vars(torch)}
+    assert all(after[name] is names[name] for name in ("math", "functools", "from_numpy", "sym_max", "pi"))
+    assert "int" not in globals()
