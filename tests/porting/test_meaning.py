@@ -179,6 +179,23 @@ class DataOfABuffer(nn.Module):
         return a + self.kept
 
 
+class Parts(nn.Module):
+    """Writes through the parts of complex values, which share their memory."""
+
+    def forward(self, a):
+        z = torch.fft.rfft(a)
+        z.imag *= -1
+        made = torch.zeros(z.shape, dtype=torch.complex64)
+        made.real, made.imag = z.real * 2, z.imag + 1
+        part = z.real
+        part[:, 0] = 5.0
+        return z.real, z.imag, made.abs(), part
+
+
+def test_writes_through_real_and_imaginary_parts():
+    assert td.check(td.from_module(Parts(), {"a": "N,4"}, dims={"N": (1, 2, 3)})).passed
+
+
 class Random(nn.Module):
     def forward(self, a):
         return a + torch.randperm(4)

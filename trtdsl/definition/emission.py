@@ -110,10 +110,8 @@ class Emission:
         handle, dims, dtype = output
         handle.name = result.name = name
         ours, result.handle = result.shape, handle
-        fits = len(dims) == len(ours)
-        for size, mine in zip(dims, ours):
-            fits &= size < 0 or type(mine) is not int or size == mine
-        if not fits:
+        other = [size for size, mine in zip(dims, ours) if size >= 0 and type(mine) is int and size != mine]
+        if other or len(dims) != len(ours):
             raise AssertionError(f"trtdsl inferred {shape_text(ours)}, TensorRT {dims}")
         if dtype != result.dtype:
             raise AssertionError(f"trtdsl inferred {result.dtype}, TensorRT {dtype}")

@@ -21,14 +21,13 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
     dtype = as_dtype(dtype)
     if x.dtype == dtype:
         return x
+    kind = x.network.backend.data_type(dtype)
     if x.is_constant:
-        x.network.backend.data_type(dtype)
         return Tensor(x.network, x.shape, dtype, data=convert(x.data, dtype), weight_names=x.weight_names)
     if dtype == torch.int8 and x.dtype.is_floating_point:
         x = cast(x, torch.int32)  # of which int8 keeps the low bits: out of range, the direct conversion is undefined
-    add = adds("add_cast", x.network.backend.data_type(dtype))
     before = x.node.what if isinstance(x.node, Layer) else ()
-    return add_layer(add, x, shape=x.shape, dtype=dtype, order="kept", what=("cast", *before))
+    return add_layer(adds("add_cast", kind), x, shape=x.shape, dtype=dtype, order="kept", what=("cast", *before))
 
 
 def convert(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

@@ -50,6 +50,8 @@ def _of_layers(lib):
         lambda z, w, lib: z.real * z.imag,
         lambda z, w, lib: z[:, 1:].flatten(0).unsqueeze(0),
         lambda z, w, lib: z.permute(1, 0).sum(0),
+        lambda z, w, lib: lib.movedim(lib.stack([z[:, :4], w[:, :4]] * 2), 2, 1) + z[:, :4].movedim((1, 0), (0, 1)),
+        lambda z, w, lib: lib.atleast_3d(z) + lib.atleast_1d(w)[..., None],
         lambda z, w, lib: lib.polar(z.abs(), w.angle()),
         lambda z, w, lib: lib.einsum("ic,jc->ij", z, w),
         lambda z, w, lib: lib.einsum("ic,jc->ij", (z, w)),

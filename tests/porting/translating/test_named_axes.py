@@ -27,7 +27,7 @@ LIBRARY = ModuleType("einx")
 vars(LIBRARY).update(dict.fromkeys(("subtract", "get_at", "where", "add"), generated))
 NAMED = operations_of(LIBRARY)
 R = torch.arange
-A, B, C = R(2.0), R(3.0) * 10, R(6.0).reshape(2, 3)
+A, B, C, W = R(2.0), R(3.0) * 10, R(6.0).reshape(2, 3), R(12.0).reshape(2, 3, 2)
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,13 @@ A, B, C = R(2.0), R(3.0) * 10, R(6.0).reshape(2, 3)
         ("where", "a, a b, -> a b", (A > 0, C, 0.5), torch.where(A[:, None] > 0, C, 0.5)),
         ("get_at", "[c] d, b n -> b n d", (C, torch.tensor([[1, 0, 1]])), C[[1, 0, 1]][None]),
         ("get_at", "d [c], b -> d b", (C, torch.tensor([2, 0])), C[:, [2, 0]]),
+        ("get_at", "b [c], b -> b", (C, torch.tensor([2, 0])), torch.tensor([2.0, 3.0])),
+        (
+            "get_at",
+            "b [c] d, n b -> n d b",
+            (W, torch.tensor([[2, 0], [1, 1]])),
+            torch.tensor([[[4.0, 6], [5, 7]], [[2, 8], [3, 9]]]),
+        ),
     ],
 )
 def test_the_meaning_of_a_pattern(name, pattern, given, expected):

@@ -22,13 +22,13 @@ from ..operands import choose, floating
 
 # Functions that move elements of values, or add them up: they are done to both parts.
 OF_BOTH_PARTS = {
-    *("broadcast_to", "cat", "chunk", "clone", "column_stack", "cumsum", "diag", "diag_embed", "diagonal", "dstack"),
-    *("expand", "flatten", "flip", "fliplr", "flipud", "full_like", "gather", "getitem", "hstack", "index_add"),
-    *("index_copy", "index_put", "index_select", "masked_fill", "masked_scatter", "mean", "movedim", "narrow", "neg"),
-    *("pad", "permute", "ravel", "repeat", "repeat_interleave", "reshape", "roll", "rot90", "scatter", "scatter_add"),
-    *("select", "select_scatter", "setitem", "slice_scatter", "split", "squeeze", "stack", "sum", "t", "take"),
-    *("take_along_dim", "tile", "trace", "transpose", "tril", "triu", "unbind", "unflatten", "unfold_dimension"),
-    *("unsqueeze", "view", "vstack", "where", "zeros_like"),
+    *("atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to", "cat", "chunk", "clone", "column_stack", "cumsum"),
+    *("diag", "diag_embed", "diagonal", "dstack", "expand", "flatten", "flip", "fliplr", "flipud", "full_like"),
+    *("gather", "getitem", "hstack", "index_add", "index_copy", "index_put", "index_select", "masked_fill"),
+    *("masked_scatter", "mean", "movedim", "narrow", "neg", "pad", "permute", "ravel", "repeat", "repeat_interleave"),
+    *("reshape", "roll", "rot90", "scatter", "scatter_add", "select", "select_scatter", "setitem", "slice_scatter"),
+    *("split", "squeeze", "stack", "sum", "t", "take", "take_along_dim", "tile", "trace", "transpose", "tril", "triu"),
+    *("unbind", "unflatten", "unfold_dimension", "unsqueeze", "view", "vstack", "where", "zeros_like"),
 }
 VALUES = {"input", "other", "tensor", "tensors", "src", "source", "value", "values", "fill_value"}
 """The parameters of these that are values, and not places or sizes."""
@@ -219,9 +219,12 @@ def _of_both_parts(function: Callable[..., Any], args: Sequence[Any], kwargs: Ma
     given = bound.arguments
     operands = [each for value in given.values() for each in (value if isinstance(value, (list, tuple)) else [value])]
     network, dtype = require_network(*operands), given.pop("dtype", None)
+    values = VALUES - {"source"} if function.__name__ == "movedim" else VALUES  # there it is places
 
     def of(name: str) -> Any:
-        bound.arguments = {key: _part(name, network, x) if key in VALUES else x for key, x in given.items()}
+        bound.arguments = {key: _part(name, network, x) if key in values else x for key, x in given.items()}
+        if wrong := [key for key, x in bound.arguments.items() if isinstance(x, ComplexTensor)]:
+            raise DefinitionError(f"F.{function.__name__} takes no complex value as {wrong[0]!r}")
         return function(*bound.args, **bound.kwargs)
 
     real = of("real")

@@ -111,16 +111,19 @@ def _grouped(tensor: torch.Tensor, groups: list[list[str]], sizes: dict[str, Any
 
 
 def _get_at(pattern: str, source: torch.Tensor, index: torch.Tensor) -> Any:
-    """``get_at("[c] d, b n -> b n d", source, index)``: what is at these places of one axis."""
+    """``get_at("[c] d, b n -> b n d", source, index)``: what is at these places of one axis; axes that both have, as b
+    of ``"b [c] d, b n -> b n d"``, go together."""
     inputs, _, output = pattern.partition("->")
     first, _, second = inputs.partition(",")
     own, its = _axes(first, source.dim()), _axes(second, index.dim())
     chosen = [name for name in own if name[0] == "["]
-    rest = [name for name in own if name not in chosen]
-    if len(chosen) != 1 or {*rest} & {*its} or any("[" in name for name in its):
+    shared = [name for name in own if name in its]
+    rest = [name for name in own if name not in (*chosen, *shared)]
+    if len(chosen) != 1 or any("[" in name for name in its):
         raise Other
-    groups = _result(output, dict(zip([*its, *rest], [*index.shape, *source.shape])))
-    found = source.movedim(own.index(chosen[0]), 0)[index]
+    groups = _result(output, dict.fromkeys((*its, *rest), 0))
+    ones = dict(zip(shared, (_aligned(torch.arange(index.shape[its.index(name)]), [name], its) for name in shared)))
+    found = source.permute([own.index(name) for name in (*shared, *chosen, *rest)])[(*ones.values(), index)]
     sizes = dict(zip([*its, *rest], found.shape))
     order = [name for group in groups for name in group]
     return _grouped(_aligned(found, [*its, *rest], order), groups, sizes)

@@ -72,6 +72,7 @@ ARGUMENTS = {
     "movedim": ("source", "destination"),
 }
 DIAGONAL = {"offset": 0, "dim1": 0, "dim2": 1}
+OTHER_PART = {"real": "imag", "imag": "real"}
 INVERSE = {name: name for name in ("t", "T", "mT", "transpose")}
 INVERSE |= {"view_as_real": "view_as_complex", "view_as_complex": "view_as_real"}
 
@@ -214,7 +215,15 @@ class Memory:
             if view.op is None:
                 self.values[id(base)] = self.values[id(inner)]
             else:
-                call = written_back(view, inner, former, lambda part: parts.get(id(part)) or self.values[id(part)])
+                if (other := OTHER_PART.get(view.op.name)) is not None:
+                    kept = Value(former.shape, self.values[id(inner)].dtype, former.known, other)
+                    own = view.op.qualified.replace(view.op.name, other)
+                    kept.producer = Op(other, own, view.op.form, (former,), {}, kept, line, op.path)
+                    self.note(kept.producer)
+                    sides = {view.op.name: self.values[id(inner)], other: kept}
+                    call = "complex", "function", (sides["real"], sides["imag"])
+                else:
+                    call = written_back(view, inner, former, lambda part: parts.get(id(part)) or self.values[id(part)])
                 if call is None:
                     break
                 name, form, args = call
@@ -352,7 +361,7 @@ def writes_itself(
     check_operands(qualified, name, target, written, operands)
     same = [each for each in operands if storage_of(each) == storage_of(written) and layout(each) == layout(written)]
     fresh = id(target) not in stale and not any(id(each) in stale for each in same)
-    return name in ("setitem", "copy") and written is not target and bool(same) and fresh
+    return (name == "copy" or (name == "setitem" and written is not target)) and bool(same) and fresh
 
 
 def refuse_set(overload: Any) -> None:
