@@ -178,6 +178,21 @@ class Short(nn.Module):
         return self.conv(x)
 
 
+class Spectral(nn.Module):
+    """A convolution by Fourier transforms of an even length: the kernel is padded to what the input was (fft_conv)."""
+
+    def __init__(self):
+        super().__init__()
+        self.kernel = nn.Parameter(torch.linspace(-1, 1, 10).reshape(1, 2, 5))
+
+    def forward(self, x):
+        length = x.size(-1)
+        if x.size(-1) % 2 != 0:
+            x = F.pad(x, [0, 1])
+        kernel = F.pad(self.kernel, [0, x.size(-1) - self.kernel.size(-1)])
+        return torch.fft.irfft(torch.fft.rfft(x) * torch.fft.rfft(kernel))[..., :length]
+
+
 class Multiples(nn.Module):
     """A picture of any size is padded to a multiple, cut into windows and cropped (super resolution)."""
 
@@ -604,6 +619,7 @@ CASES = {
     "Positions": ("2,T,4", {"T": (8, 16, 24)}),
     "Sinusoids": ("2,T,4", {"T": (4, 8, 16)}),
     "Short": ("1,2,T", {"T": (3, 9, 12)}),
+    "Spectral": ("N,2,T", {"N": (1, 2, 3), "T": (7, 12, 20)}),
     "Multiples": ("1,2,H,W", {"H": (4, 8, 9), "W": (4, 8, 9)}),
     "Reflecting": ("1,2,T", {"T": (2, 9, 12)}),
     "Frames": ("1,1,T", {"T": (8, 16, 30)}),

@@ -84,12 +84,12 @@ def clamped(way: Way, beside: Way, given: Given, columns: Mapping[str, Any]) -> 
 def _clamped_pads(way: Way, beside: Way, given: Given, columns: Mapping[str, Any]) -> bool:
     order = {op: place for place, op in enumerate(operations(way.trace.root))}
     its = {place: numbers for _, place, numbers in _pads(beside.trace)}
-    guards = {
-        (op, place): Guard(">=", number, 0, True, where[0])
-        for op, where, numbers in _pads(way.trace)
-        for place, number in enumerate(numbers)
-        if _may_be_none(number, its.get(where, [0] * len(numbers))[place])
-    }
+    guards: dict[tuple[Op, int], Guard] = {}
+    others: dict[tuple[Op, int], Any] = {}
+    for op, where, numbers in _pads(way.trace):
+        for place, (number, other) in enumerate(zip(numbers, its.get(where, [0] * len(numbers)))):
+            if _may_be_none(number, other):
+                guards[op, place], others[op, place] = Guard(">=", number, 0, True, where[0]), other
     symbols = Symbols(way.trace, given, [*guards.values(), *way.asked])
     changed: dict[SizeOp, SizeOp] = {}
     counted: dict[Op, dict[int, SizeOp]] = {}
@@ -104,6 +104,8 @@ def _clamped_pads(way: Way, beside: Way, given: Given, columns: Mapping[str, Any
                 if isinstance(number, SizeOp) and (number.symbol, number.operands) == (symbol, operands):
                     break  # it is so already
                 new = SizeOp(symbol, operands, number_of(number), varies=True)
+                if symbol == "*" and number_of(others[op, place]):
+                    continue  # the way beside pads there, too
                 if _holds(Asking(replace(guard, symbol="==", left=new, right=number), symbols, given), way, columns):
                     if isinstance(number, SizeOp):
                         changed[number] = new
