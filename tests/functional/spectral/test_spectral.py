@@ -218,6 +218,7 @@ def test_istft_gives_the_signal_back():
         ),
         (lambda x: F.view_as_complex(x[:, :2]).var(), "numbers, not complex64: compute with .real and .imag"),
         (lambda x: F.view_as_complex(x[:, :2]).item(), "a ComplexTensor has no 'item'"),
+        (lambda x: F.where(F.view_as_complex(x[:, :2]), 1.0, 2.0), "F.where takes no complex value as 'condition'"),
         (lambda x: F.fft(x[:, :4], norm="orthogonal"), "'forward', 'ortho'"),
     ],
 )

@@ -493,16 +493,16 @@ def pythons_functions(packages: Collection[str], types_in: Collection[str]) -> I
     Python's. Files in ``types_in`` keep their ``int``
     and ``float``.
     """
-    spaces = [each for each in _spaces(packages) if not is_inside(str(each[1].get("__file__") or "<frozen"))]
-    modules = [*(space for _, space in spaces), sys.modules.get("einx")]
-    scans = SCANS.get()
-    plans: dict[Any, _Changes] = {} if scans is None else scans.changes
-    key = frozenset(packages), frozenset(types_in), again()
-    if key not in plans or not plans[key].hold(modules):
-        plans[key] = _changes(spaces, packages, types_in)
-        plans[key].modules = modules
-    plan = plans[key]
     with _ONE_AT_A_TIME:
+        spaces = [each for each in _spaces(packages) if not is_inside(str(each[1].get("__file__") or "<frozen"))]
+        modules = [*(space for _, space in spaces), sys.modules.get("einx")]
+        scans = SCANS.get()
+        plans: dict[Any, _Changes] = {} if scans is None else scans.changes
+        key = frozenset(packages), frozenset(types_in), again()
+        if key not in plans or not plans[key].hold(modules):
+            plans[key] = _changes(spaces, packages, types_in)
+            plans[key].modules = modules
+        plan = plans[key]
         kept = [(held, dict(held)) for held in plan.dicts]
         for cache in plan.caches.values():
             cache.cache_clear()
