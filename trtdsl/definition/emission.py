@@ -111,10 +111,8 @@ class Emission:
         handle.name = result.name = name
         ours, result.handle = result.shape, handle
         other = [size for size, mine in zip(dims, ours) if size >= 0 and type(mine) is int and size != mine]
-        if other or len(dims) != len(ours):
-            raise AssertionError(f"trtdsl inferred {shape_text(ours)}, TensorRT {dims}")
-        if dtype != result.dtype:
-            raise AssertionError(f"trtdsl inferred {result.dtype}, TensorRT {dtype}")
+        if other or len(dims) != len(ours) or dtype != result.dtype:
+            raise AssertionError(f"trtdsl inferred {shape_text(ours)} {result.dtype}, TensorRT {dims} {dtype}")
 
     def _named(self, layer: Any, wanted: str, facts: LayerFacts | None = None) -> str:
         """Gives a layer a unique name."""

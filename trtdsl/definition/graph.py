@@ -179,6 +179,7 @@ class Graph:
     def __init__(self, network: Draft):
         self.network = network
         self.nodes: list[Layer] = []
+        self.whats: set[tuple[str, ...]] = set()  # the types and operations of all that was recorded
         self.regions: list[Region] = []
         self.outputs: dict[str, Operation] = {}
         """The calls that made the outputs, by name."""
@@ -217,6 +218,7 @@ class Graph:
             node.serial = self.recorded
             self.recorded += 1
             self.nodes.append(node)
+            self.whats.add(node.what)
             self._needed = None
 
     @property
@@ -226,9 +228,7 @@ class Graph:
 
     def users(self, tensor: Tensor) -> list[Node]:
         """The layers and calls that need a Tensor, of those that were recorded."""
-        if self._needed is None:
-            self._needed = set(map(id, self.ordered()))
-        needed = self._needed
+        needed = self._needed = self._needed or set(map(id, self.ordered()))
         return [] if tensor.node is None else [user for user in tensor.node.users if id(user) in needed]
 
     def is_used_once(self, tensor: Tensor) -> bool:

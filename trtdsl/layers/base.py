@@ -248,10 +248,8 @@ def _sizes(network: Network, sizes: Sequence[Any], result: Tensor, operation: Op
 
 
 def _kept(result: Tensor, operands: Sequence[Tensor | None]) -> tuple[int, ...]:
-    for tensor in operands:
-        if tensor is not None and tensor.data is None and tensor.shape == result.shape:
-            return tensor.order
-    return tuple(range(result.ndim))
+    alike = (x for x in operands if x is not None and x.data is None and x.shape == result.shape)
+    return next((x.order for x in alike), tuple(range(result.ndim)))
 
 
 def folding(network: Network) -> AbstractContextManager[None]:

@@ -1,5 +1,7 @@
 """Network files: found, loaded, defined, and their mistakes."""
 
+import contextlib
+import gc
 import os
 import subprocess
 import sys
@@ -350,3 +352,25 @@ def test_code_that_is_in_no_file_may_be_called_as_no_file_can_be():
     names = {}
     exec(compile(code, "x" * 300, "exec"), names)
     assert names["net"].file is None and names["net"].inputs["x"].sample == "a.npy"
+
+
+@pytest.mark.parametrize("collects", [True, False])
+@pytest.mark.parametrize("fails", [True, False])
+def test_nothing_is_collected_while_a_network_is_defined(collects, fails):
+    """And what was so before is so again, whatever becomes of the definition."""
+    seen = []
+
+    @td.network(inputs={"x": td.Input((2,))})
+    def network(x):
+        seen.append(gc.isenabled())
+        return F.relu(x).nothing if fails else F.relu(x)
+
+    before = gc.isenabled()
+    (gc.enable if collects else gc.disable)()
+    try:
+        with pytest.raises(td.DefinitionError) if fails else contextlib.nullcontext():
+            network.define()
+        assert gc.isenabled() == collects
+    finally:
+        (gc.enable if before else gc.disable)()
+    assert seen == [False]

@@ -1,8 +1,12 @@
-"""What torch is asked to do: every call of its functions, modules that run on tensors without values, and its state."""
+"""What torch is asked to do: every call of its functions, modules that run on tensors without values, and its state.
+
+And that of Python's collector of garbage.
+"""
 
 from __future__ import annotations
 
 import functools
+import gc
 import logging
 import sys
 from collections.abc import Callable, Iterator
@@ -39,6 +43,21 @@ def by_default(function: Callable[P, R]) -> Callable[P, R]:
             return function(*given, **named)
 
     return call
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """A context, or a decorator, without collections of garbage: for what makes many objects that stay.
+
+    Each would look through these, and some through all that torch has imported, and find nothing.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 @contextmanager

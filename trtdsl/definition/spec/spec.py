@@ -20,7 +20,7 @@ from ...core.files.names import check_characters, check_is_file, file_name, is_f
 from ...core.files.reading import read_source
 from ...core.lazy import network_files, ranges
 from ...core.tensors.exact import Exact
-from ...core.tensors.watched import by_default
+from ...core.tensors.watched import by_default, uncollected
 from ...sizes.profile import Profile, Range, as_bounds, as_profiles
 from ..common import SHORT, Dim, dtype_name, folded, shape_text, table, to_write, torch
 from ..input import Input, check_dims, dims_of
@@ -79,6 +79,7 @@ class NetworkSpec:
         return dims_of(self.inputs)
 
     @by_default
+    @uncollected()
     def define(
         self,
         *,

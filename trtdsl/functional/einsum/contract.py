@@ -347,7 +347,10 @@ class Dense(NamedTuple):
         given = [*merge.tensors, weights]
         factors = [pair for pair in zip(given, merge.whole.equation.terms, strict=True) if pair[0].is_constant]
         numbers = {label: k for k, label in enumerate({each: None for _, term in factors for each in term})}
-        operands = [part for x, term in factors for part in (x.data.float(), [numbers[each] for each in term])]
+        operands: list[Any] = []
+        for x, term in factors:  # with the rows' labels in all, torch writes the product as it is to lie in memory
+            rows = {each: size for each, size in zip(self.labels[:2], self.sizes) if each not in term}
+            operands += [x.data.float().expand(*rows.values(), *x.shape), [*map(numbers.get, (*rows, *term))]]
         dense = torch.einsum(*operands, [numbers[label] for label in self.labels])
         places, channels, *inputs = self.sizes
         dense = dense.reshape(places * channels, math.prod(inputs), 1, 1).to(weights.dtype)

@@ -71,8 +71,7 @@ def matches(graph: Graph, pattern: Made) -> Iterator[Match]:
     >>> found.tensors["x"] is x, found.tensors["factor"].data, [layer.what[1] for layer in found.layers]
     (True, tensor([[2.]]), ['PROD', 'EXP'])
     """
-    there = {layer.what for layer in graph.layers()}
-    if not all(any(each[: len(what)] == what for each in there) for what in pattern.whats()):
+    if not all(any(each[: len(what)] == what for each in graph.whats) for what in pattern.whats()):
         return
     for layer in graph.layers(*pattern.what):
         found = _matched(pattern, layer.results[0], Match({}, ()))

@@ -112,7 +112,7 @@ def places_in_channels(graph: Graph) -> None:
         elif isinstance(node, Scaled):
             place = places.get(id(node.x)) if node.channel == 1 else None
         else:
-            place = node.place(places) if isinstance(node, Call) else _of_layer(graph, node, places)
+            place = node.place(places) if isinstance(node, Call) else _of_layer(graph, node, places) if places else None
         if place is not None:
             places[id(node.results[0])] = place
 
