@@ -69,6 +69,28 @@ def from_numpy(x):
     return x * sides.sum(), x.mean() * torch.tensor(np.asarray(x.shape[2:]) * 2), x + np.fft.fft(np.ones(2)).real[0]
 
 
+STEP, WIDTH = torch.tensor(2), torch.tensor(5)
+
+
+def compared(x):
+    """As audio codecs of transformers pad, whose strides are tensors."""
+    length = x.shape[-1]
+    steps = torch.ceil((length - STEP) / STEP + 1).to(torch.int64) - 1
+    more = steps * STEP + STEP - length
+    left, right = WIDTH // 2, WIDTH - WIDTH // 2 + more
+    widest = max(left, right)
+    if length <= widest:
+        x = F.pad(x, (0, widest - length + 1))
+    return F.pad(x, (left, right, 0, 0), "reflect"), x * (1 if length < WIDTH else 2)
+
+
+def bounded(x):
+    height, width = torch.tensor(x.shape[2]), torch.tensor(x.shape[3])
+    few = torch.where(height > width, width, height)
+    most = torch.maximum(height, width).clamp(min=5)
+    return x[:, :, :few, :few], F.pad(x, (0, most)), x[:, :, : torch.minimum(height, torch.tensor(4)).clamp_max(3)]
+
+
 class Applied(torch.nn.Module):
     def __init__(self, function):
         super().__init__()
@@ -80,7 +102,7 @@ class Applied(torch.nn.Module):
 
 @pytest.mark.parametrize(
     "function",
-    [iterated, reduced, written, made, overwritten, arrays, products, beside_a_constant, from_numpy],
+    [iterated, reduced, written, made, overwritten, arrays, products, beside_a_constant, from_numpy, compared, bounded],
     ids=lambda f: f.__name__,
 )
 def test_sizes_in_tensors_and_arrays_stay_sizes(function):

@@ -38,6 +38,7 @@ SCANS = {
     "While": {"x": "N,T,3"},
     "Between": {"x": "N,T,3"},
     "InTurn": {"x": "N,T,3"},
+    "Unneeded": {"x": "N,T,3"},
 }
 LEAST = {
     "Filter": 3,

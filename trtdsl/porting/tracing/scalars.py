@@ -32,6 +32,7 @@ COMPUTED = {name: FUNCTIONS[symbol] for name, symbol in SYMBOLS.items() if symbo
 COMPUTED |= {**ROUNDING, "neg": operator.neg, "rsub": lambda x, other: other - x, "rdiv": lambda x, other: other / x}
 COMPUTED |= {name: STAND_INS[math][name] for name in ("sqrt", *(each.partition(".")[2] for each in FRACTIONS))}
 COMPUTED |= {"rsqrt": lambda x: x**-0.5, "reciprocal": lambda x: 1 / x}
+COMPUTED |= {"maximum": NAMESAKES["max"], "minimum": NAMESAKES["min"]}
 READ = {"item", "tolist", "int", "float", "index", "bool", "is_nonzero"}
 REARRANGING = {
     *UNCHANGED,
@@ -162,7 +163,8 @@ class SizesHeld:
         elif self._greatest:
             self._follow(name, args, kwargs, result, target)
         operands = torch_tensors((args, () if name in ("div", "rdiv") else result))
-        whole = name in COMPUTED and not any(each.is_floating_point() for each in operands)
+        computes = name in COMPUTED or SYMBOLS.get(name) in COMPARISONS
+        whole = computes and not any(each.is_floating_point() for each in operands)
         given = (args, kwargs) if whole or name in {*MADE, "setitem"} else ()
         if not any(id(leaf) in self._held for leaf in leaves((args, kwargs))) and not any(
             map(is_traced, leaves(given))
@@ -229,7 +231,11 @@ class SizesHeld:
             return [np.asarray(getattr(array, name)(**given), dtype=object)]
         if name == "div" and kwargs.get("rounding_mode") == "floor":
             name, kwargs = "floor_divide", {}
+        if name in CLAMPS and (bounded := in_order(name, args[1:], kwargs)) is not None:
+            return [_each(bounded, self._array(args[0]))]
         operands = [self._array(each) for each in args]
+        if name == "where" and len(operands) == 3 and not tensors[0].dim():
+            return _extremum(*(each.item() for each in operands))
         if kwargs or not all(isinstance(number, (int, float)) for each in operands for number in each.flat):
             return []
         if (symbol := SYMBOLS.get(name)) in COMPARISONS and len(operands) == 2 and not tensors[0].dim():
@@ -274,6 +280,7 @@ WHOLE = {"max", "amax", "sort", "view", "reshape", "flatten", "unsqueeze", "sque
 WHOLE |= {"expand", "repeat", "flip", "roll"}
 """Functions that give all numbers of a tensor in another order, or at least the greatest."""
 DIVIDING = {"mul", "div", "true_divide", "floor_divide"}  # in order where the number is above 0
+CLAMPS = {"clamp", "clip", "clamp_min", "clamp_max"}
 NUMBERS = ("int64", "int32", "float32", "float64")
 
 
@@ -321,7 +328,7 @@ def in_order(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Cal
         return lambda size: size
     if name in ROUNDING and not args and not kwargs:
         return ROUNDING[name]
-    if name in ("clamp", "clip", "clamp_min", "clamp_max"):
+    if name in CLAMPS:
         names = (name[6:],) if name[6:] else ("min", "max")
         ends = {**dict(zip(names, args)), **kwargs}
         if not all(isinstance(end, int) for end in ends.values() if end is not None):
@@ -345,6 +352,18 @@ def in_order(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Cal
 
 def _each(compute: Callable[..., Any], *arrays: Any) -> Any:
     return np.asarray(np.frompyfunc(compute, len(arrays), 1)(*arrays), dtype=object)
+
+
+def _extremum(condition: Any, first: Any, second: Any) -> list[Any]:
+    """The greater or the lesser one of two numbers, where it is chosen by comparing them."""
+    sides = [*map(expression_of, (first, second))]
+    if not isinstance(condition, Compared) or condition.symbol not in ("<", "<=", ">", ">="):
+        return []
+    compared = [*map(expression_of, (condition.left, condition.right))]
+    if compared not in (sides, sides[::-1]):
+        return []
+    greater = condition.symbol.startswith(">") == (compared == sides)
+    return [np.asarray(NAMESAKES["max" if greater else "min"](first, second), dtype=object)]
 
 
 def _equal(held: Any, tensor: torch.Tensor) -> bool:

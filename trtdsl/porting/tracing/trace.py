@@ -224,7 +224,7 @@ def _trace(
     made = Trace(
         recorder.bodies.root, values, results, recorder.weights, recorder.constants.large, remarks, recorder.tried
     )
-    made.guards = list(record.guards)
+    made.guards = [guard for guard in record.guards if guard is not None]
     made.left_out = list(left_out)
     made.choices, made.held = choices.made if choices is not None else [], recorder.held
     refuse_random(made)
