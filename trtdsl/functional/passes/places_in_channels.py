@@ -112,13 +112,13 @@ def places_in_channels(graph: Graph) -> None:
         elif isinstance(node, Scaled):
             place = places.get(id(node.x)) if node.channel == 1 else None
         else:
-            place = node.place(places) if isinstance(node, Call) else _of_layer(graph, node, places) if places else None
+            place = node.place(places) if isinstance(node, Call) else _of_layer(graph, node, places)
         if place is not None:
             places[id(node.results[0])] = place
 
 
 def _of_layer(graph: Graph, node: Node, places: dict[int, int]) -> int | None:
-    if not keeps_places(node):
+    if not places or not keeps_places(node):
         return None
     (result,), computed = node.results, [x for x in node.operands if x is not None and not x.is_constant]
     found = {places.get(id(x)) for x in computed}

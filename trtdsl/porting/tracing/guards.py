@@ -55,6 +55,7 @@ class Record:
     """What the module that runs has asked."""
 
     guards: list[Guard] = field(default_factory=list)
+    """Behind the trace, None in the place of one that is left out: loops know theirs by their places."""
     packages: set[str] = field(default_factory=set)
     """Packages that call ``int`` or ``float`` of sizes and have Python's own."""
     calls: int = 0

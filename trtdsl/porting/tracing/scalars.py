@@ -235,7 +235,7 @@ class SizesHeld:
             return [_each(bounded, self._array(args[0]))]
         operands = [self._array(each) for each in args]
         if name == "where" and len(operands) == 3 and not tensors[0].dim():
-            return _extremum(*(each.item() for each in operands))
+            return _chosen(*(each.item() for each in operands))
         if kwargs or not all(isinstance(number, (int, float)) for each in operands for number in each.flat):
             return []
         if (symbol := SYMBOLS.get(name)) in COMPARISONS and len(operands) == 2 and not tensors[0].dim():
@@ -354,11 +354,11 @@ def _each(compute: Callable[..., Any], *arrays: Any) -> Any:
     return np.asarray(np.frompyfunc(compute, len(arrays), 1)(*arrays), dtype=object)
 
 
-def _extremum(condition: Any, first: Any, second: Any) -> list[Any]:
-    """The greater or the lesser one of two numbers, where it is chosen by comparing them."""
-    sides = [*map(expression_of, (first, second))]
+def _chosen(condition: Any, first: Any, second: Any) -> list[Any]:
+    """The greater or the lesser one of two numbers, where it is chosen by comparing them; else nothing."""
     if not isinstance(condition, Compared) or condition.symbol not in ("<", "<=", ">", ">="):
         return []
+    sides = [*map(expression_of, (first, second))]
     compared = [*map(expression_of, (condition.left, condition.right))]
     if compared not in (sides, sides[::-1]):
         return []

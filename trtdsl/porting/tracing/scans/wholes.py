@@ -254,7 +254,6 @@ def with_wholes(root: Call, results: Any, record: Record) -> Any:
             alone = len(parts.made) > 1 and parts not in needed
         if alone:
             gone.add(id(guard))
-    # Marks of loops say where in the list they ask.
     record.guards[:] = [None if id(guard) in gone else guard for guard in record.guards]  # pyright: ignore
     return results
 
